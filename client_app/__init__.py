@@ -1,0 +1,1 @@
+"""The silo's Flower app."""

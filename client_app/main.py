@@ -1,0 +1,101 @@
+"""Decode, one silo round, encode: the silo's ClientApp. Nothing but labels or a numbered refusal goes back."""
+
+import hashlib
+import logging
+import struct
+from pathlib import Path
+from typing import Final
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from client_app.site import Site, model_path, open_site, silo_name
+from client_app.state import ContextState, FolderState, LocalState
+from fedct_flwr.config import NodeConfig, RunConfig
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.silo import cotrain
+from fedct_flwr.types import ConfigError, DataError, TrainingError
+from fedct_flwr.wire.codec import Reply, Terms, decode_instruction, encode_reply
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+logger = logging.getLogger("flwr.fedct")
+
+_HEADER: Final = struct.Struct("<32sI")
+_UNKNOWN_SILO: Final = "unknown"
+
+app = ClientApp()
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """Answer one instruction. Never raises: Flower would pass the exception's text on to the coordinator."""
+    silo = _UNKNOWN_SILO
+    try:
+        config = RunConfig.from_flower(context.run_config)
+        node = NodeConfig.from_flower(context.node_config)
+        silo = silo_name(config, node)
+        site = open_site(config, silo)
+        state = FolderState(node.state_dir) if node.state_dir else ContextState(context.state)
+        payload = from_record(message.content)
+        reply = _answer_once(payload, site, config, node, state, context.run_id)
+    except Refused as refused:
+        logger.warning("Silo %s refuses an instruction: %s", silo, refused)
+        reply = _refusal(silo, refused.reason)
+    except ConfigError as error:
+        logger.error("Silo %s: %s", silo, error)
+        reply = _refusal(silo, Refusal.CONFIG)
+    except DataError as error:
+        logger.error("Silo %s: %s", silo, error)
+        reply = _refusal(silo, Refusal.NO_DATA)
+    except TrainingError as error:
+        logger.error("Silo %s: %s", silo, error)
+        reply = _refusal(silo, Refusal.TRAINING_FAILED)
+    except Exception:
+        logger.exception("Silo %s: an unexpected error", silo)
+        reply = _refusal(silo, Refusal.INTERNAL)
+    return Message(to_record(reply), reply_to=message)
+
+
+def _answer_once(
+    payload: bytes, site: Site, config: RunConfig, node: NodeConfig, state: LocalState, run_id: int
+) -> bytes:
+    """The reply to an instruction; the same bytes again if it was asked before.
+
+    Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers
+    to one question would tell more than one.
+    """
+    name = f"run-{run_id}"
+    digest = hashlib.sha256(payload).digest()
+    last_round = 0
+    if (last := state.get(name)) is not None:
+        last_digest, last_round = _HEADER.unpack_from(last)
+        if last_digest == digest:
+            return last[_HEADER.size :]
+    instruction = decode_instruction(payload, site.terms)
+    if instruction.round <= last_round:
+        raise Refused(Refusal.ROUND)
+    votes = cotrain(
+        site.learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight
+    )
+    scores = site.scores() if config.report_scores else None
+    reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
+    path = model_path(config, node, site.silo, run_id)
+    if path and isinstance(site.learner, Saveable):
+        _keep_model(site.learner, path)
+    state.put(name, _HEADER.pack(digest, instruction.round) + reply)
+    return reply
+
+
+def _keep_model(learner: Saveable, path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        learner.save(path)
+    except (TrainingError, OSError) as error:
+        # The labels are good all the same; a model that is not kept harms nobody but its owner.
+        logger.warning("The model was not kept in %s: %s", path, error)
+
+
+def _refusal(silo: str, reason: Refusal) -> bytes:
+    nothing_agreed = Terms("", b"", 0, ())
+    return encode_reply(Reply(0, silo, reason), nothing_agreed)

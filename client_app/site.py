@@ -1,0 +1,65 @@
+"""Everything one silo works with: its data, its copy of the public set, its learner."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from fedct_flwr import datasets
+from fedct_flwr.config import NodeConfig, RunConfig
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.public_set import PublicSet
+from fedct_flwr.run_folder import default_path
+from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.types import ConfigError, Examples, SiloName
+from fedct_flwr.wire.codec import Scores, Terms
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One silo. ``terms`` are what it has agreed to; a message with others is refused."""
+
+    silo: SiloName
+    private: Examples
+    own_test: Examples
+    pooled_test: Examples
+    public: PublicSet
+    learner: Learner
+    terms: Terms
+
+    def scores(self) -> Scores:
+        """How good the model is now on the test data at hand."""
+        return Scores(*(balanced_accuracy(self.learner, test) for test in (self.own_test, self.pooled_test)))
+
+
+# A process that serves many rounds reads the data and fits the preprocessing once.
+@lru_cache(maxsize=128)
+def open_site(config: RunConfig, silo: SiloName) -> Site:
+    """The silo's site. Raises ConfigError or DataError."""
+    dataset = datasets.load(config)
+    position = dataset.position(silo)
+    data = dataset.silos[position]
+    learner = build_learner(config, dataset, position, data.private.X)
+    terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
+    return Site(silo, data.private, data.test, dataset.test, dataset.public, learner, terms)
+
+
+def silo_name(config: RunConfig, node: NodeConfig) -> SiloName:
+    """The silo a node stands for. Raises ConfigError if the data set has no silo for this partition."""
+    if node.silo:
+        return node.silo
+    silos = datasets.load(config).silos
+    position = node.partition_id or 0
+    if position >= len(silos):
+        raise ConfigError(f"there are {len(silos)} silos but this is node {position + 1}: lower num-supernodes")
+    return silos[position].name
+
+
+def model_path(config: RunConfig, node: NodeConfig, silo: SiloName, run_id: int) -> Path | None:
+    """Where the silo's model is kept: its own state folder, or the run folder when all is simulated."""
+    if node.state_dir:
+        return node.state_dir / "model.skops"
+    if node.silo or not config.save_models:
+        return None
+    run = Path(config.run_dir) if config.run_dir else default_path(config.study, run_id)
+    return run / "models" / f"{silo}.skops"

@@ -1,0 +1,58 @@
+"""What a silo keeps between rounds, behind one small interface; it never leaves the silo."""
+
+from pathlib import Path
+from typing import Final, Protocol
+
+from flwr.app import ConfigRecord, RecordDict
+
+from fedct_flwr.atomic import write_atomically
+
+_RECORD: Final = "fedct"
+
+
+class LocalState(Protocol):
+    """Bytes under names such as ``run-12``."""
+
+    def get(self, name: str) -> bytes | None:
+        """What was put under this name last, or None."""
+        ...
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value, whole or not at all."""
+        ...
+
+
+class ContextState:
+    """In Flower's context: lasts for a run in a simulation, and in a SuperNode as long as the process does."""
+
+    def __init__(self, state: RecordDict) -> None:
+        self._state = state
+
+    def get(self, name: str) -> bytes | None:
+        """What was put under this name last, or None."""
+        record = self._state.get(_RECORD)
+        value = record.get(name) if isinstance(record, ConfigRecord) else None
+        return value if isinstance(value, bytes) else None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value."""
+        record = self._state.get(_RECORD)
+        fields = dict(record) if isinstance(record, ConfigRecord) else {}
+        self._state[_RECORD] = ConfigRecord({**fields, name: value})
+
+
+class FolderState:
+    """In a folder on the silo's disk: lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    def get(self, name: str) -> bytes | None:
+        """What was put under this name last, or None."""
+        path = self._folder / name
+        return path.read_bytes() if path.exists() else None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value. Raises OSError if the disk is full; the value before is then still there."""
+        write_atomically(self._folder / name, value)

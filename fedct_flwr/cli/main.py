@@ -1,0 +1,45 @@
+"""``fedct``: subcommands, and errors as one sentence with an exit code.
+
+Exit codes: 0 done, 1 unexpected, 2 settings, 3 data, 4 the run failed, 130 interrupted.
+"""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from fedct_flwr import __version__
+from fedct_flwr.cli.simulate import simulate
+from fedct_flwr.types import FedctError
+
+app = typer.Typer(
+    name="fedct",
+    help="Federated co-training on Flower: silos share class labels on a public set, never data or models.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(simulate)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fedct-flwr {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True)) -> None:
+    """Federated co-training on Flower: silos share class labels on a public set, never data or models."""
+
+
+def run() -> None:
+    """Entry point."""
+    try:
+        app()
+    except FedctError as error:
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {error}", highlight=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Interrupted.")
+        sys.exit(130)

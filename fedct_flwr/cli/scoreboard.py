@@ -1,0 +1,94 @@
+"""The table at the end of a simulation: every silo alone, co-trained, and with all data in one place."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.baselines import centralized, local_only
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.learners.sklearn import load_model
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.scoring import Predictor, balanced_accuracy
+
+METHODS = ("local", "fedct", "centralized")
+_TITLES = {"local": "alone", "fedct": "FedCT", "centralized": "central"}
+
+
+@dataclass(frozen=True)
+class SiloScores:
+    """One silo's row: balanced accuracy by method on its own and on the pooled test set, payload bytes sent."""
+
+    silo: str
+    own: dict[str, float]
+    pooled: dict[str, float]
+    bytes_sent: int
+
+
+def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> list[SiloScores]:
+    """Train the baselines, load the silos' models from the run folder, and score all of them.
+
+    A silo that left no model (it failed throughout) has NaN for FedCT.
+    """
+    alone, together = local_only(config, dataset), centralized(config, dataset)
+    rounds = folder.rounds()
+    rows = []
+    for position, silo in enumerate(dataset.silos):
+        path = folder.models / f"{silo.name}.skops"
+        models: dict[str, Predictor] = {"local": alone[position], "centralized": together[position]}
+        if path.exists():
+            models["fedct"] = load_model(path, [name.partition(".")[0] for name in config.learner])
+        own, pooled = (
+            {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
+            for test in (silo.test, dataset.test)
+        )
+        sent = sum(entry["silos"].get(silo.name, {}).get("bytes_sent", 0) for entry in rounds)
+        rows.append(SiloScores(silo.name, own, pooled, sent))
+    return rows
+
+
+def save(rows: list[SiloScores], path: Path) -> None:
+    """Write the scores as JSON, null where there is none."""
+    content = json.dumps([_without_nan(asdict(row)) for row in rows], indent=2) + "\n"
+    write_atomically(path, content.encode())
+
+
+def table(rows: list[SiloScores]) -> Table:
+    """The rows and their mean as a table."""
+    sections = [("own test", "own"), ("pooled", "pooled")]
+    sections = [(title, name) for title, name in sections if not np.isnan(getattr(rows[0], name)["local"])]
+    result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    result.add_column("balanced\naccuracy", no_wrap=True)
+    for title, _ in sections:
+        for method in METHODS:
+            result.add_column(f"{title}\n{_TITLES[method]}", justify="right", no_wrap=True)
+    result.add_column("bytes\nsent", justify="right", no_wrap=True)
+    for row in rows:
+        cells = [_cell(getattr(row, name), method) for _, name in sections for method in METHODS]
+        result.add_row(row.silo, *cells, f"{row.bytes_sent:,}")
+    means = [
+        _cell({m: fmean(getattr(row, name)[m] for row in rows) for m in METHODS}, method)
+        for _, name in sections
+        for method in METHODS
+    ]
+    result.add_section()
+    result.add_row("mean", *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
+    return result
+
+
+def _cell(scores: dict[str, float], method: str) -> str:
+    text = f"{scores[method]:.3f}" if not np.isnan(scores[method]) else "-"
+    return f"[green]{text}[/]" if method == "fedct" and scores["fedct"] > scores["local"] else text
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    return None if isinstance(value, float) and np.isnan(value) else value

@@ -1,0 +1,143 @@
+"""``fedct simulate``: a whole federation on this machine, from data to a table."""
+
+import shutil
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.status import Status
+
+from fedct_flwr import datasets
+from fedct_flwr.algorithms import build_consensus
+from fedct_flwr.cli import scoreboard
+from fedct_flwr.cli.engine import run_on_engine
+from fedct_flwr.config import RunConfig
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.types import ConfigError, RunError
+
+
+def simulate(
+    data: Annotated[str, typer.Option(help="Data set by name.")] = "heart-disease",
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Instead: folder with public.csv and one CSV or Parquet file per silo.")
+    ] = None,
+    label: Annotated[str, typer.Option(help="The label column of the files in --data-dir.")] = "",
+    learner: Annotated[
+        str, typer.Option(help="Short name or import path of a classifier; several with commas, one for each silo.")
+    ] = "logistic-regression",
+    learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
+    algorithm: Annotated[str, typer.Option(help="fedct or fedct-qualified.")] = "fedct",
+    rounds: Annotated[int, typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    run_dir: Annotated[Path | None, typer.Option(help="New folder for the run.  [default: runs/STUDY-TIME]")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any other run-config key, as KEY=VALUE.")] = None,
+) -> None:
+    """Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained."""
+    console = Console(highlight=False)
+    started = time.monotonic()
+    chosen: dict[str, Any] = {
+        "study": data_dir.name if data_dir else data,
+        "data": "files" if data_dir else data,
+        "data-dir": str(data_dir.resolve()) if data_dir else "",
+        "label-column": label,
+        "learner": learner,
+        "learner-params": learner_params,
+        "algorithm": algorithm,
+        "num-server-rounds": rounds,
+        "seed": seed,
+        **dict(_parse(item) for item in set_ or []),
+    }
+    if resume:
+        # The run in the folder knows its settings; only how long it may go on is ours to say.
+        stored = RunFolder(resume.resolve()).read_json("config.json")["settings"]
+        chosen = {**stored, "num-server-rounds": rounds, "resume": True}
+    path = (resume or run_dir or Path("runs") / f"{chosen['study']}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
+    if not resume:
+        check_new(path)
+    config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
+    dataset = datasets.load(config)
+    # What is wrong with the settings is said now, not by six processes in a minute.
+    build_consensus(config, len(dataset.schema.classes))
+    for position, silo in enumerate(dataset.silos):
+        build_learner(config, dataset, position, silo.private.X)
+
+    records = sum(silo.private.size for silo in dataset.silos)
+    console.print(f"[bold]{config.study}[/]: {', '.join(silo.name for silo in dataset.silos)}")
+    console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
+    folder = RunFolder(path)
+    with tempfile.TemporaryDirectory(prefix="fedct-log-") as temporary:
+        log = Path(temporary) / "flower.log"
+        try:
+            with console.status("starting Flower's simulation engine") as status:
+                watch = _Watch(console, folder, status, len(folder.rounds()))
+                run_on_engine(config.to_flower(), len(dataset.silos), log, watch)
+        except RunError as error:
+            raise RunError(f"{_reason(folder) or error} (log: {path / 'flower.log'})") from None
+        finally:
+            _keep(log, path)
+
+    with console.status("training the baselines: every silo alone, and all data in one place"):
+        rows = scoreboard.score(config, dataset, folder)
+    scoreboard.save(rows, path / "scores.json")
+    console.print()
+    console.print(scoreboard.table(rows))
+    _print_end(console, folder, time.monotonic() - started)
+
+
+class _Watch:
+    """Prints each round as soon as the run folder has it."""
+
+    def __init__(self, console: Console, folder: RunFolder, status: Status, seen: int) -> None:
+        self._console, self._folder, self._status, self._seen = console, folder, status, seen
+
+    def __call__(self) -> None:
+        if not (self._folder.path / "config.json").exists():
+            return
+        rounds = self._folder.rounds()
+        for entry in rounds[self._seen :]:
+            sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
+            self._console.print(
+                f"round {entry['round']:>2}   {len(sent)} silos sent {fmean(sent):,.0f} bytes each, "
+                f"{entry['agreement']:.1%} agree, {entry['changed']:,} labels changed"
+            )
+            for silo, reason in entry["absent"].items():
+                self._console.print(f"           [yellow]without {silo}: {reason}[/]")
+        self._seen = len(rounds)
+        self._status.update(f"round {self._seen + 1}: silos train and label the public set")
+
+
+def _parse(item: str) -> tuple[str, Any]:
+    key, equals, text = item.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {item!r}: write KEY=VALUE")
+    try:
+        return key.strip(), tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), text
+
+
+def _keep(log: Path, path: Path) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    shutil.copy(log, path / "flower.log")
+
+
+def _reason(folder: RunFolder) -> str | None:
+    try:
+        return str(folder.read_json("result.json")["reason"])
+    except (RunError, KeyError):
+        return None
+
+
+def _print_end(console: Console, folder: RunFolder, seconds: float) -> None:
+    rounds = folder.rounds()
+    fixed = next((entry["round"] for entry in rounds if entry["fixed_point"]), None)
+    end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {len(rounds)} rounds"
+    console.print(f"{end}, {seconds:.0f} s; all that left a silo are labels of public examples")
+    console.print(f"run folder: {folder.path}", soft_wrap=True)

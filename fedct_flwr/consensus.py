@@ -1,0 +1,113 @@
+"""Tally hard votes and decide a label for each public example: plurality and qualified majority.
+
+Both are pure functions on arrays. A consensus is a pair of them, ``init`` and ``apply`` (after fedjax's aggregators).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.random import Generator
+
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts
+
+Ballot: TypeAlias = tuple[SiloName, HardLabels]
+State: TypeAlias = dict[str, Any]
+Decide: TypeAlias = Callable[[VoteCounts, HardLabels, Generator], HardLabels]
+
+
+class Consensus(NamedTuple):
+    """How the silos' votes on the queried examples become targets.
+
+    ``init(silos)`` makes the state before the first round. ``apply(ballots, incumbent, state, rng)`` returns
+    the new targets ``(examples,)`` and the next state; ``incumbent`` are the targets these examples have now.
+    Ballots may be a generator: each is used once and dropped.
+    """
+
+    init: Callable[[Sequence[SiloName]], State]
+    apply: Callable[[Iterable[Ballot], HardLabels, State, Generator], tuple[HardLabels, State]]
+
+
+def tally(votes: Iterable[HardLabels], num_examples: int, num_classes: int) -> VoteCounts:
+    """Count the votes for each class, ``(examples, classes)``; an abstention counts for nobody.
+
+    One pass over the votes. Memory is examples x classes, whatever the number of silos: votes are counted in
+    one byte per example and class, and carried over before a byte can overflow.
+
+    >>> tally([np.int16([0, 1, -1]), np.int16([0, 0, -1])], num_examples=3, num_classes=2)
+    array([[2, 0],
+           [1, 1],
+           [0, 0]], dtype=int32)
+    """
+    counts = np.zeros((num_classes, num_examples), dtype=np.int32)
+    recent = np.zeros((num_classes, num_examples), dtype=np.uint8)
+    hit = np.empty(num_examples, dtype=np.bool_)
+    for number, vote in enumerate(votes, start=1):
+        # Comparing a whole vote with one class at a time keeps to SIMD; scattered increments are many times slower.
+        for c, row in enumerate(recent):
+            np.equal(vote, c, out=hit)
+            np.add(row, hit.view(np.uint8), out=row)
+        if number % 255 == 0:
+            counts += recent
+            recent[:] = 0
+    counts += recent
+    transposed: VoteCounts = counts.T
+    return transposed
+
+
+def plurality(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
+    """The class with the most votes; ABSTAIN where nobody voted.
+
+    A tie keeps the incumbent label if that is among the leaders, otherwise the leaders draw lots. The paper's
+    code gives ties to the lowest class id, which biases the labels; and if ties were drawn anew every round, a
+    consensus with one tie could never reach a fixed point (Abourayya et al., arXiv:2310.05696, Algorithm 1).
+
+    >>> counts = np.int32([[2, 1, 0], [1, 1, 0], [0, 0, 0]])
+    >>> plurality(counts, np.int16([1, 1, 1]), np.random.default_rng(0))
+    array([ 0,  1, -1], dtype=int16)
+    """
+    by_class = np.ascontiguousarray(counts.T)
+    most = by_class.max(axis=0)
+    leaders = by_class == most
+    labels: HardLabels = leaders.argmax(axis=0).astype(LABEL_DTYPE)
+    tied = np.flatnonzero((leaders.sum(axis=0, dtype=np.int32) > 1) & (most > 0))
+    if len(tied):
+        lots = np.where(leaders[:, tied], rng.random((len(by_class), len(tied))), -1.0)
+        drawn = lots.argmax(axis=0).astype(LABEL_DTYPE)
+        now = incumbent[tied]
+        # np.where evaluates both sides, so an abstaining incumbent must still index a class.
+        stays = (now != ABSTAIN) & leaders[np.maximum(now, 0), tied]
+        labels[tied] = np.where(stays, now, drawn)
+    labels[most == 0] = ABSTAIN
+    return labels
+
+
+def qualified(counts: VoteCounts, incumbent: HardLabels, rng: Generator, *, quorum: float) -> HardLabels:
+    """The plurality's label where its share of the votes cast is at least ``quorum``, else ABSTAIN.
+
+    ``quorum`` is a share in (0, 1]; silos that abstain are not counted (arXiv:2310.05696, §5, "qualified majority").
+
+    >>> counts = np.int32([[9, 1], [8, 2]])
+    >>> qualified(counts, np.int16([-1, -1]), np.random.default_rng(0), quorum=0.9)
+    array([ 0, -1], dtype=int16)
+    """
+    labels = plurality(counts, incumbent, rng)
+    voters = counts.sum(axis=1)
+    # Divide rather than multiply: 7 / 10 rounds to the same float as the literal 0.7, 0.7 * 10 is more than 7.
+    labels[counts.max(axis=1) / np.maximum(voters, 1) < quorum] = ABSTAIN
+    return labels
+
+
+def counting(num_classes: int, decide: Decide) -> Consensus:
+    """The stateless consensus that counts votes and decides on the counts."""
+
+    def init(silos: Sequence[SiloName]) -> State:
+        return {}
+
+    def apply(
+        ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
+    ) -> tuple[HardLabels, State]:
+        counts = tally((votes for _, votes in ballots), len(incumbent), num_classes)
+        return decide(counts, incumbent, rng), state
+
+    return Consensus(init, apply)

@@ -1,0 +1,29 @@
+"""Data sets by name, each as a federation of silos with a public set."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import breast_cancer, files, heart_disease
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.suggest import suggest
+from fedct_flwr.types import ConfigError
+
+LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
+    "heart-disease": heart_disease.load,
+    "breast-cancer": breast_cancer.load,
+    "files": files.load,
+}
+
+
+# A simulated silo's process is asked every round; it should read its data once.
+@lru_cache(maxsize=2)
+def load(config: RunConfig) -> FederatedDataset:
+    """The data set that the run config names. Raises ConfigError for an unknown name, DataError for bad data."""
+    if config.data not in LOADERS:
+        raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
+    return LOADERS[config.data](config)
+
+
+__all__ = ["LOADERS", "FederatedDataset", "SiloData", "load"]

@@ -1,0 +1,67 @@
+"""A data set as it lies in a simulated federation: silos with private and test records, and a public set."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+
+from fedct_flwr.public_set import PublicSet
+from fedct_flwr.schema import Schema
+from fedct_flwr.types import DataError, Examples, Features, SiloName
+
+
+@dataclass(frozen=True, eq=False)
+class SiloData:
+    """One silo's records: ``private`` for training; ``test`` held out, possibly empty."""
+
+    name: SiloName
+    private: Examples
+    test: Examples
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedDataset:
+    """All that a simulation needs. ``test`` is the pooled test set, over all silos."""
+
+    name: str
+    schema: Schema
+    public: PublicSet
+    silos: tuple[SiloData, ...]
+    test: Examples
+
+    def __post_init__(self) -> None:
+        """Check that co-training is possible at all."""
+        if len(self.silos) < 2:
+            found = f"only {self.silos[0].name!r}" if self.silos else "none"
+            raise DataError(f"co-training needs at least two silos, found {found} in {self.name!r}")
+        for silo in self.silos:
+            if silo.private.size == 0:
+                raise DataError(f"silo {silo.name!r} has no records to train on: add records or leave the silo out")
+        seen = {int(c) for silo in self.silos for c in np.unique(silo.private.y)}
+        if len(seen) < 2:
+            only = self.schema.classes[seen.pop()]
+            raise DataError(f"all private records of {self.name!r} are of class {only!r}: at least two are needed")
+
+    def position(self, silo: SiloName) -> int:
+        """Position of a silo. Raises DataError if there is none of this name."""
+        for position, data in enumerate(self.silos):
+            if data.name == silo:
+                return position
+        raise DataError(f"no silo {silo!r} in {self.name!r}: it has {', '.join(s.name for s in self.silos)}")
+
+
+def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> list[Examples]:
+    """Split records at random into parts of these shares (rounded down) and the rest, which comes last."""
+    order = rng.permutation(records.size)
+    cuts = np.cumsum([int(share * records.size) for share in shares])
+    return [Examples(records.X[part], records.y[part]) for part in np.split(order, cuts)]
+
+
+def pool(parts: list[Examples]) -> Examples:
+    """All records of several parts together."""
+    return Examples(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
+
+
+def shuffled(X: Features, rng: Generator) -> Features:
+    """The examples in random order, so that a position tells nothing of where an example came from."""
+    return X[rng.permutation(len(X))]

@@ -1,0 +1,111 @@
+"""Tables in files (CSV, Parquet) to numbers: what the columns are is read from the public set alone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from fedct_flwr.schema import Column
+from fedct_flwr.types import DataError, Features
+
+SUFFIXES: Final = (".csv", ".parquet")
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read a CSV (header in the first line, empty fields are missing) or Parquet file. Raises DataError."""
+    try:
+        if path.suffix == ".parquet":
+            table = pyarrow.parquet.read_table(path)
+        else:
+            convert = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+            table = pyarrow.csv.read_csv(path, convert_options=convert)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"cannot read {path}: {reason}") from None
+    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if repeated:
+        raise DataError(f"{path} has columns of the same name: {', '.join(repeated)}; rename them")
+    return table
+
+
+def columns_of(table: pa.Table, path: Path) -> tuple[Column, ...]:
+    """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
+
+    A column without any value counts as numeric. Raises DataError for dates, lists and the like.
+    """
+    columns = []
+    for name in table.column_names:
+        values = table.column(name)
+        if _is_text(values.type):
+            columns.append(Column(name, tuple(sorted(map(str, pc.unique(values.drop_null()).to_pylist())))))
+        elif _is_number(values.type):
+            columns.append(Column(name))
+        else:
+            raise DataError(f"column {name!r} of {path} holds {values.type}: turn it into numbers or text")
+    return tuple(columns)
+
+
+def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
+    """The table as float64 ``(rows, columns)`` in the order of ``columns``, see ``schema.Column``.
+
+    Raises DataError that lists every column which is missing or of another kind than in the public set.
+    """
+    missing = [column.name for column in columns if column.name not in table.column_names]
+    if len(missing) == len(columns):
+        raise DataError(f"{path} shares no column with the public set: it needs {_list(missing)}")
+    extra = [name for name in table.column_names if name not in {column.name for column in columns}]
+    kinds = [
+        f"{column.name!r} must hold {'numbers' if column.categories is None else 'text'}"
+        for column in columns
+        if column.name in table.column_names and not _fits(table.column(column.name), column)
+    ]
+    problems = [
+        *([f"missing {_list(missing)}"] if missing else []),
+        *([f"unknown {_list(extra)}"] if extra else []),
+        *kinds,
+    ]
+    if problems:
+        raise DataError(f"the columns of {path} disagree with the public set: {'; '.join(problems)}")
+    X = np.empty((table.num_rows, len(columns)), dtype=np.float64)
+    for position, column in enumerate(columns):
+        X[:, position] = _numbers(table.column(column.name), column)
+    infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
+    if infinite:
+        raise DataError(f"{path} has infinite values in {_list(infinite)}: leave the field empty where none is known")
+    return X
+
+
+def _numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if column.categories is None or not _is_text(values.type):
+        floats: np.ndarray[Any, np.dtype[np.float64]] = values.cast(pa.float64()).to_numpy()
+        return floats
+    positions = pc.index_in(values.cast(pa.string()), value_set=pa.array(column.categories, pa.string()))
+    unknown = pc.and_(pc.is_null(positions), pc.is_valid(values))
+    codes = pc.if_else(unknown, len(column.categories), positions)
+    found: np.ndarray[Any, np.dtype[np.float64]] = codes.cast(pa.float64()).to_numpy()
+    return found
+
+
+def _fits(values: pa.ChunkedArray, column: Column) -> bool:
+    # A column without any value fits both kinds: readers cannot know what it would have held.
+    if values.null_count == len(values):
+        return True
+    return _is_number(values.type) if column.categories is None else _is_text(values.type)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary))
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)

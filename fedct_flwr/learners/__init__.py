@@ -1,0 +1,1 @@
+"""Learners: what a silo trains. Any scikit-learn classifier is one."""

@@ -1,0 +1,34 @@
+"""What co-training needs of a learner, and what it may offer beyond; each capability is a protocol of its own."""
+
+from pathlib import Path
+from typing import Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.types import Features, HardLabels
+
+
+class Learner(Protocol):
+    """Fits labeled examples and predicts in the study's label space.
+
+    ``fit`` starts anew each time. It must accept any non-empty subset of the classes, and be a function of its
+    arguments alone, so that a silo that is asked again answers the same.
+    """
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        """Train on examples ``(n, ...)`` with classes ``(n,)``. Raises TrainingError."""
+        ...
+
+    def predict(self, X: Features) -> HardLabels:
+        """The class of each example, ``(n,)``, never ABSTAIN."""
+        ...
+
+
+@runtime_checkable
+class Saveable(Protocol):
+    """A learner whose trained model can be written to a file that loads without executing code."""
+
+    def save(self, path: Path) -> None:
+        """Write the trained model, whole or not at all."""
+        ...

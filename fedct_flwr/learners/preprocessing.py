@@ -1,0 +1,34 @@
+"""Imputing, scaling and one-hot encoding for tables, with statistics of the public set and the silo's own data."""
+
+from typing import Any
+
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from fedct_flwr.schema import Schema
+from fedct_flwr.types import DataError, Features
+
+
+def standard(schema: Schema, reference: Features) -> Any:
+    """A fitted transformer: numeric columns imputed by their mean and scaled, categorical ones one-hot.
+
+    A missing category becomes a category of its own. ``reference`` ``(n, columns)`` are the examples whose
+    statistics are used: the public set and the silo's own private data, nothing else.
+    Raises DataError where features are no table.
+    """
+    if reference.ndim != 2:
+        raise DataError(
+            f"preprocessing = 'standard' is for tables, but features have shape {reference.shape[1:]}: use 'none'"
+        )
+    categorical = list(schema.categorical)
+    numeric = [i for i in range(reference.shape[1]) if i not in categorical]
+    # A column nobody here has ever measured stays, as zeros: silos and public set keep the same columns.
+    scale = make_pipeline(SimpleImputer(strategy="mean", keep_empty_features=True), StandardScaler())
+    encode = make_pipeline(
+        SimpleImputer(strategy="constant", fill_value=-1, keep_empty_features=True),
+        OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+    )
+    transformer = ColumnTransformer([("numeric", scale, numeric), ("categorical", encode, categorical)])
+    return transformer.fit(reference)

@@ -1,0 +1,146 @@
+"""Any scikit-learn classifier as a learner that refits from scratch every round."""
+
+import importlib
+import inspect
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import skops.io
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.suggest import suggest
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, HardLabels, TrainingError
+
+SHORT_NAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
+    "random-forest": ("sklearn.ensemble.RandomForestClassifier", {}),
+    "extra-trees": ("sklearn.ensemble.ExtraTreesClassifier", {}),
+    "gradient-boosting": ("sklearn.ensemble.GradientBoostingClassifier", {}),
+    "hist-gradient-boosting": ("sklearn.ensemble.HistGradientBoostingClassifier", {}),
+    "logistic-regression": ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000}),
+    "svm": ("sklearn.svm.SVC", {}),
+    "nearest-neighbors": ("sklearn.neighbors.KNeighborsClassifier", {}),
+    "naive-bayes": ("sklearn.naive_bayes.GaussianNB", {}),
+}
+"""Learners that have a short name: import path and default parameters."""
+
+
+def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
+    """An untrained classifier from a short name or an import path, e.g. ``my_package.models.make_pipeline``.
+
+    The path leads to a class or to a function that returns an estimator; ``params`` are its keyword arguments.
+    Every ``random_state`` left open, also inside pipelines, is set. Raises ConfigError.
+    """
+    path, defaults = SHORT_NAMES.get(name, (name, {}))
+    make = _import(path)
+    arguments = {**defaults, **params}
+    try:
+        inspect.signature(make).bind(**arguments)
+    except TypeError:
+        known = list(inspect.signature(make).parameters)
+        unknown = [key for key in arguments if key not in known]
+        if unknown:
+            wrong = f"has no parameter {unknown[0]!r}: {suggest(unknown[0], known)}"
+        else:
+            wrong = f"needs more parameters: there are {', '.join(known)}"
+        raise ConfigError(f"learner {name!r} {wrong}") from None
+    estimator = make(**arguments)
+    if not (hasattr(estimator, "fit") and hasattr(estimator, "predict") and hasattr(estimator, "get_params")):
+        raise ConfigError(f"learner {name!r} is no classifier: {path} must have fit, predict and get_params")
+    open_states = {
+        key: random_state
+        for key, value in estimator.get_params(deep=True).items()
+        if key.split("__")[-1] == "random_state" and value is None
+    }
+    return estimator.set_params(**open_states)
+
+
+def _import(path: str) -> Any:
+    module, _, attribute = path.replace(":", ".").rpartition(".")
+    if not module:
+        raise ConfigError(f"unknown learner {path!r}: {suggest(path, SHORT_NAMES)} (or give an import path)")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"cannot import learner {path!r}: {error}") from None
+    if not callable(found):
+        raise ConfigError(f"learner {path!r} is neither a class nor a function")
+    return found
+
+
+class SklearnLearner:
+    """A scikit-learn classifier behind a transformer that is already fitted (or none).
+
+    Satisfies ``Learner`` and ``Saveable``. Raises ConfigError where sample weights are needed but not supported.
+    """
+
+    def __init__(self, estimator: Any, transformer: Any = None) -> None:
+        self._template = estimator
+        self._transformer = transformer
+        self._trained: Any = None
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        """Train a fresh clone. One class alone is learned as a constant: most classifiers refuse to."""
+        model = clone(self._template) if len(np.unique(y)) > 1 else DummyClassifier(strategy="most_frequent")
+        try:
+            model.fit(self._transform(X), y, **_weights(model, sample_weight))
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise TrainingError(f"{type(self._template).__name__} could not be trained: {error}") from error
+        self._trained = model
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        """The class of each example, ``(n,)``."""
+        labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).astype(LABEL_DTYPE)
+        return labels
+
+    def save(self, path: Path) -> None:
+        """Write transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
+        steps = [("transform", self._transformer)] if self._transformer is not None else []
+        try:
+            content = skops.io.dumps(Pipeline([*steps, ("classify", self._trained)]))
+        except Exception as error:
+            raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
+        write_atomically(path, content)
+
+    def _transform(self, X: Features) -> Features:
+        return X if self._transformer is None else self._transformer.transform(X)
+
+
+def _weights(model: Any, sample_weight: NDArray[np.float64] | None) -> dict[str, NDArray[np.float64]]:
+    if sample_weight is None:
+        return {}
+    if isinstance(model, Pipeline):
+        name, last = model.steps[-1]
+        return {f"{name}__{key}": value for key, value in _weights(last, sample_weight).items()}
+    if not has_fit_parameter(model, "sample_weight"):
+        raise ConfigError(f"{type(model).__name__} takes no sample weights: set pseudo-weight = 1.0")
+    return {"sample_weight": sample_weight}
+
+
+def load_model(path: Path, packages: Collection[str] = ()) -> Any:
+    """A pipeline that ``SklearnLearner.save`` wrote on this machine.
+
+    Nothing is unpickled: skops builds only objects whose types come from scikit-learn, NumPy or the named
+    ``packages``. A forged file could still hold a tree that reads out of bounds, so load no file from elsewhere.
+    Raises DataError for other types or a damaged file.
+    """
+    trusted_packages = {"sklearn", "numpy", *packages}
+    try:
+        found = skops.io.get_untrusted_types(file=path)
+        foreign = [name for name in found if name.partition(".")[0] not in trusted_packages]
+        if foreign:
+            raise DataError(f"the model {path} needs {', '.join(foreign)}: load it only if you wrote it yourself")
+        return skops.io.load(path, trusted=found)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DataError(f"cannot read the model {path}: {error}") from error

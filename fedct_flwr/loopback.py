@@ -1,0 +1,168 @@
+"""The same ServerApp and ClientApps in one process: no Ray, no sockets, milliseconds a round.
+
+Every message is serialized and parsed as Flower does it between processes. Used by tests and quick experiments.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+from uuid import uuid4
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.message_pb2 import Message as ProtoMessage
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+from threadpoolctl import threadpool_limits
+
+_RUN_ID: Final = 1
+_FIRST_NODE_ID: Final = 100
+
+# Flower keeps the identity of the running task in one place per process.
+_one_run_at_a_time = threading.Lock()
+
+
+def simulated_nodes(count: int) -> list[dict[str, Any]]:
+    """Node configs as Flower's simulation makes them."""
+    return [{"partition-id": i, "num-partitions": count} for i in range(count)]
+
+
+def run_loopback(
+    server_app: ServerApp,
+    client_app: ClientApp,
+    run_config: Mapping[str, Any],
+    node_configs: Sequence[Mapping[str, Any]],
+    workers: int | None = None,
+) -> Context:
+    """Run a ServerApp with one ClientApp per node config; returns the ServerApp's context.
+
+    ``workers`` messages are handled at the same time (default: one per core, at least two, so that one silo that
+    hangs does not stop the others). What the ServerApp raises is raised here.
+    """
+    grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1))
+    context = Context(_RUN_ID, SUPERLINK_NODE_ID, {}, RecordDict(), dict(run_config))
+    with _one_run_at_a_time, _task_identity(), threadpool_limits(1):
+        try:
+            server_app(grid=grid, context=context)
+        finally:
+            grid.close()
+    return context
+
+
+class LoopbackGrid(Grid):
+    """A Grid whose nodes live in this process, each with a context of its own that lasts for the run."""
+
+    def __init__(
+        self,
+        client_app: ClientApp,
+        run_config: Mapping[str, Any],
+        node_configs: Sequence[Mapping[str, Any]],
+        workers: int,
+    ) -> None:
+        self._client_app = client_app
+        self._contexts = {
+            node_id: Context(_RUN_ID, node_id, dict(config), RecordDict(), dict(run_config))
+            for node_id, config in enumerate(node_configs, start=_FIRST_NODE_ID)
+        }
+        self._busy = {node_id: threading.Lock() for node_id in self._contexts}
+        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        # A silo that hangs must not keep the process alive.
+        self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
+        for worker in self._workers:
+            worker.start()
+
+    def close(self) -> None:
+        """Let idle workers end."""
+        for _ in self._workers:
+            self._inbox.put(None)
+
+    def set_run(self, run: Run) -> None:
+        """Ignored: there is one run."""
+
+    @property
+    def run(self) -> Run:
+        """The run."""
+        return Run.create_empty(_RUN_ID)
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """A new message; ``Message(...)`` does the same."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> list[int]:
+        """All nodes."""
+        return list(self._contexts)
+
+    def get_nodes(self) -> list[NodeInfo]:
+        """All nodes, without names, as in Flower's simulation."""
+        return [NodeInfo(node_id=node_id) for node_id in self._contexts]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        """Hand messages to their nodes."""
+        ids = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = str(uuid4())
+            ids.append(message.metadata.message_id)
+            self._inbox.put(message_to_proto(message).SerializeToString())
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        """Replies that are there; those to other messages are dropped."""
+        wanted, found = set(message_ids), []
+        while not self._replies.empty():
+            reply = _parse(self._replies.get())
+            if reply.metadata.reply_to_message_id in wanted:
+                found.append(reply)
+        return found
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
+        """Send, and return the replies that come within ``timeout`` seconds."""
+        pending = set(self.push_messages(messages))
+        end = None if timeout is None else time.monotonic() + timeout
+        received = []
+        while pending:
+            try:
+                raw = self._replies.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                break
+            reply = _parse(raw)
+            if reply.metadata.reply_to_message_id in pending:
+                pending.remove(reply.metadata.reply_to_message_id)
+                received.append(reply)
+        return received
+
+    def _work(self) -> None:
+        while (raw := self._inbox.get()) is not None:
+            message = _parse(raw)
+            with self._busy[message.metadata.dst_node_id]:
+                if time.time() > message.metadata.created_at + message.metadata.ttl:
+                    continue
+                try:
+                    reply = self._client_app(message, self._contexts[message.metadata.dst_node_id])
+                except Exception as error:  # the engine does the same with whatever an app raises
+                    reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
+            self._replies.put(message_to_proto(reply).SerializeToString())
+
+
+def _parse(raw: bytes) -> Message:
+    return message_from_proto(ProtoMessage.FromString(raw))
+
+
+@contextmanager
+def _task_identity() -> Any:
+    before = (TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id)
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, _RUN_ID, SUPERLINK_NODE_ID
+    try:
+        yield
+    finally:
+        TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = before

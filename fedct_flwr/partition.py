@@ -1,0 +1,50 @@
+"""Split one data set over simulated silos. For simulation only: real silos come with their own data."""
+
+from typing import Final
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedct_flwr.types import DataError, HardLabels
+
+_ATTEMPTS: Final = 1000
+
+
+def iid(num_examples: int, num_silos: int, rng: Generator) -> list[NDArray[np.intp]]:
+    """Positions of each silo's examples: a random split into parts whose sizes differ by at most one.
+
+    Raises DataError if there are fewer examples than silos.
+    """
+    if not 1 <= num_silos <= num_examples:
+        raise DataError(f"cannot split {num_examples} examples over {num_silos} silos: use fewer silos")
+    return [np.sort(part) for part in np.array_split(rng.permutation(num_examples), num_silos)]
+
+
+def dirichlet(
+    y: HardLabels, num_silos: int, concentration: float, rng: Generator, min_examples: int = 10
+) -> list[NDArray[np.intp]]:
+    """Positions of each silo's examples, every class divided by its own draw from Dirichlet(``concentration``).
+
+    The smaller the concentration, the more the silos differ. Draws are repeated until every silo has
+    ``min_examples`` (Li, He, Song, "Practical One-Shot Federated Learning for Cross-Silo Setting", IJCAI 2021, §5).
+
+    Raises DataError if no such split is found.
+    """
+    if concentration <= 0:
+        raise DataError(f"the Dirichlet concentration must be positive, not {concentration}")
+    by_class = [np.flatnonzero(y == c) for c in np.unique(y)]
+    if num_silos >= 1 and num_silos * min_examples <= len(y):
+        for _ in range(_ATTEMPTS):
+            parts: list[list[NDArray[np.intp]]] = [[] for _ in range(num_silos)]
+            for members in by_class:
+                shares = rng.dirichlet(np.full(num_silos, concentration))
+                cuts = np.rint(np.cumsum(shares)[:-1] * len(members)).astype(np.intp)
+                for part, piece in zip(parts, np.split(rng.permutation(members), cuts), strict=True):
+                    part.append(piece)
+            if min(sum(map(len, part)) for part in parts) >= min_examples:
+                return [np.sort(np.concatenate(part)) for part in parts]
+    raise DataError(
+        f"found no Dirichlet({concentration}) split of {len(y)} examples that leaves each of {num_silos} silos "
+        f"{min_examples}: use fewer silos or a larger concentration"
+    )

@@ -1,0 +1,81 @@
+"""The public unlabeled set: its examples, their fingerprint, and which of them a round asks about."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.types import DataError, Features
+
+FINGERPRINT_BYTES: Final = 32
+_BLOCK_BYTES: Final = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSet:
+    """Unlabeled examples that every silo and the coordinator hold a copy of.
+
+    ``X`` is numeric, first axis examples. Raises DataError if it is empty or not numeric.
+    """
+
+    X: Features
+
+    def __post_init__(self) -> None:
+        """Check that the examples can be fingerprinted."""
+        if self.X.dtype.kind not in "biuf":
+            raise DataError(f"the public set must hold numbers, not {self.X.dtype}: encode text and dates first")
+        if self.X.ndim < 2 or self.X.size == 0:
+            raise DataError(
+                f"the public set is empty (shape {self.X.shape}): it needs at least one example and feature"
+            )
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.X)
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """SHA-256 over shape, dtype and values (32 bytes), independent of platform and memory layout.
+
+        Values are read in C order, little-endian; every NaN counts as the same NaN and -0.0 as 0.0, because
+        no learner can tell them apart while file formats and processors do not preserve them.
+        """
+        dtype = self.X.dtype.newbyteorder("<")
+        digest = hashlib.sha256(f"fedct public set 1 {dtype.str} {self.X.shape}".encode())
+        rows = max(1, _BLOCK_BYTES * len(self.X) // self.X.nbytes)
+        for start in range(0, len(self.X), rows):
+            block = np.array(self.X[start : start + rows], dtype=dtype, order="C")
+            if dtype.kind == "f":
+                block[np.isnan(block)] = np.nan
+                block += 0.0
+            digest.update(block.data)
+        return digest.digest()
+
+
+class Query(NamedTuple):
+    """Which public examples a round asks about: ``size`` of them, drawn with ``seed`` (unsigned, 64 bits).
+
+    Both sides derive the same positions from these two numbers, so a query costs a few bytes whatever its size.
+    """
+
+    seed: int
+    size: int
+
+    def positions(self, num_public: int) -> NDArray[np.intp]:
+        """Sorted positions ``(size,)`` in a public set of ``num_public`` examples.
+
+        Ranks the raw output of Philox, which NumPy keeps the same in every version (its policy for bit
+        generators; the methods of Generator have no such promise).
+
+        >>> Query(seed=7, size=3).positions(3)
+        array([0, 1, 2])
+        >>> Query(seed=7, size=3).positions(1000)
+        array([317, 503, 891])
+        """
+        if self.size == num_public:
+            return np.arange(num_public, dtype=np.intp)
+        keys = np.random.Philox(key=self.seed).random_raw(num_public)
+        return np.sort(np.argsort(keys, kind="stable")[: self.size])

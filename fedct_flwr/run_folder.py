@@ -1,0 +1,193 @@
+"""What a run leaves behind, each file whole or absent.
+
+- ``config.json``: settings, versions, the public set's fingerprint
+- ``rounds.jsonl``: one line per round
+- ``checkpoint.npz``: the consensus after the last round, to resume from
+- ``labels.csv``: the final labels of the public set
+- ``result.json``: completed or failed, and why
+- ``models/``: the silos' models (simulation only)
+"""
+
+import csv
+import io
+import json
+import platform
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from fedct_flwr import __version__
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.consensus import State
+from fedct_flwr.types import ABSTAIN, HardLabels, RunError, SiloName
+
+_PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
+
+
+class Checkpoint(NamedTuple):
+    """The consensus after ``round``: targets ``(num_public,)`` and the state of the consensus (arrays by name)."""
+
+    round: int
+    targets: HardLabels
+    state: State
+
+
+@dataclass(frozen=True)
+class SiloRecord:
+    """What one silo sent in a round: payload bytes, seconds until its reply, share of votes equal to the consensus."""
+
+    bytes_sent: int
+    seconds: float
+    agreement: float
+    scores: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One line of ``rounds.jsonl``. Counts are of public examples.
+
+    ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (payloads, without
+    Flower's envelope). ``absent`` says why a silo did not count.
+    """
+
+    round: int
+    seconds: float
+    queried: int
+    changed: int
+    abstained: int
+    agreement: float
+    class_counts: dict[str, int]
+    instruction_bytes: int
+    bytes_sent: int
+    silos: dict[SiloName, SiloRecord]
+    absent: dict[str, str] = field(default_factory=dict)
+    fixed_point: bool = False
+
+
+class RunFolder:
+    """A run folder that exists. Every write is whole or not at all; RunError says what to do if it fails."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> "RunFolder":
+        """Start a new run. Raises RunError if the folder exists: no run overwrites another."""
+        check_new(path)
+        folder = cls(path)
+        with folder._writing("the run folder"):
+            path.mkdir(parents=True, exist_ok=True)
+            folder._write_json("config.json", {"settings": dict(settings), **facts, "versions": _versions()})
+        return folder
+
+    @classmethod
+    def resume(
+        cls, path: Path, settings: Mapping[str, Any], may_change: frozenset[str]
+    ) -> tuple["RunFolder", Checkpoint]:
+        """Continue a run: forgets rounds after its checkpoint. Raises RunError if it cannot go on with ``settings``."""
+        folder = cls(path)
+        before = folder.read_json("config.json")["settings"]
+        changed = sorted(k for k in {*settings, *before} - may_change if settings.get(k) != before.get(k))
+        if changed:
+            raise RunError(f"cannot resume {path} with other settings: set back {', '.join(changed)}")
+        checkpoint = folder.load_checkpoint()
+        kept = [record for record in folder.rounds() if record["round"] <= checkpoint.round]
+        with folder._writing("the round log"):
+            write_atomically(path / "rounds.jsonl", "".join(json.dumps(record) + "\n" for record in kept).encode())
+        (path / "result.json").unlink(missing_ok=True)
+        return folder, checkpoint
+
+    @property
+    def models(self) -> Path:
+        """Where simulated silos keep their models."""
+        return self.path / "models"
+
+    def append_round(self, record: RoundRecord) -> None:
+        """Add a line to ``rounds.jsonl``."""
+        with self._writing(f"round {record.round}"), (self.path / "rounds.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(record)) + "\n")
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint."""
+        buffer = io.BytesIO()
+        state = {f"state_{name}": value for name, value in checkpoint.state.items()}
+        np.savez_compressed(buffer, allow_pickle=False, round=checkpoint.round, targets=checkpoint.targets, **state)
+        with self._writing(f"the checkpoint of round {checkpoint.round}"):
+            write_atomically(self.path / "checkpoint.npz", buffer.getvalue())
+
+    def load_checkpoint(self) -> Checkpoint:
+        """The last checkpoint. Raises RunError if there is none or it is damaged."""
+        path = self.path / "checkpoint.npz"
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                state = {key.removeprefix("state_"): stored[key] for key in stored.files if key.startswith("state_")}
+                return Checkpoint(int(stored["round"]), stored["targets"], state)
+        except FileNotFoundError:
+            raise RunError(f"{self.path} has no checkpoint: no round was finished; start a new run") from None
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            raise RunError(f"{path} is damaged: start a new run in another folder") from None
+
+    def save_labels(self, targets: HardLabels, classes: tuple[str, ...]) -> None:
+        """Write the final label of each public example to ``labels.csv``, empty where the silos abstain."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["example", "label"])
+        writer.writerows([i, "" if c == ABSTAIN else classes[c]] for i, c in enumerate(targets))
+        with self._writing("the final labels"):
+            write_atomically(self.path / "labels.csv", text.getvalue().encode())
+
+    def finish(self, status: str, **facts: Any) -> None:
+        """Say how the run ended: ``completed`` or ``failed``."""
+        with self._writing("the result"):
+            self._write_json("result.json", {"status": status, **facts})
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """All whole lines of ``rounds.jsonl``; a half-written last one is left out."""
+        path = self.path / "rounds.jsonl"
+        lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """One of the folder's JSON files. Raises RunError if it is missing or damaged."""
+        try:
+            content: dict[str, Any] = json.loads((self.path / name).read_text("utf-8"))
+        except (OSError, ValueError):
+            raise RunError(f"{self.path} is no complete run folder: cannot read {name}") from None
+        return content
+
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"cannot write {what} to {self.path}: {error.strerror}; make room there, then go on with resume"
+            ) from error
+
+
+def _versions() -> dict[str, str]:
+    # Flower runs this code from its bundle, where the package itself need not be installed.
+    ours = {"fedct-flwr": __version__, "python": platform.python_version()}
+    return ours | {name: version(name) for name in _PACKAGES}
+
+
+def check_new(path: Path) -> None:
+    """Raise RunError if a run would overwrite something."""
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if path.exists():
+        raise RunError(f"the run folder {path} exists: choose another one, or resume the run in it")
+
+
+def default_path(study: str, run_id: int) -> Path:
+    """Where a run goes that was given no folder."""
+    return Path.home() / ".fedct" / "runs" / f"{study}-{run_id}"

@@ -1,0 +1,53 @@
+"""What the columns and the classes of a study mean, so that every silo's numbers mean the same."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from fedct_flwr.types import MAX_CLASSES, DataError
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature of a table.
+
+    ``categories`` is None for a numeric column. Otherwise the column holds the position of its value in
+    ``categories``, or ``len(categories)`` for a value that the public set does not have.
+    Missing values are NaN in both kinds.
+    """
+
+    name: str
+    categories: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The label space and the columns that all silos of a study share.
+
+    ``classes[c]`` is the name of class ``c``. ``columns`` is empty where features are no table (images).
+
+    Raises DataError for fewer than two classes, too many, or names that repeat.
+    """
+
+    classes: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the label space."""
+        if not 2 <= len(self.classes) <= MAX_CLASSES:
+            found = ", ".join(repr(c) for c in self.classes[:3]) or "none"
+            raise DataError(
+                f"a study needs between 2 and {MAX_CLASSES} classes, found {len(self.classes)} ({found}): "
+                "check that the label column is the right one"
+            )
+        if len(set(self.classes)) != len(self.classes):
+            raise DataError(f"class names repeat: {', '.join(self.classes)}")
+
+    @classmethod
+    def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:
+        """A table of numeric columns only."""
+        return cls(classes, tuple(Column(name) for name in names))
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Positions of the categorical columns."""
+        return tuple(i for i, column in enumerate(self.columns) if column.categories is not None)

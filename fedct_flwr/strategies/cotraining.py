@@ -1,0 +1,220 @@
+"""Federated co-training as a Flower strategy: the pseudo-label table takes the place of the global model."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedct_flwr.consensus import Consensus
+from fedct_flwr.public_set import Query
+from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.seeding import generator, seed_words
+from fedct_flwr.strategies.answers import Answers
+from fedct_flwr.strategies.roster import Roster
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError
+from fedct_flwr.wire.codec import Instruction, Terms, encode_instruction
+from fedct_flwr.wire.messages import to_record
+
+logger = logging.getLogger("flwr.fedct")
+
+_TARGETS: Final = "targets"
+
+
+def targets_to_arrays(targets: HardLabels) -> ArrayRecord:
+    """The pseudo-label table ``(num_public,)`` as Flower's arrays."""
+    return ArrayRecord({_TARGETS: Array(targets)})
+
+
+def arrays_to_targets(arrays: ArrayRecord) -> HardLabels:
+    """The pseudo-label table out of Flower's arrays."""
+    return arrays[_TARGETS].numpy().astype(LABEL_DTYPE, copy=False)
+
+
+def no_targets(num_public: int) -> HardLabels:
+    """The table before the first round: nothing is labeled."""
+    return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
+
+
+class CoTraining(Strategy):
+    """Each round: send the consensus, receive every silo's labels, form the next consensus.
+
+    ``start`` means what it means for every Flower strategy, with ``initial_arrays`` from ``targets_to_arrays`` and
+    the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point, and begins
+    after a checkpoint's round if one is given. ``timeout`` is each round's deadline in seconds.
+
+    Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        consensus: Consensus,
+        roster: Roster,
+        *,
+        min_silos: int = 2,
+        query_size: int = 0,
+        stop_at_fixed_point: bool = True,
+        seed: int = 0,
+        folder: RunFolder | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        if query_size > terms.num_public:
+            raise RunError(f"query-size is {query_size} but the public set has {terms.num_public} examples")
+        self._terms = terms
+        self._consensus = consensus
+        self._roster = roster
+        self._min_silos = min_silos
+        self._query_size = query_size or terms.num_public
+        self._stop_at_fixed_point = stop_at_fixed_point
+        self._seed = seed
+        self._folder = folder
+        self._rounds_done = checkpoint.round if checkpoint else 0
+        self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
+        self._deadline = 3600.0
+        self._asked: dict[int, float] = {}
+        self._instruction = Instruction(0, Query(0, 0), no_targets(terms.num_public))
+        self._instruction_bytes = 0
+        self.fixed_point: int | None = None
+        """The round in which the consensus stopped changing, if it did."""
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds. Flower's own loop can neither stop early nor begin after round 1, so this is ours."""
+        self._deadline = timeout
+        self.summary()
+        self._roster.wait(grid)
+        result = Result(arrays=initial_arrays)
+        train_config = train_config or ConfigRecord()
+        for number in range(self._rounds_done + 1, num_rounds + 1):
+            messages = self.configure_train(number, result.arrays, train_config, grid)
+            replies = grid.send_and_receive(messages, timeout=timeout)
+            result.arrays, metrics = self.aggregate_train(number, replies)
+            result.train_metrics_clientapp[number] = metrics
+            if evaluate_fn and (scores := evaluate_fn(number, result.arrays)) is not None:
+                result.evaluate_metrics_serverapp[number] = scores
+            if self.fixed_point is not None and self._stop_at_fixed_point:
+                break
+        return result
+
+    def summary(self) -> None:
+        """Log what is about to happen."""
+        logger.info(
+            "Co-training %r: %s silos, %s public examples (%s a round), %s classes, public set %s",
+            self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
+            self._terms.num_classes, self._terms.public_fingerprint.hex()[:16],
+        )  # fmt: skip
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """One instruction for all nodes on the roster that are there now."""
+        low, high = seed_words(self._seed, "query", server_round)[:2]
+        query = Query(low | high << 32, self._query_size)
+        self._instruction = Instruction(server_round, query, arrays_to_targets(arrays))
+        payload = encode_instruction(self._instruction, self._terms)
+        self._instruction_bytes = len(payload)
+        self._asked = dict.fromkeys(self._roster.nodes(grid), time.time())
+        return [
+            Message(
+                content=to_record(payload),
+                dst_node_id=node_id,
+                message_type="train",
+                ttl=self._deadline,
+                group_id=str(server_round),
+            )
+            for node_id in self._asked
+        ]
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
+        """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
+        answers = Answers.collect(replies, self._asked, self._roster, self._terms, self._instruction)
+        for name, reason in answers.absent.items():
+            logger.warning("Round %s goes on without %s: %s", server_round, name, reason)
+        if len(answers.valid) < self._min_silos:
+            raise RunError(
+                f"round {server_round} has {len(answers.valid)} valid replies but min-silos is {self._min_silos}: "
+                + "; ".join(f"{name}: {reason}" for name, reason in answers.absent.items())
+            )
+
+        positions = self._instruction.query.positions(self._terms.num_public)
+        incumbent = self._instruction.targets[positions]
+        rng = generator(self._seed, "consensus", server_round)
+        decided, self._state = self._consensus.apply(answers.ballots(), incumbent, self._state, rng)
+        targets = self._instruction.targets.copy()
+        targets[positions] = decided
+        changed = int((decided != incumbent).sum())
+        if changed == 0 and len(positions) == self._terms.num_public:
+            self.fixed_point = server_round
+
+        record = self._record(server_round, answers, decided, targets, changed)
+        logger.info(
+            "Round %s: %s silos, %s labels changed, %s abstained, silos agree with the consensus on %.1f%%, "
+            "%s bytes received%s",
+            server_round, len(record.silos), changed, record.abstained, 100 * record.agreement,
+            record.bytes_sent, " - fixed point" if record.fixed_point else "",
+        )  # fmt: skip
+        if self._folder:
+            self._folder.append_round(record)
+            self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
+        metrics = MetricRecord(
+            {
+                "silos": len(record.silos),
+                "changed": changed,
+                "abstained": record.abstained,
+                "agreement": record.agreement,
+                "bytes-sent": record.bytes_sent,
+            }
+        )
+        return targets_to_arrays(targets), metrics
+
+    def _record(
+        self, server_round: int, answers: Answers, decided: HardLabels, targets: HardLabels, changed: int
+    ) -> RoundRecord:
+        labeled = decided != ABSTAIN
+        silos = {}
+        for silo, votes in answers.ballots():
+            answer = answers.valid[silo]
+            silos[silo] = SiloRecord(
+                bytes_sent=len(answer.payload),
+                seconds=round(answer.seconds, 3),
+                agreement=float((votes == decided)[labeled].mean()) if labeled.any() else 0.0,
+                scores=answer.scores._asdict() if answer.scores else None,
+            )
+        counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
+        return RoundRecord(
+            round=server_round,
+            seconds=round(time.time() - min(self._asked.values()), 3),
+            queried=len(decided),
+            changed=changed,
+            abstained=int((~labeled).sum()),
+            agreement=fmean(silo.agreement for silo in silos.values()),
+            class_counts=dict(zip(self._terms.classes, counts.tolist(), strict=True)),
+            instruction_bytes=self._instruction_bytes,
+            bytes_sent=sum(silo.bytes_sent for silo in silos.values()),
+            silos=silos,
+            absent=answers.absent,
+            fixed_point=self.fixed_point is not None,
+        )
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Nobody is asked: what a silo is willing to tell travels on its reply."""
+        return []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> None:
+        """There is nothing to aggregate."""

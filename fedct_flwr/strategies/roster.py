@@ -1,0 +1,94 @@
+"""Which nodes stand for which silos: waits for them, and lets no two nodes answer for one silo."""
+
+import logging
+import time
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from flwr.serverapp import Grid
+
+from fedct_flwr.types import RunError, SiloName
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+logger = logging.getLogger("flwr.fedct")
+
+_POLL_SECONDS: Final = 0.2
+_SILENT: Final = "no reply within the deadline"
+_NOT_THERE: Final = "no node at the start of the round"
+
+
+class Roster:
+    """The silos of a study and their nodes.
+
+    Where the coordinator has registered nodes under names, a node stands for the silo of that name and for no
+    other. Nodes without a name (simulation) stand for the silo that their first reply names.
+    """
+
+    def __init__(self, silos: Sequence[SiloName], min_silos: int, deadline: float) -> None:
+        if len(silos) < min_silos:
+            raise RunError(f"min-silos is {min_silos} but the study has only {len(silos)} silos: {', '.join(silos)}")
+        self.silos = tuple(silos)
+        self._min_silos = min_silos
+        self._deadline = deadline
+        self._names: dict[int, SiloName] = {}
+
+    def wait(self, grid: Grid) -> None:
+        """Wait until every silo's node is there, at most ``deadline`` seconds.
+
+        Goes on with those present if they are ``min_silos`` or more. Raises RunError otherwise.
+        """
+        end = time.monotonic() + self._deadline
+        nodes = self.nodes(grid)
+        while len(nodes) < len(self.silos) and time.monotonic() < end:
+            time.sleep(_POLL_SECONDS)
+            nodes = self.nodes(grid)
+        if len(nodes) < self._min_silos:
+            raise RunError(
+                f"only {len(nodes)} of {len(self.silos)} silos came within {self._deadline:g} s but min-silos is "
+                f"{self._min_silos}{self._who_is_missing(nodes)}: start their nodes, or raise roster-deadline"
+            )
+        if len(nodes) < len(self.silos):
+            logger.warning(
+                "%s of %s silos are here after %g s%s; the study goes on without the others "
+                "(in a simulation: set num-supernodes to %s)",
+                len(nodes), len(self.silos), self._deadline, self._who_is_missing(nodes), len(self.silos),
+            )  # fmt: skip
+
+    def nodes(self, grid: Grid) -> list[int]:
+        """The nodes that may answer, by id; those registered under a name that is on no roster are left out."""
+        present = []
+        for node in grid.get_nodes():
+            if node.name and node.name in self.silos:
+                self._names[node.node_id] = node.name
+            if not node.name or node.name in self.silos:
+                present.append(int(node.node_id))
+        return sorted(present)
+
+    def claim(self, node_id: int, silo: SiloName) -> None:
+        """Let a node answer for a silo. Raises Refused (SILO) if it may not."""
+        owner = next((node for node, name in self._names.items() if name == silo), node_id)
+        if silo not in self.silos or owner != node_id or self._names.get(node_id, silo) != silo:
+            raise Refused(Refusal.SILO)
+        self._names[node_id] = silo
+
+    def name(self, node_id: int) -> str:
+        """The silo a node stands for, or its node id as long as nobody knows."""
+        return self._names.get(node_id, f"node {node_id}")
+
+    def explain_silence(self, silent: Sequence[int], heard_of: Collection[str]) -> dict[str, str]:
+        """Why silos are absent from a round: their nodes were asked but are ``silent``, or there is no node.
+
+        ``heard_of`` are the silos that did reply, with votes or with a reason for having none.
+        """
+        absent = {self.name(node): _SILENT for node in silent if node in self._names}
+        nameless = [self.name(node) for node in silent if node not in self._names]
+        unaccounted = [silo for silo in self.silos if silo not in heard_of and silo not in absent]
+        if len(nameless) == len(unaccounted):
+            # Nodes without a name that never replied: together they are the silos nobody has heard of.
+            return absent | dict.fromkeys(unaccounted, _SILENT)
+        return absent | dict.fromkeys(nameless, _SILENT) | dict.fromkeys(unaccounted, _NOT_THERE)
+
+    def _who_is_missing(self, nodes: Sequence[int]) -> str:
+        known = {self._names[node] for node in nodes if node in self._names}
+        missing = [silo for silo in self.silos if silo not in known]
+        return f" (missing: {', '.join(missing)})" if known else ""

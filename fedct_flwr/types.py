@@ -1,0 +1,68 @@
+"""Array aliases with their shapes, the abstention label, and the errors a user can act on."""
+
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+ABSTAIN: Final = -1
+"""The label of an example that nobody, or no qualified majority, has labeled."""
+
+SiloName: TypeAlias = str
+
+Features: TypeAlias = NDArray[Any]
+"""Numeric, first axis examples: ``(examples, columns)`` for tables, ``(examples, ...)`` for images."""
+
+HardLabels: TypeAlias = NDArray[np.int16]
+"""``(examples,)``, a class in ``0..C-1`` or ABSTAIN."""
+
+VoteCounts: TypeAlias = NDArray[np.int32]
+"""``(examples, classes)``, how many silos voted for each class."""
+
+LABEL_DTYPE: Final = np.int16
+MAX_CLASSES: Final = int(np.iinfo(LABEL_DTYPE).max)
+
+
+class Examples(NamedTuple):
+    """Labeled examples: features ``(n, ...)`` and a class in ``0..C-1`` for each, ``(n,)``."""
+
+    X: Features
+    y: HardLabels
+
+    @property
+    def size(self) -> int:
+        """Number of examples."""
+        return len(self.y)
+
+
+class FedctError(Exception):
+    """An error whose message a user can act on: what is wrong, where, and what to do.
+
+    ``exit_code`` is what the command line exits with.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigError(FedctError):
+    """A setting is missing, misspelled or out of range."""
+
+    exit_code = 2
+
+
+class DataError(FedctError):
+    """A data set or a file cannot be used as it is."""
+
+    exit_code = 3
+
+
+class RunError(FedctError):
+    """A run could not go on: no quorum of silos, no disk space, a checkpoint that does not fit."""
+
+    exit_code = 4
+
+
+class TrainingError(FedctError):
+    """A learner failed on this silo's data. Local only: its message may quote data."""
+
+    exit_code = 5

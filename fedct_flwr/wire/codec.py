@@ -1,0 +1,184 @@
+"""Instructions and replies to bytes and back, refusing whatever both sides have not agreed upon.
+
+Formal guarantee: there is exactly one encoding of a message. A payload is accepted only if encoding what was
+read from it gives the same bytes, so a reply carries its labels and nothing beside them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from fedct_flwr.public_set import Query
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
+from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.packing import pack, packed_size, unpack
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+VERSION: Final = 1
+MAX_NAME_BYTES: Final = 256
+
+_Payload = TypeVar("_Payload", labels_pb2.Instruction, labels_pb2.Reply)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What coordinator and silos have agreed upon before the first message."""
+
+    study: str
+    public_fingerprint: bytes
+    num_public: int
+    classes: tuple[str, ...]
+
+    @property
+    def num_classes(self) -> int:
+        """Size of the label space."""
+        return len(self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """Coordinator to silo: train on ``targets``, then label the examples of ``query``.
+
+    ``round`` counts from 1. ``targets``: ``(num_public,)``, ABSTAIN where there is none.
+    """
+
+    round: int
+    query: Query
+    targets: HardLabels
+
+
+class Scores(NamedTuple):
+    """Balanced accuracies of a silo's model, in 0..1; NaN where the silo has no such test data."""
+
+    own: float
+    pooled: float
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """Silo to coordinator: votes on the queried examples ``(query.size,)``, or why there are none."""
+
+    round: int
+    silo: SiloName
+    outcome: HardLabels | Refusal
+    scores: Scores | None = None
+
+
+def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
+    """The one encoding of an instruction."""
+    message = labels_pb2.Instruction(
+        terms=_terms_message(terms),
+        round=instruction.round,
+        query=labels_pb2.Query(seed=instruction.query.seed, size=instruction.query.size),
+    )
+    if (instruction.targets != ABSTAIN).any():
+        message.targets.CopyFrom(_labels_message(instruction.targets, terms))
+    return message.SerializeToString(deterministic=True)
+
+
+def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
+    """Read an instruction under the silo's own terms. Raises Refused for anything not agreed upon."""
+    message = _parse(labels_pb2.Instruction, payload, _max_size(terms, terms.num_public))
+    _check_terms(message.terms, terms)
+    if message.round < 1:
+        raise Refused(Refusal.ROUND)
+    if not 1 <= message.query.size <= terms.num_public:
+        raise Refused(Refusal.QUERY)
+    if message.HasField("targets"):
+        targets = _read_labels(message.targets, terms.num_public, terms)
+    else:
+        targets = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
+    instruction = Instruction(message.round, Query(message.query.seed, message.query.size), targets)
+    _check_canonical(payload, encode_instruction(instruction, terms))
+    return instruction
+
+
+def encode_reply(reply: Reply, terms: Terms) -> bytes:
+    """The one encoding of a reply. Raises Refused (UNKNOWN_CLASS) for votes outside the label space."""
+    message = labels_pb2.Reply(round=reply.round, silo=reply.silo)
+    if isinstance(reply.outcome, Refusal):
+        # Without terms: a silo that refuses may hold other ones, and they are nobody else's business.
+        message.refusal = reply.outcome.number  # type: ignore[assignment]  # enums are ints on the wire
+    else:
+        message.terms.CopyFrom(_terms_message(terms))
+        message.votes.CopyFrom(_labels_message(reply.outcome, terms))
+    if reply.scores is not None:
+        message.scores.own_balanced_accuracy = reply.scores.own
+        message.scores.pooled_balanced_accuracy = reply.scores.pooled
+    return message.SerializeToString(deterministic=True)
+
+
+def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Reply:
+    """Read the reply to an instruction. Raises Refused for anything that does not answer it."""
+    message = _parse(labels_pb2.Reply, payload, _max_size(terms, instruction.query.size))
+    outcome: HardLabels | Refusal
+    if message.WhichOneof("outcome") == "refusal":
+        outcome = Refusal.from_number(message.refusal)
+    else:
+        _check_terms(message.terms, terms)
+        if message.round != instruction.round:
+            raise Refused(Refusal.ROUND)
+        if not message.HasField("votes"):
+            raise Refused(Refusal.MALFORMED)
+        outcome = _read_labels(message.votes, instruction.query.size, terms)
+    if not 1 <= len(message.silo.encode()) <= MAX_NAME_BYTES:
+        raise Refused(Refusal.SILO)
+    scores = None
+    if message.HasField("scores"):
+        scores = Scores(message.scores.own_balanced_accuracy, message.scores.pooled_balanced_accuracy)
+        if any(not (math.isnan(score) or 0 <= score <= 1) for score in scores):
+            raise Refused(Refusal.MALFORMED)
+    reply = Reply(message.round, message.silo, outcome, scores)
+    _check_canonical(payload, encode_reply(reply, terms))
+    return reply
+
+
+def _terms_message(terms: Terms) -> labels_pb2.Terms:
+    return labels_pb2.Terms(
+        version=VERSION, study=terms.study, public_fingerprint=terms.public_fingerprint, classes=terms.classes
+    )
+
+
+def _labels_message(labels: HardLabels, terms: Terms) -> labels_pb2.Labels:
+    packed, abstentions = pack(labels, terms.num_classes)
+    return labels_pb2.Labels(count=len(labels), abstentions=abstentions, packed=packed)
+
+
+def _read_labels(message: labels_pb2.Labels, count: int, terms: Terms) -> HardLabels:
+    # The count is only compared, never believed: memory follows what was asked for, not what a message claims.
+    if message.count != count:
+        raise Refused(Refusal.LENGTH)
+    return unpack(message.packed, count, terms.num_classes, message.abstentions)
+
+
+def _max_size(terms: Terms, count: int) -> int:
+    fixed = 1024 + MAX_NAME_BYTES + _terms_message(terms).ByteSize()
+    return fixed + packed_size(count, terms.num_classes, abstentions=True)
+
+
+def _parse(kind: type[_Payload], payload: bytes, max_size: int) -> _Payload:
+    if len(payload) > max_size:
+        raise Refused(Refusal.LENGTH)
+    try:
+        return kind.FromString(payload)
+    except DecodeError:
+        raise Refused(Refusal.MALFORMED) from None
+
+
+def _check_terms(message: labels_pb2.Terms, terms: Terms) -> None:
+    if message.version != VERSION:
+        raise Refused(Refusal.VERSION)
+    if message.study != terms.study:
+        raise Refused(Refusal.STUDY)
+    if message.public_fingerprint != terms.public_fingerprint:
+        raise Refused(Refusal.FINGERPRINT)
+    if tuple(message.classes) != terms.classes:
+        raise Refused(Refusal.CLASSES)
+
+
+def _check_canonical(payload: bytes, encoded: bytes) -> None:
+    if payload != encoded:
+        raise Refused(Refusal.MALFORMED)

@@ -1,0 +1,107 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REFUSAL_UNSPECIFIED: _ClassVar[Refusal]
+    REFUSAL_MALFORMED: _ClassVar[Refusal]
+    REFUSAL_VERSION: _ClassVar[Refusal]
+    REFUSAL_STUDY: _ClassVar[Refusal]
+    REFUSAL_FINGERPRINT: _ClassVar[Refusal]
+    REFUSAL_CLASSES: _ClassVar[Refusal]
+    REFUSAL_ROUND: _ClassVar[Refusal]
+    REFUSAL_QUERY: _ClassVar[Refusal]
+    REFUSAL_LENGTH: _ClassVar[Refusal]
+    REFUSAL_UNKNOWN_CLASS: _ClassVar[Refusal]
+    REFUSAL_SILO: _ClassVar[Refusal]
+    REFUSAL_NO_DATA: _ClassVar[Refusal]
+    REFUSAL_TRAINING_FAILED: _ClassVar[Refusal]
+    REFUSAL_CONFIG: _ClassVar[Refusal]
+    REFUSAL_INTERNAL: _ClassVar[Refusal]
+REFUSAL_UNSPECIFIED: Refusal
+REFUSAL_MALFORMED: Refusal
+REFUSAL_VERSION: Refusal
+REFUSAL_STUDY: Refusal
+REFUSAL_FINGERPRINT: Refusal
+REFUSAL_CLASSES: Refusal
+REFUSAL_ROUND: Refusal
+REFUSAL_QUERY: Refusal
+REFUSAL_LENGTH: Refusal
+REFUSAL_UNKNOWN_CLASS: Refusal
+REFUSAL_SILO: Refusal
+REFUSAL_NO_DATA: Refusal
+REFUSAL_TRAINING_FAILED: Refusal
+REFUSAL_CONFIG: Refusal
+REFUSAL_INTERNAL: Refusal
+
+class Terms(_message.Message):
+    __slots__ = ("version", "study", "public_fingerprint", "classes")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STUDY_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    study: str
+    public_fingerprint: bytes
+    classes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., study: _Optional[str] = ..., public_fingerprint: _Optional[bytes] = ..., classes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Labels(_message.Message):
+    __slots__ = ("count", "abstentions", "packed")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    ABSTENTIONS_FIELD_NUMBER: _ClassVar[int]
+    PACKED_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    abstentions: bool
+    packed: bytes
+    def __init__(self, count: _Optional[int] = ..., abstentions: bool = ..., packed: _Optional[bytes] = ...) -> None: ...
+
+class Query(_message.Message):
+    __slots__ = ("seed", "size")
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    seed: int
+    size: int
+    def __init__(self, seed: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+
+class Instruction(_message.Message):
+    __slots__ = ("terms", "round", "query", "targets")
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    terms: Terms
+    round: int
+    query: Query
+    targets: Labels
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ...) -> None: ...
+
+class Reply(_message.Message):
+    __slots__ = ("terms", "round", "silo", "votes", "refusal", "scores")
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    SILO_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    terms: Terms
+    round: int
+    silo: str
+    votes: Labels
+    refusal: Refusal
+    scores: Scores
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ...) -> None: ...
+
+class Scores(_message.Message):
+    __slots__ = ("own_balanced_accuracy", "pooled_balanced_accuracy")
+    OWN_BALANCED_ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    POOLED_BALANCED_ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    own_balanced_accuracy: float
+    pooled_balanced_accuracy: float
+    def __init__(self, own_balanced_accuracy: _Optional[float] = ..., pooled_balanced_accuracy: _Optional[float] = ...) -> None: ...

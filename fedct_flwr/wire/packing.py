@@ -1,0 +1,61 @@
+"""Labels to few bytes and back: codes of equal width, least significant bit first."""
+
+import numpy as np
+
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+
+def code_width(num_classes: int, abstentions: bool) -> int:
+    """Bits for one label: ceil(log2(number of codes)), at least 1.
+
+    >>> [code_width(c, abstentions=False) for c in (2, 3, 10, 100)]
+    [1, 2, 4, 7]
+    >>> [code_width(c, abstentions=True) for c in (2, 3, 10, 127)]
+    [2, 2, 4, 7]
+    """
+    return max(1, (num_classes - 1 + abstentions).bit_length())
+
+
+def packed_size(count: int, num_classes: int, abstentions: bool) -> int:
+    """Bytes of ``count`` packed labels."""
+    return -(-count * code_width(num_classes, abstentions) // 8)
+
+
+def pack(labels: HardLabels, num_classes: int) -> tuple[bytes, bool]:
+    r"""Pack labels ``(n,)``; also returns whether there are abstentions among them.
+
+    Raises Refused (UNKNOWN_CLASS) for a label outside ``-1..num_classes-1``.
+
+    >>> pack(np.int16([1, 0, 1, 1]), num_classes=2)
+    (b'\r', False)
+    """
+    if len(labels) and not (labels.min() >= ABSTAIN and labels.max() < num_classes):
+        raise Refused(Refusal.UNKNOWN_CLASS)
+    abstentions = bool((labels == ABSTAIN).any())
+    codes = (labels.astype(np.uint16) + np.uint16(abstentions)).astype("<u2")
+    bits = np.unpackbits(codes.view(np.uint8).reshape(-1, 2), axis=1, bitorder="little")
+    return np.packbits(bits[:, : code_width(num_classes, abstentions)], bitorder="little").tobytes(), abstentions
+
+
+def unpack(packed: bytes, count: int, num_classes: int, abstentions: bool) -> HardLabels:
+    """Unpack ``count`` labels; the exact inverse of ``pack``, which is the only encoding accepted.
+
+    Raises Refused: LENGTH for another number of bytes, UNKNOWN_CLASS for a code that is no class, MALFORMED for
+    unused bits that are set or an abstention flag without abstentions (either could carry something else out).
+    """
+    if len(packed) != packed_size(count, num_classes, abstentions):
+        raise Refused(Refusal.LENGTH)
+    width = code_width(num_classes, abstentions)
+    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), bitorder="little")
+    if bits[count * width :].any():
+        raise Refused(Refusal.MALFORMED)
+    padded = np.zeros((count, 16), dtype=np.uint8)
+    padded[:, :width] = bits[: count * width].reshape(count, width)
+    codes = np.packbits(padded, axis=1, bitorder="little").view("<u2").ravel()
+    if count and codes.max() >= num_classes + abstentions:
+        raise Refused(Refusal.UNKNOWN_CLASS)
+    labels = codes.astype(LABEL_DTYPE) - LABEL_DTYPE(abstentions)
+    if abstentions and not (labels == ABSTAIN).any():
+        raise Refused(Refusal.MALFORMED)
+    return labels

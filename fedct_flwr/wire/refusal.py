@@ -1,0 +1,46 @@
+"""Why a message is refused: a fixed set of reasons, each with one sentence, and the error that carries it."""
+
+from enum import Enum
+from typing import Self
+
+from fedct_flwr.types import FedctError
+from fedct_flwr.wire import labels_pb2
+
+
+class Refusal(Enum):
+    """Reasons to refuse a message or an instruction; only the number travels, never a text."""
+
+    MALFORMED = labels_pb2.REFUSAL_MALFORMED, "the message is not one of this protocol's"
+    VERSION = labels_pb2.REFUSAL_VERSION, "the message is of another version of the protocol: update the older side"
+    STUDY = labels_pb2.REFUSAL_STUDY, "the message belongs to another study"
+    FINGERPRINT = labels_pb2.REFUSAL_FINGERPRINT, "the public set is not the same on both sides (fingerprints differ)"
+    CLASSES = labels_pb2.REFUSAL_CLASSES, "the label space is not the same on both sides"
+    ROUND = labels_pb2.REFUSAL_ROUND, "the message is of another round, or asks again with other labels"
+    QUERY = labels_pb2.REFUSAL_QUERY, "the query asks for more examples than the public set has, or for none"
+    LENGTH = labels_pb2.REFUSAL_LENGTH, "the number of labels is not the number asked for"
+    UNKNOWN_CLASS = labels_pb2.REFUSAL_UNKNOWN_CLASS, "a label lies outside the label space"
+    SILO = labels_pb2.REFUSAL_SILO, "the silo is not on the roster, or two nodes claim its name"
+    NO_DATA = labels_pb2.REFUSAL_NO_DATA, "the silo's data cannot be used; see the log at the silo"
+    TRAINING_FAILED = labels_pb2.REFUSAL_TRAINING_FAILED, "training failed; see the log at the silo"
+    CONFIG = labels_pb2.REFUSAL_CONFIG, "the silo's settings are wrong; see the log at the silo"
+    INTERNAL = labels_pb2.REFUSAL_INTERNAL, "an unexpected error at the silo; see the log at the silo"
+
+    def __init__(self, number: int, sentence: str) -> None:
+        self.number = number
+        self.sentence = sentence
+
+    @classmethod
+    def from_number(cls, number: int) -> Self:
+        """The reason with this number on the wire. Raises Refused if there is none."""
+        for reason in cls:
+            if reason.number == number:
+                return reason
+        raise Refused(Refusal.MALFORMED)
+
+
+class Refused(FedctError):
+    """A message was refused; ``reason`` says why."""
+
+    def __init__(self, reason: Refusal) -> None:
+        super().__init__(reason.sentence)
+        self.reason = reason

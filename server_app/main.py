@@ -1,0 +1,80 @@
+"""Run config to algorithm to rounds: the coordinator's ServerApp."""
+
+import logging
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedct_flwr import datasets
+from fedct_flwr.algorithms import build_consensus
+from fedct_flwr.config import RunConfig
+from fedct_flwr.run_folder import Checkpoint, RunFolder, default_path
+from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
+from fedct_flwr.strategies.roster import Roster
+from fedct_flwr.types import FedctError
+from fedct_flwr.wire.codec import Terms
+
+logger = logging.getLogger("flwr.fedct")
+
+# What may differ between a run and its continuation: none of it changes what a round computes.
+_MAY_CHANGE = frozenset(
+    {"num-server-rounds", "resume", "run-dir", "min-silos", "roster-deadline", "round-deadline", "save-models"}
+)
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run one study. Raises FedctError, after its sentence is in the log and in the run folder."""
+    try:
+        config = RunConfig.from_flower(context.run_config)
+        dataset = datasets.load(config)
+        terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
+        roster = Roster(
+            config.roster or [silo.name for silo in dataset.silos], config.min_silos, config.roster_deadline
+        )
+        consensus = build_consensus(config, terms.num_classes)
+        path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
+        folder, checkpoint = _open(path, config, terms, roster)
+    except FedctError as error:
+        logger.error("%s", error)
+        raise
+    try:
+        strategy = CoTraining(
+            terms,
+            consensus,
+            roster,
+            min_silos=config.min_silos,
+            query_size=config.query_size,
+            stop_at_fixed_point=config.stop_at_fixed_point,
+            seed=config.seed,
+            folder=folder,
+            checkpoint=checkpoint,
+        )
+        logger.info("Run folder: %s", folder.path)
+        result = strategy.start(
+            grid,
+            targets_to_arrays(checkpoint.targets if checkpoint else no_targets(terms.num_public)),
+            num_rounds=config.num_server_rounds,
+            timeout=config.round_deadline,
+        )
+        folder.save_labels(arrays_to_targets(result.arrays), terms.classes)
+    except FedctError as error:
+        logger.error("%s", error)
+        folder.finish("failed", reason=str(error))
+        raise
+    folder.finish("completed", fixed_point=strategy.fixed_point)
+
+
+def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[RunFolder, Checkpoint | None]:
+    if config.resume:
+        return RunFolder.resume(path, config.to_flower(), _MAY_CHANGE)
+    facts = {
+        "public_fingerprint": terms.public_fingerprint.hex(),
+        "num_public": terms.num_public,
+        "classes": terms.classes,
+        "silos": roster.silos,
+    }
+    return RunFolder.create(path, config.to_flower(), facts), None
