@@ -67,19 +67,20 @@ class Answers:
             try:
                 payload = from_record(message.content)
                 reply = decode_reply(payload, terms, instruction)
-                roster.claim(node, reply.silo)
                 if isinstance(reply.outcome, Refusal):
+                    roster.introduce(node, reply.silo)
                     raise Refused(reply.outcome)
+                roster.claim(node, reply.silo)
             except Refused as refused:
                 reasons[node] = refused.reason.sentence
             else:
                 seconds = max(0.0, message.metadata.created_at - asked[node])
                 valid[reply.silo] = Answer(payload, seconds, reply.scores)
         answers.valid = dict(sorted(valid.items()))
-        answers.absent = {roster.name(node): reason for node, reason in reasons.items()}
-        answers.absent |= roster.explain_silence(
-            [node for node in asked if node not in heard], heard_of={*answers.valid, *answers.absent}
-        )
+        absent = {roster.name(node): reason for node, reason in reasons.items()}
+        silent = [node for node in asked if node not in heard]
+        absent |= roster.explain_silence(silent, heard_of={*valid, *absent})
+        answers.absent = dict(sorted(absent.items()))
         return answers
 
     def ballots(self) -> Iterator[Ballot]:

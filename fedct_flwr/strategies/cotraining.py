@@ -80,6 +80,7 @@ class CoTraining(Strategy):
         self._asked: dict[int, float] = {}
         self._instruction = Instruction(0, Query(0, 0), no_targets(terms.num_public))
         self._instruction_bytes = 0
+        self._absent: dict[str, str] = {}
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
 
@@ -143,7 +144,11 @@ class CoTraining(Strategy):
         """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
         answers = Answers.collect(replies, self._asked, self._roster, self._terms, self._instruction)
         for name, reason in answers.absent.items():
-            logger.warning("Round %s goes on without %s: %s", server_round, name, reason)
+            if self._absent.get(name) != reason:
+                logger.warning("Round %s: no votes from %s: %s", server_round, name, reason)
+        for name in self._absent.keys() & answers.valid.keys():
+            logger.info("Round %s: %s is back", server_round, name)
+        self._absent = answers.absent
         if len(answers.valid) < self._min_silos:
             raise RunError(
                 f"round {server_round} has {len(answers.valid)} valid replies but min-silos is {self._min_silos}: "

@@ -64,12 +64,18 @@ class Roster:
                 present.append(int(node.node_id))
         return sorted(present)
 
-    def claim(self, node_id: int, silo: SiloName) -> None:
-        """Let a node answer for a silo. Raises Refused (SILO) if it may not."""
+    def introduce(self, node_id: int, silo: SiloName) -> bool:
+        """Remember which silo a node says it stands for; False if it cannot be: off the roster, or taken."""
         owner = next((node for node, name in self._names.items() if name == silo), node_id)
         if silo not in self.silos or owner != node_id or self._names.get(node_id, silo) != silo:
-            raise Refused(Refusal.SILO)
+            return False
         self._names[node_id] = silo
+        return True
+
+    def claim(self, node_id: int, silo: SiloName) -> None:
+        """Let a node answer for a silo. Raises Refused (SILO) if it may not."""
+        if not self.introduce(node_id, silo):
+            raise Refused(Refusal.SILO)
 
     def name(self, node_id: int) -> str:
         """The silo a node stands for, or its node id as long as nobody knows."""

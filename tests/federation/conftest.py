@@ -1,0 +1,65 @@
+"""A federation in one process, with silos that can be made to fail."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from flwr.common.serde import message_to_proto
+
+from client_app.main import app as client_app
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.run_folder import RunFolder
+from server_app.main import app as server_app
+
+Behave = Callable[[Message, Context], Message]
+
+
+class Federation:
+    """Runs the two apps on the heart-disease silos; ``behave[i]`` replaces what silo ``i`` does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.behave: dict[int, Behave] = {}
+        self.sent: list[bytes] = []
+        self.release = threading.Event()
+        self.app = ClientApp()
+        self.app.train()(self._train)
+
+    def _train(self, message: Message, context: Context) -> Message:
+        behave = self.behave.get(context.node_config["partition-id"], client_app)
+        reply = behave(message, context)
+        self.sent.append(message_to_proto(reply).SerializeToString())
+        return reply
+
+    def hang(self, message: Message, context: Context) -> Message:
+        """Hang until the test is over."""
+        self.release.wait(30)
+        return client_app(message, context)
+
+    def run(self, *, silos: int = 4, workers: int = 4, **settings: Any) -> RunFolder:
+        """Run with these settings (underscores for hyphens) and return the run folder."""
+        config = {
+            "study": "test",
+            "data": "heart-disease",
+            "learner": "decision-tree",
+            "learner-params": '{"max_depth": 3}',
+            "num-server-rounds": 3,
+            "save-models": False,
+            "roster-deadline": 0.5,
+            "run-dir": str(self.path / "run"),
+            **{key.replace("_", "-"): value for key, value in settings.items()},
+        }
+        run_loopback(server_app, self.app, config, simulated_nodes(silos), workers=workers)
+        return RunFolder(Path(config["run-dir"]))
+
+
+@pytest.fixture
+def federation(tmp_path: Path) -> Iterator[Federation]:
+    """A federation whose hanging silos are let go at the end."""
+    federation = Federation(tmp_path)
+    yield federation
+    federation.release.set()

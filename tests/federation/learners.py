@@ -1,0 +1,36 @@
+"""Learners that a user might bring, and that fail in the ways users' learners fail."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import QuantileTransformer
+
+SECRET = "patient 4711 has a secret"
+
+
+class Raising(ClassifierMixin, BaseEstimator):
+    """Fails with an exception that quotes data."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        raise ValueError(SECRET)
+
+    def predict(self, X: Any) -> Any:
+        raise ValueError(SECRET)
+
+
+class OutsideLabelSpace(ClassifierMixin, BaseEstimator):
+    """Predicts a class that the study does not have."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), 7)
+
+
+def pipeline() -> Pipeline:
+    """A pipeline by way of a factory."""
+    return make_pipeline(QuantileTransformer(n_quantiles=10), LogisticRegression(max_iter=1000))

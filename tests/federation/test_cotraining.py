@@ -1,0 +1,140 @@
+"""Whole runs of the two apps on the loopback."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.learners.sklearn import load_model
+from fedct_flwr.types import ConfigError, RunError
+from tests.federation.conftest import Federation
+
+
+def test_a_run_leaves_config_rounds_labels_models_and_result(federation: Federation) -> None:
+    folder = federation.run(save_models=True)
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        "checkpoint.npz", "config.json", "labels.csv", "models", "result.json", "rounds.jsonl",
+    ]  # fmt: skip
+    assert sorted(path.stem for path in folder.models.iterdir()) == ["budapest", "cleveland", "long-beach", "zurich"]
+    assert folder.read_json("result.json")["status"] == "completed"
+    rounds = folder.rounds()
+    assert [entry["round"] for entry in rounds] == list(range(1, len(rounds) + 1))
+    with (folder.path / "labels.csv").open() as file:
+        labels = [row["label"] for row in csv.DictReader(file)]
+    classes = folder.read_json("config.json")["classes"]
+    assert [classes.index(label) for label in labels] == folder.load_checkpoint().targets.tolist()
+
+
+def test_the_same_seed_gives_the_same_run_whatever_the_order_of_replies(federation: Federation) -> None:
+    first = federation.run(run_dir=str(federation.path / "a"), workers=1)
+    second = federation.run(run_dir=str(federation.path / "b"), workers=4)
+    np.testing.assert_array_equal(first.load_checkpoint().targets, second.load_checkpoint().targets)
+    other = federation.run(run_dir=str(federation.path / "c"), seed=1)
+    assert (first.load_checkpoint().targets[:100] != other.load_checkpoint().targets[:100]).any()
+
+
+def test_trees_reach_a_fixed_point_after_one_cotraining_round(federation: Federation) -> None:
+    folder = federation.run(learner="random-forest", learner_params='{"n_estimators": 20}', num_server_rounds=10)
+    assert [entry["fixed_point"] for entry in folder.rounds()] == [False, True]
+    assert folder.read_json("result.json")["fixed_point"] == 2
+    assert folder.rounds()[-1]["changed"] == 0
+
+
+def test_a_run_goes_on_beyond_a_fixed_point_if_asked_to(federation: Federation) -> None:
+    folder = federation.run(stop_at_fixed_point=False, num_server_rounds=4)
+    assert len(folder.rounds()) == 4
+
+
+def test_every_silo_may_use_another_learner(federation: Federation) -> None:
+    folder = federation.run(
+        learner="decision-tree,random-forest,logistic-regression,tests.federation.learners:pipeline",
+        learner_params="[{}, {}, {}, {}]",
+    )
+    assert all(not entry["absent"] for entry in folder.rounds())
+
+
+def test_a_silo_that_knows_one_class_votes_in_the_whole_label_space(federation: Federation) -> None:
+    # In this split the first silo holds a single class.
+    settings = {"data": "breast-cancer", "partition": "dirichlet", "dirichlet_concentration": 0.3, "seed": 6}
+    config = RunConfig.from_flower({"study": "x", **{k.replace("_", "-"): v for k, v in settings.items()}})
+    assert [len(np.unique(silo.private.y)) for silo in datasets.load(config).silos] == [1, 2, 2, 2, 2]
+    folder = federation.run(silos=5, learner_params="{}", **settings)
+    assert all(not entry["absent"] for entry in folder.rounds())
+    assert min(folder.rounds()[-1]["class_counts"].values()) > 0
+
+
+def test_a_query_subset_asks_for_and_receives_less(federation: Federation) -> None:
+    folder = federation.run(query_size=50, num_server_rounds=2)
+    whole = federation.run(run_dir=str(federation.path / "whole"), num_server_rounds=2)
+    first, second = folder.rounds()
+    assert first["queried"] == 50
+    assert sum(first["class_counts"].values()) == 50
+    assert 50 < sum(second["class_counts"].values()) <= 100
+    assert not second["fixed_point"]
+    assert first["bytes_sent"] < whole.rounds()[0]["bytes_sent"]
+
+
+def test_qualified_majority_abstains_below_the_quorum(federation: Federation) -> None:
+    folder = federation.run(algorithm="fedct-qualified", quorum=1.0)
+    targets = folder.load_checkpoint().targets
+    first = folder.rounds()[0]
+    assert first["abstained"] > 0
+    assert first["agreement"] == 1.0
+    assert set(np.unique(targets)) <= {-1, 0, 1}
+
+
+def test_scores_travel_only_if_the_run_asks_for_them(federation: Federation) -> None:
+    silent = federation.run(num_server_rounds=1)
+    open_run = federation.run(num_server_rounds=1, report_scores=True, run_dir=str(federation.path / "open"))
+    assert {silo["scores"] for silo in silent.rounds()[0]["silos"].values()} == {None}
+    for silo in open_run.rounds()[0]["silos"].values():
+        assert 0 <= silo["scores"]["own"] <= 1
+        assert 0 <= silo["scores"]["pooled"] <= 1
+
+
+def test_a_reply_is_a_few_dozen_bytes_around_the_packed_labels(federation: Federation) -> None:
+    folder = federation.run()
+    for entry in folder.rounds():
+        for silo in entry["silos"].values():
+            assert silo["bytes_sent"] <= 100 + 228 // 8 + 1
+
+
+def test_resume_goes_on_where_the_run_ended(federation: Federation) -> None:
+    settings = {"learner": "logistic-regression", "learner_params": "{}"}
+    whole = federation.run(num_server_rounds=4, run_dir=str(federation.path / "whole"), **settings)
+    federation.run(num_server_rounds=2, **settings)
+    resumed = federation.run(num_server_rounds=4, resume=True, **settings)
+    assert len(resumed.rounds()) == len(whole.rounds()) == 4
+    np.testing.assert_array_equal(resumed.load_checkpoint().targets, whole.load_checkpoint().targets)
+    assert [entry["changed"] for entry in resumed.rounds()] == [entry["changed"] for entry in whole.rounds()]
+
+
+def test_resume_with_other_settings_is_refused(federation: Federation) -> None:
+    federation.run(num_server_rounds=1)
+    with pytest.raises(RunError, match="learner"):
+        federation.run(num_server_rounds=2, resume=True, learner="random-forest")
+
+
+def test_a_run_folder_is_never_overwritten(federation: Federation) -> None:
+    folder = federation.run(num_server_rounds=1)
+    before = (folder.path / "rounds.jsonl").read_bytes()
+    with pytest.raises(RunError, match="exists"):
+        federation.run(num_server_rounds=1)
+    assert (folder.path / "rounds.jsonl").read_bytes() == before
+
+
+def test_a_saved_model_predicts_like_the_silo_did(federation: Federation) -> None:
+    folder = federation.run(save_models=True, report_scores=True, num_server_rounds=2)
+    dataset = datasets.load(RunConfig.from_flower(folder.read_json("config.json")["settings"]))
+    model = load_model(folder.models / "cleveland.skops")
+    predicted = model.predict(dataset.silos[0].test.X)
+    recalls = [np.mean(predicted[dataset.silos[0].test.y == c] == c) for c in (0, 1)]
+    assert np.mean(recalls) == pytest.approx(folder.rounds()[-1]["silos"]["cleveland"]["scores"]["own"])
+
+
+def test_a_misspelled_key_stops_the_run_before_it_begins(federation: Federation) -> None:
+    with pytest.raises(ConfigError, match="num-server-rounds"):
+        federation.run(num_server_round=3)
+    assert not (federation.path / "run").exists()

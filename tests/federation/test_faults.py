@@ -1,0 +1,188 @@
+"""Silos that raise, hang or send garbage in the middle of a run: the others finish, and nothing leaks."""
+
+import json
+import logging
+import time
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+
+from client_app.main import app as client_app
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.messages import from_record, to_record
+from tests.federation.conftest import Federation
+from tests.federation.learners import SECRET
+
+FAULTY = 2
+NAME = "zurich"
+
+
+def absences(folder: RunFolder) -> list[dict[str, str]]:
+    return [entry["absent"] for entry in folder.rounds()]
+
+
+def from_round(number: int, behave):  # type: ignore[no-untyped-def]
+    """The silo behaves well before this round."""
+
+    def act(message: Message, context: Context) -> Message:
+        healthy = int(message.metadata.group_id) < number
+        return (client_app if healthy else behave)(message, context)
+
+    return act
+
+
+def raises(message: Message, context: Context) -> Message:
+    raise RuntimeError(SECRET)
+
+
+def test_the_run_goes_on_without_a_silo_whose_app_raises(
+    federation: Federation, caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.getLogger("flwr").propagate = True
+    federation.behave[FAULTY] = from_round(2, raises)
+    folder = federation.run(stop_at_fixed_point=False)
+    assert absences(folder) == [{}, *[{NAME: "the silo's app failed; see the log at the silo"}] * 2]
+    assert f"no votes from {NAME}" in caplog.text
+    assert SECRET not in caplog.text
+    assert SECRET not in (folder.path / "rounds.jsonl").read_text()
+
+
+def test_an_exception_in_a_learner_stays_at_the_silo(federation: Federation) -> None:
+    learners = ["decision-tree"] * 4
+    learners[FAULTY] = "tests.federation.learners.Raising"
+    folder = federation.run(learner=",".join(learners), learner_params="{}")
+    assert set(absences(folder)[0].items()) == {(NAME, "training failed; see the log at the silo")}
+    assert len(federation.sent) >= 8
+    for message in federation.sent:
+        assert SECRET.encode() not in message
+        assert b"Raising" not in message
+        assert b"ValueError" not in message
+
+
+def test_labels_outside_the_label_space_do_not_leave_the_silo(federation: Federation) -> None:
+    learners = ["decision-tree"] * 4
+    learners[FAULTY] = "tests.federation.learners.OutsideLabelSpace"
+    folder = federation.run(learner=",".join(learners), learner_params="{}")
+    assert absences(folder)[0] == {NAME: "a label lies outside the label space"}
+
+
+def test_a_silo_that_hangs_is_given_up_at_the_deadline_and_named(federation: Federation) -> None:
+    federation.behave[FAULTY] = from_round(2, federation.hang)
+    start = time.monotonic()
+    folder = federation.run(num_server_rounds=2, round_deadline=2.0)
+    assert absences(folder) == [{}, {NAME: "no reply within the deadline"}]
+    assert time.monotonic() - start < 10
+
+
+def test_a_silo_that_hangs_from_the_first_round_is_named_too(federation: Federation) -> None:
+    federation.behave[FAULTY] = federation.hang
+    folder = federation.run(num_server_rounds=1, round_deadline=2.0)
+    assert absences(folder) == [{NAME: "no reply within the deadline"}]
+
+
+def garbage(content: RecordDict):  # type: ignore[no-untyped-def]
+    def act(message: Message, context: Context) -> Message:
+        return Message(content, reply_to=message)
+
+    return act
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        RecordDict(),
+        to_record(b""),
+        to_record(b"\xff" * 100),
+        to_record(bytes(10_000_000)),
+        RecordDict({"fedct": ConfigRecord({"payload": "text"})}),
+        RecordDict({"fedct": ConfigRecord({"payload": b"", "more": b""})}),
+        RecordDict({"fedct": ConfigRecord({"payload": b""}), "more": ConfigRecord()}),
+        RecordDict({"weights": ArrayRecord([np.zeros(3)])}),
+    ],
+    ids=["nothing", "empty", "noise", "huge", "text", "two fields", "two records", "weights"],
+)
+def test_garbage_is_refused_and_the_others_go_on(federation: Federation, content: RecordDict) -> None:
+    federation.behave[FAULTY] = from_round(2, garbage(content))
+    folder = federation.run(num_server_rounds=2, stop_at_fixed_point=False)
+    assert [set(absent) for absent in absences(folder)] == [set(), {NAME}]
+
+
+def test_a_reply_of_an_earlier_round_does_not_count(federation: Federation) -> None:
+    first: list[bytes] = []
+
+    def replay(message: Message, context: Context) -> Message:
+        if not first:
+            reply = client_app(message, context)
+            first.append(from_record(reply.content))
+            return reply
+        return Message(to_record(first[0]), reply_to=message)
+
+    federation.behave[FAULTY] = replay
+    folder = federation.run(num_server_rounds=2, stop_at_fixed_point=False)
+    assert absences(folder)[1] == {NAME: "the message is of another round, or asks again with other labels"}
+
+
+def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
+    def impersonate(message: Message, context: Context) -> Message:
+        context.node_config["silo"] = "cleveland"
+        return client_app(message, context)
+
+    federation.behave[FAULTY] = impersonate
+    folder = federation.run(num_server_rounds=1, workers=1)
+    (reason,) = [reason for name, reason in absences(folder)[0].items() if name.startswith("node")]
+    assert reason == "the silo is not on the roster, or two nodes claim its name"
+    assert sorted(folder.rounds()[0]["silos"]) == ["budapest", "cleveland", "long-beach"]
+
+
+def test_without_a_quorum_the_run_fails_with_one_sentence_and_keeps_its_checkpoint(federation: Federation) -> None:
+    federation.behave = {0: from_round(2, raises), 1: from_round(2, raises)}
+    with pytest.raises(RunError, match="round 2 has 2 valid replies but min-silos is 3.*budapest.*cleveland"):
+        federation.run(min_silos=3, stop_at_fixed_point=False)
+    folder = RunFolder(federation.path / "run")
+    assert folder.load_checkpoint().round == 1
+    result = folder.read_json("result.json")
+    assert result["status"] == "failed"
+    assert "min-silos is 3" in result["reason"]
+    federation.behave = {}
+    assert len(federation.run(min_silos=3, resume=True, num_server_rounds=2).rounds()) == 2
+
+
+def test_the_run_waits_for_the_roster_and_goes_on_without_latecomers(federation: Federation) -> None:
+    folder = federation.run(silos=3, num_server_rounds=1)
+    assert absences(folder) == [{"long-beach": "no node at the start of the round"}]
+
+
+def test_too_few_silos_at_the_start_fail_the_run(federation: Federation) -> None:
+    with pytest.raises(RunError, match="only 1 of 4 silos came within 0.5 s but min-silos is 2"):
+        federation.run(silos=1)
+
+
+def test_a_node_too_many_is_told_so_and_ignored(federation: Federation) -> None:
+    folder = federation.run(silos=5, num_server_rounds=1)
+    assert len(folder.rounds()[0]["silos"]) == 4
+    assert list(folder.rounds()[0]["absent"].values()) == ["the silo's settings are wrong; see the log at the silo"]
+
+
+def test_a_silo_with_another_public_set_refuses_and_is_named(federation: Federation) -> None:
+    def other_seed(message: Message, context: Context) -> Message:
+        context.run_config["seed"] = 99
+        return client_app(message, context)
+
+    federation.behave[FAULTY] = other_seed
+    folder = federation.run(num_server_rounds=1)
+    (reason,) = absences(folder)[0].values()
+    assert reason == "the public set is not the same on both sides (fingerprints differ)"
+
+
+def test_a_run_folder_that_cannot_be_written_to_fails_with_one_sentence(federation: Federation, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    def fill(message: Message, context: Context) -> Message:
+        # Whatever the reason, a folder that is gone cannot be written to.
+        (federation.path / "run").rename(federation.path / "elsewhere")
+        return client_app(message, context)
+
+    federation.behave[0] = from_round(2, fill)
+    with pytest.raises(RunError, match="cannot write .* go on with resume"):
+        federation.run(stop_at_fixed_point=False)
+    assert json.loads((federation.path / "elsewhere" / "rounds.jsonl").read_text().splitlines()[0])["round"] == 1
