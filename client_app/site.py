@@ -10,7 +10,7 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.run_folder import default_path
-from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.types import ConfigError, Examples, SiloName
 from fedct_flwr.wire.codec import Scores, Terms
 
@@ -29,7 +29,8 @@ class Site:
 
     def scores(self) -> Scores:
         """How good the model is now on the test data at hand."""
-        return Scores(*(balanced_accuracy(self.learner, test) for test in (self.own_test, self.pooled_test)))
+        tests = (self.own_test, self.pooled_test)
+        return Scores(*(score(self.learner, test) for test in tests for score in (accuracy, balanced_accuracy)))
 
 
 # A process that serves many rounds reads the data and fits the preprocessing once.

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 import numpy as np
-from sklearn.metrics import recall_score
+from sklearn.metrics import accuracy_score, recall_score
 
 from fedct_flwr.types import Examples, Features, HardLabels
 
@@ -14,6 +14,13 @@ class Predictor(Protocol):
     def predict(self, X: Features) -> HardLabels:
         """The class of each example."""
         ...
+
+
+def accuracy(model: Predictor, test: Examples) -> float:
+    """Share of right predictions, in 0..1; NaN for an empty test set."""
+    if test.size == 0:
+        return float("nan")
+    return float(accuracy_score(test.y, model.predict(test.X)))
 
 
 def balanced_accuracy(model: Predictor, test: Examples) -> float:

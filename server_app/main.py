@@ -19,7 +19,16 @@ logger = logging.getLogger("flwr.fedct")
 
 # What may differ between a run and its continuation: none of it changes what a round computes.
 _MAY_CHANGE = frozenset(
-    {"num-server-rounds", "resume", "run-dir", "min-silos", "roster-deadline", "round-deadline", "save-models"}
+    {
+        "num-server-rounds",
+        "stop-at-fixed-point",
+        "resume",
+        "run-dir",
+        "min-silos",
+        "roster-deadline",
+        "round-deadline",
+        "save-models",
+    }
 )
 
 app = ServerApp()

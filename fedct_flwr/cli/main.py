@@ -1,8 +1,9 @@
 """``fedct``: subcommands, and errors as one sentence with an exit code.
 
-Exit codes: 0 done, 1 unexpected, 2 settings, 3 data, 4 the run failed, 130 interrupted.
+Exit codes: 0 done, 1 unexpected, 2 settings, 3 data, 4 the run failed, 130 interrupted, 143 terminated.
 """
 
+import signal
 import sys
 
 import typer
@@ -35,11 +36,10 @@ def options(version: bool = typer.Option(False, "--version", callback=_print_ver
 
 def run() -> None:
     """Entry point."""
+    # Asked to end, end in order: what was started is stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         app()
     except FedctError as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {error}", highlight=False)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted.")
-        sys.exit(130)

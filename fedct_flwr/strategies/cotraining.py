@@ -1,6 +1,7 @@
 """Federated co-training as a Flower strategy: the pseudo-label table takes the place of the global model."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from statistics import fmean
@@ -18,7 +19,7 @@ from fedct_flwr.seeding import generator, seed_words
 from fedct_flwr.strategies.answers import Answers
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError
-from fedct_flwr.wire.codec import Instruction, Terms, encode_instruction
+from fedct_flwr.wire.codec import Instruction, Scores, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
 logger = logging.getLogger("flwr.fedct")
@@ -197,7 +198,7 @@ class CoTraining(Strategy):
                 bytes_sent=len(answer.payload),
                 seconds=round(answer.seconds, 3),
                 agreement=float((votes == decided)[labeled].mean()) if labeled.any() else 0.0,
-                scores=answer.scores._asdict() if answer.scores else None,
+                scores=_known(answer.scores) if answer.scores else None,
             )
         counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
         return RoundRecord(
@@ -223,3 +224,7 @@ class CoTraining(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> None:
         """There is nothing to aggregate."""
+
+
+def _known(scores: Scores) -> dict[str, float]:
+    return {name: value for name, value in scores._asdict().items() if not math.isnan(value)}

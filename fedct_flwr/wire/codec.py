@@ -51,10 +51,12 @@ class Instruction:
 
 
 class Scores(NamedTuple):
-    """Balanced accuracies of a silo's model, in 0..1; NaN where the silo has no such test data."""
+    """How good a silo's model is on its own and on the pooled test set, in 0..1; NaN where it has no such data."""
 
-    own: float
-    pooled: float
+    own_accuracy: float
+    own_balanced_accuracy: float
+    pooled_accuracy: float
+    pooled_balanced_accuracy: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +108,7 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
         message.terms.CopyFrom(_terms_message(terms))
         message.votes.CopyFrom(_labels_message(reply.outcome, terms))
     if reply.scores is not None:
-        message.scores.own_balanced_accuracy = reply.scores.own
-        message.scores.pooled_balanced_accuracy = reply.scores.pooled
+        message.scores.CopyFrom(labels_pb2.Scores(**reply.scores._asdict()))
     return message.SerializeToString(deterministic=True)
 
 
@@ -128,7 +129,7 @@ def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Repl
         raise Refused(Refusal.SILO)
     scores = None
     if message.HasField("scores"):
-        scores = Scores(message.scores.own_balanced_accuracy, message.scores.pooled_balanced_accuracy)
+        scores = Scores(*(getattr(message.scores, name) for name in Scores._fields))
         if any(not (math.isnan(score) or 0 <= score <= 1) for score in scores):
             raise Refused(Refusal.MALFORMED)
     reply = Reply(message.round, message.silo, outcome, scores)

@@ -99,9 +99,13 @@ class Reply(_message.Message):
     def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ...) -> None: ...
 
 class Scores(_message.Message):
-    __slots__ = ("own_balanced_accuracy", "pooled_balanced_accuracy")
+    __slots__ = ("own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy")
+    OWN_ACCURACY_FIELD_NUMBER: _ClassVar[int]
     OWN_BALANCED_ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    POOLED_ACCURACY_FIELD_NUMBER: _ClassVar[int]
     POOLED_BALANCED_ACCURACY_FIELD_NUMBER: _ClassVar[int]
+    own_accuracy: float
     own_balanced_accuracy: float
+    pooled_accuracy: float
     pooled_balanced_accuracy: float
-    def __init__(self, own_balanced_accuracy: _Optional[float] = ..., pooled_balanced_accuracy: _Optional[float] = ...) -> None: ...
+    def __init__(self, own_accuracy: _Optional[float] = ..., own_balanced_accuracy: _Optional[float] = ..., pooled_accuracy: _Optional[float] = ..., pooled_balanced_accuracy: _Optional[float] = ...) -> None: ...

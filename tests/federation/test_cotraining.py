@@ -90,8 +90,10 @@ def test_scores_travel_only_if_the_run_asks_for_them(federation: Federation) -> 
     open_run = federation.run(num_server_rounds=1, report_scores=True, run_dir=str(federation.path / "open"))
     assert {silo["scores"] for silo in silent.rounds()[0]["silos"].values()} == {None}
     for silo in open_run.rounds()[0]["silos"].values():
-        assert 0 <= silo["scores"]["own"] <= 1
-        assert 0 <= silo["scores"]["pooled"] <= 1
+        assert list(silo["scores"]) == [
+            "own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy",
+        ]  # fmt: skip
+        assert all(0 <= score <= 1 for score in silo["scores"].values())
 
 
 def test_a_reply_is_a_few_dozen_bytes_around_the_packed_labels(federation: Federation) -> None:
@@ -131,7 +133,9 @@ def test_a_saved_model_predicts_like_the_silo_did(federation: Federation) -> Non
     model = load_model(folder.models / "cleveland.skops")
     predicted = model.predict(dataset.silos[0].test.X)
     recalls = [np.mean(predicted[dataset.silos[0].test.y == c] == c) for c in (0, 1)]
-    assert np.mean(recalls) == pytest.approx(folder.rounds()[-1]["silos"]["cleveland"]["scores"]["own"])
+    assert np.mean(recalls) == pytest.approx(
+        folder.rounds()[-1]["silos"]["cleveland"]["scores"]["own_balanced_accuracy"]
+    )
 
 
 def test_a_misspelled_key_stops_the_run_before_it_begins(federation: Federation) -> None:

@@ -1,0 +1,1 @@
+"""Experiments whose results are committed, and speed measurements. ``python -m benchmarks --help``."""

@@ -1,0 +1,62 @@
+"""Speed, side by side with a yardstick: ``python -m pytest benchmarks``. Never part of the tests."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from client_app.site import open_site
+from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus import plurality, tally
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.wire.codec import Reply, decode_instruction, encode_reply
+from fedct_flwr.wire.messages import from_record, to_record
+from server_app.main import app as server_app
+
+SILOS, EXAMPLES, CLASSES = 100, 100_000, 10
+
+
+@pytest.fixture(scope="module")
+def votes() -> np.ndarray[Any, np.dtype[np.int16]]:
+    """100 silos' labels."""
+    return np.random.default_rng(0).integers(0, CLASSES, (SILOS, EXAMPLES), dtype=np.int16)
+
+
+@pytest.mark.benchmark(group="plurality of 100 silos x 100,000 examples x 10 classes")
+def test_five_passes_of_a_numpy_sum(benchmark: BenchmarkFixture, votes: np.ndarray[Any, Any]) -> None:
+    """The yardstick."""
+    benchmark(lambda: [votes.sum() for _ in range(5)])
+
+
+@pytest.mark.benchmark(group="plurality of 100 silos x 100,000 examples x 10 classes")
+def test_plurality(benchmark: BenchmarkFixture, votes: np.ndarray[Any, Any]) -> None:
+    """Tally and decide."""
+    incumbent = np.full(EXAMPLES, -1, dtype=np.int16)
+    benchmark(lambda: plurality(tally(votes, EXAMPLES, CLASSES), incumbent, np.random.default_rng(0)))
+
+
+@pytest.mark.benchmark(group="100 loopback rounds of 4 silos that do no work: 100 x overhead")
+def test_loopback_overhead(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+    """Everything but training: messages, codec, consensus, checkpoint."""
+    settings = {"study": "speed", "data": "heart-disease", "stop-at-fixed-point": False, "num-server-rounds": 100}
+    silos = ["cleveland", "budapest", "zurich", "long-beach"]
+    terms = open_site(RunConfig.from_flower(settings), silos[0]).terms
+    app = ClientApp()
+
+    @app.train()
+    def idle(message: Message, context: Context) -> Message:
+        instruction = decode_instruction(from_record(message.content), terms)
+        silo = silos[int(context.node_config["partition-id"])]
+        labels = np.zeros(instruction.query.size, dtype=np.int16)
+        return Message(to_record(encode_reply(Reply(instruction.round, silo, labels), terms)), reply_to=message)
+
+    number = iter(range(1000))
+
+    def hundred_rounds() -> None:
+        run_loopback(server_app, app, {**settings, "run-dir": str(tmp_path / str(next(number)))}, simulated_nodes(4))
+
+    benchmark.pedantic(hundred_rounds, rounds=5, warmup_rounds=1)

@@ -1,0 +1,136 @@
+"""``fedct simulate`` and ``flwr run`` on Flower's real simulation engine."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+pytestmark = pytest.mark.engine
+
+
+def simulate(folder: Path, *arguments: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
+    """Run ``fedct simulate`` in a folder, as a user would."""
+    command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout, env=environment(folder))
+
+
+def environment(folder: Path) -> dict[str, str]:
+    # A mark on all descendants, however they detach themselves.
+    return {**os.environ, "COLUMNS": "80", "FEDCT_TEST_MARK": str(folder), "PYTHONPATH": str(ROOT)}
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("FEDCT_TEST_MARK") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def own_files(tmp_path: Path) -> Iterator[Path]:
+    """Three silos and a public set in CSV files."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number, name in enumerate(["public", "north", "south", "east"]):
+        with (folder / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["size", "color", *(["kind"] if name != "public" else [])])
+            for i in range(40):
+                x = (i * 7 + number * 3) % 20
+                label = [["small", "large"][x > 9]] if name != "public" else []
+                writer.writerow([x, ["red", "blue"][i % 2], *label])
+    yield folder
+
+
+def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, tmp_path: Path) -> None:
+    done = simulate(tmp_path, "--data-dir", "data", "--label", "kind", "--learner", "decision-tree")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"round +1 +3 silos sent \d+ bytes each", done.stdout)
+    for silo in ("north", "south", "east", "mean"):
+        assert re.search(rf"^ *{silo}( +[01]\.\d{{3}}){{6}} +\d+", done.stdout, re.MULTILINE), done.stdout
+    run = tmp_path / "run"
+    expected = {
+        "config.json", "rounds.jsonl", "checkpoint.npz", "labels.csv",
+        "result.json", "models", "scores.json", "flower.log",
+    }  # fmt: skip
+    assert {path.name for path in run.iterdir()} == expected
+    assert {row["silo"] for row in json.loads((run / "scores.json").read_text())} == {"north", "south", "east"}
+    assert processes_of(tmp_path) == []
+
+
+def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Path) -> None:
+    done = simulate(tmp_path, "--learner", "tests.federation.learners.Raising")
+    assert done.returncode == 4, done.stdout + done.stderr
+    (sentence,) = done.stderr.strip().splitlines()
+    assert sentence.startswith("Error: round 1 has 0 valid replies but min-silos is 2: budapest: training failed")
+    assert (tmp_path / "run" / "flower.log").exists()
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_simulation_that_is_stopped_leaves_no_process(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", "--learner", "tests.engine.test_simulate.slow"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not (tmp_path / "run" / "config.json").exists() and time.monotonic() < end:
+        time.sleep(0.2)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    assert processes_of(tmp_path) == []
+
+
+def slow():  # type: ignore[no-untyped-def]
+    """A learner that takes its time."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(n_estimators=20_000)
+
+
+def test_flwr_run_on_its_own_works_as_a_flower_user_expects(tmp_path: Path) -> None:
+    # Flower's own background SuperLink belongs to this test, in a Flower home of its own.
+    app = tmp_path / "fedct-flwr"
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in tracked:
+        (app / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, app / name)
+    env = environment(tmp_path) | {
+        "HOME": str(tmp_path / "home"),
+        "FLWR_HOME": str(tmp_path / "flwr"),
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+    }
+    (tmp_path / "home").mkdir()
+    before = (app / "pyproject.toml").read_bytes()
+    try:
+        command = [str(BIN / "flwr"), "run", ".", "--stream", "--federation-config", "num-supernodes=4"]
+        done = subprocess.run(command, cwd=app, env=env, capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "fixed point" in done.stdout
+        (run,) = (tmp_path / "home" / ".fedct" / "runs").iterdir()
+        assert json.loads((run / "result.json").read_text())["status"] == "completed"
+        assert len(list((run / "models").iterdir())) == 4
+        assert (app / "pyproject.toml").read_bytes() == before
+    finally:
+        for process in processes_of(tmp_path):
+            process.kill()

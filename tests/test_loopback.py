@@ -1,0 +1,117 @@
+"""The in-process federation behaves as Flower's engine does where it matters."""
+
+import threading
+import time
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+
+
+def instruct(grid: Grid, number: int = 0) -> list[Message]:
+    content = RecordDict({"c": ConfigRecord({"n": number})})
+    return [Message(content, dst_node_id=node, message_type="train") for node in grid.get_node_ids()]
+
+
+def run(main, train, nodes: int = 3, workers: int | None = None) -> None:  # type: ignore[no-untyped-def]
+    server_app, client_app = ServerApp(), ClientApp()
+    server_app.main()(main)
+    client_app.train()(train)
+    run_loopback(server_app, client_app, {"key": "value"}, simulated_nodes(nodes), workers=workers)
+
+
+def echo(message: Message, context: Context) -> Message:
+    return Message(message.content, reply_to=message)
+
+
+def test_every_node_answers_with_its_own_config() -> None:
+    seen = []
+
+    def train(message: Message, context: Context) -> Message:
+        content = RecordDict({"c": ConfigRecord({"id": context.node_config["partition-id"]})})
+        return Message(content, reply_to=message)
+
+    def main(grid: Grid, context: Context) -> None:
+        assert context.run_config == {"key": "value"}
+        for reply in grid.send_and_receive(instruct(grid)):
+            seen.append(reply.content["c"]["id"])
+
+    run(main, train, nodes=5)
+    assert sorted(seen) == [0, 1, 2, 3, 4]
+
+
+def test_state_lasts_from_round_to_round_and_is_separate_for_each_node() -> None:
+    counts = []
+
+    def train(message: Message, context: Context) -> Message:
+        before = context.state["c"]["n"] if "c" in context.state else 0
+        context.state["c"] = ConfigRecord({"n": before + 1})
+        return Message(RecordDict({"c": context.state["c"]}), reply_to=message)
+
+    def main(grid: Grid, context: Context) -> None:
+        for _ in range(3):
+            counts.append([reply.content["c"]["n"] for reply in grid.send_and_receive(instruct(grid))])
+
+    run(main, train)
+    assert counts == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
+
+
+def test_an_exception_in_a_client_app_becomes_an_error_reply() -> None:
+    codes = []
+
+    def train(message: Message, context: Context) -> Message:
+        raise ValueError("no")
+
+    def main(grid: Grid, context: Context) -> None:
+        codes.extend(reply.error.code for reply in grid.send_and_receive(instruct(grid)))
+
+    run(main, train)
+    assert codes == [ErrorCode.CLIENT_APP_RAISED_EXCEPTION] * 3
+
+
+def test_a_node_that_hangs_delays_nobody_beyond_the_timeout_and_its_late_reply_is_dropped() -> None:
+    release = threading.Event()
+    received = []
+
+    def train(message: Message, context: Context) -> Message:
+        if context.node_config["partition-id"] == 0 and message.content["c"]["n"] == 1:
+            release.wait(10)
+        return echo(message, context)
+
+    def main(grid: Grid, context: Context) -> None:
+        start = time.monotonic()
+        received.append(len(list(grid.send_and_receive(instruct(grid, 1), timeout=0.5))))
+        assert time.monotonic() - start < 5
+        release.set()
+        received.append(len(list(grid.send_and_receive(instruct(grid, 2), timeout=5))))
+
+    run(main, train, workers=2)
+    assert received == [2, 3]
+
+
+def test_push_and_pull_find_the_same_replies() -> None:
+    found = []
+
+    def main(grid: Grid, context: Context) -> None:
+        ids = list(grid.push_messages(instruct(grid)))
+        end = time.monotonic() + 5
+        while len(found) < 3 and time.monotonic() < end:
+            found.extend(reply.metadata.reply_to_message_id for reply in grid.pull_messages(ids))
+        assert sorted(found) == sorted(ids)
+
+    run(main, echo)
+    assert len(found) == 3
+
+
+def test_what_the_server_app_raises_is_raised_here_and_leaves_no_identity_behind() -> None:
+    def main(grid: Grid, context: Context) -> None:
+        raise RuntimeError("the server's own mistake")
+
+    with pytest.raises(RuntimeError, match="own mistake"):
+        run(main, echo)
+    assert TaskIdentity._run_id is None
