@@ -64,13 +64,13 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
             for name in reported[0]:
                 test, _, kind = name.partition("_")
                 runs.add(**{f"{method}_{kind.split('_')[0]}_{test}": fmean(scores[name] for scores in reported)})
-        together = centralized(config, dataset)
+        together, vote = centralized(config, dataset), _LocalVote(config, dataset)
         for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
             runs.add(**{f"central_{kind}_pooled": fmean(score(model, dataset.test) for model in together)})
             if dataset.silos[0].test.size:
                 own = fmean(score(model, silo.test) for model, silo in zip(together, dataset.silos, strict=True))
                 runs.add(**{f"central_{kind}_own": own})
-            runs.add(**{f"vote_{kind}_pooled": score(_LocalVote(config, dataset), dataset.test)})
+            runs.add(**{f"vote_{kind}_pooled": score(vote, dataset.test)})
         silos = len(rounds[0]["silos"])
         runs.add(rounds=len(rounds), bytes_per_silo_and_round=rounds[0]["bytes_sent"] / silos)
     return runs

@@ -6,10 +6,13 @@ from benchmarks import report
 from benchmarks.federation import measure
 
 LEARNERS = {
-    "logistic regression": "logistic-regression",
-    "random forest": "random-forest",
-    "gradient boosting": "gradient-boosting",
-    "mixed (LR, RF, boosting, SVM)": "logistic-regression,random-forest,gradient-boosting,svm",
+    "logistic regression": {"learner": "logistic-regression"},
+    "random forest": {"learner": "random-forest"},
+    "random forest, balanced": {"learner": "random-forest", "learner-params": '{"class_weight": "balanced"}'},
+    "gradient boosting": {"learner": "gradient-boosting"},
+    "mixed (LR, RF, boosting, LR)": {
+        "learner": "logistic-regression,random-forest,gradient-boosting,logistic-regression"
+    },
 }
 
 
@@ -17,7 +20,7 @@ def run(seeds: int) -> None:
     """Balanced accuracy on the pooled test set and on each hospital's own."""
     settings = {"data": "heart-disease", "num-server-rounds": 10}
     start = time.perf_counter()
-    runs = {name: measure({**settings, "learner": learner}, range(seeds)) for name, learner in LEARNERS.items()}
+    runs = {name: measure({**settings, **learner}, range(seeds)) for name, learner in LEARNERS.items()}
     text = f"# Heart disease, four hospitals, {seeds} seeds\n\nBalanced accuracy, mean ± standard error.\n\n"
     for test, title in (("pooled", "Pooled test set"), ("own", "Each hospital's own test set")):
         header = [title, "local only", "FedCT, one round", "FedCT, fixed point", "centralized", "rounds", "bytes"]

@@ -1,5 +1,6 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
+import re
 import shutil
 import tempfile
 import time
@@ -43,7 +44,7 @@ def simulate(
     console = Console(highlight=False)
     started = time.monotonic()
     chosen: dict[str, Any] = {
-        "study": data_dir.name if data_dir else data,
+        "study": re.sub(r"[^A-Za-z0-9._-]+", "-", data_dir.resolve().name) if data_dir else data,
         "data": "files" if data_dir else data,
         "data-dir": str(data_dir.resolve()) if data_dir else "",
         "label-column": label,
@@ -140,4 +141,6 @@ def _print_end(console: Console, folder: RunFolder, seconds: float) -> None:
     fixed = next((entry["round"] for entry in rounds if entry["fixed_point"]), None)
     end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {len(rounds)} rounds"
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are labels of public examples")
-    console.print(f"run folder: {folder.path}", soft_wrap=True)
+    here = Path.cwd()
+    shown = folder.path.relative_to(here) if folder.path.is_relative_to(here) else folder.path
+    console.print(f"run folder: {shown}", soft_wrap=True)

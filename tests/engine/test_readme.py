@@ -1,0 +1,93 @@
+"""Every command in the README runs, and what it says they print is what they print."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS = [line for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+
+pytestmark = pytest.mark.engine
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What a newcomer has after cloning, with the virtual environment of these tests."""
+    folder = tmp_path_factory.mktemp("clone") / "fedct-flwr"
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    # The environment of these tests, as installed a moment ago: nothing may install another one over it.
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    for stamp in (".simulation", ".dev"):
+        (folder / ".venv" / stamp).touch()
+    yield folder
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("FLWR_HOME") == str(folder.parent / "flwr"):
+                process.kill()
+        except psutil.Error:
+            continue
+
+
+def run(command: str, clone: Path) -> str:
+    home = clone.parent / "home"
+    home.mkdir(exist_ok=True)
+    env = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "80",
+        "HOME": str(home),
+        "FLWR_HOME": str(clone.parent / "flwr"),
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+    }
+    done = subprocess.run(shlex.split(command), cwd=clone, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def numbers_masked(text: str) -> list[str]:
+    """Lines with each number as N: floating point differs between processors, words do not."""
+    text = re.sub(r"run folder: \S+", "run folder: PATH", text)
+    return [re.sub(r"[\d.,]+", "N", re.sub(r"\s+", " ", line)).strip() for line in text.splitlines() if line.strip()]
+
+
+# `make test` is what runs this test.
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in {"make run", "make test"}])
+def test_every_command_runs(command: str, clone: Path) -> None:
+    run(command, clone)
+
+
+def test_make_run_prints_what_the_readme_shows(clone: Path) -> None:
+    shown = re.search(r"<!-- output of make run -->\n```text\n(.*?)```", README, re.DOTALL)
+    assert shown
+    printed = run("make run", clone)
+    printed = printed[printed.index("heart-disease:") :]
+    assert numbers_masked(shown[1]) == numbers_masked(printed)
+
+
+def test_the_readme_has_both_make_commands() -> None:
+    assert COMMANDS[:2] == ["make run", "make test"]
+
+
+def test_tables_of_results_are_those_committed() -> None:
+    for path, table in re.findall(r"<!-- (benchmarks/results/\S+) -->\n(.*?)\n\n", README, re.DOTALL):
+        assert table in (ROOT / path).read_text("utf-8")
+
+
+def test_all_links_to_files_lead_somewhere() -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
