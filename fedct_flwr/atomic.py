@@ -8,7 +8,8 @@ from pathlib import Path
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content``; after a crash or a full disk the old file is still there, unharmed.
 
-    Raises OSError, having removed what it wrote.
+    Once this returns, the content outlasts a power cut. Only the owner may read it. Raises OSError, having
+    removed what it wrote.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -17,6 +18,17 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)
+        _sync_folder(path.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    # The file's name is the folder's content. Windows cannot open folders, and needs no such thing.
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -28,9 +28,7 @@ class PublicSet:
         if self.X.dtype.kind not in "biuf":
             raise DataError(f"the public set must hold numbers, not {self.X.dtype}: encode text and dates first")
         if self.X.ndim < 2 or self.X.size == 0:
-            raise DataError(
-                f"the public set is empty (shape {self.X.shape}): it needs at least one example and feature"
-            )
+            raise DataError(f"the public set has shape {self.X.shape}: it needs at least one example and one feature")
 
     def __len__(self) -> int:
         """Number of examples."""
@@ -73,7 +71,7 @@ class Query(NamedTuple):
         >>> Query(seed=7, size=3).positions(3)
         array([0, 1, 2])
         >>> Query(seed=7, size=3).positions(1000)
-        array([317, 503, 891])
+        array([535, 753, 887])
         """
         if self.size == num_public:
             return np.arange(num_public, dtype=np.intp)

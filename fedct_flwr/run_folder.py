@@ -12,7 +12,6 @@ import csv
 import io
 import json
 import platform
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -88,14 +87,23 @@ class RunFolder:
 
     @classmethod
     def resume(
-        cls, path: Path, settings: Mapping[str, Any], may_change: frozenset[str]
+        cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any], may_change: frozenset[str]
     ) -> tuple["RunFolder", Checkpoint]:
-        """Continue a run: forgets rounds after its checkpoint. Raises RunError if it cannot go on with ``settings``."""
+        """Continue a run: forgets rounds after its checkpoint.
+
+        Raises RunError if it cannot go on: other settings (but those that ``may_change``) or other data.
+        """
         folder = cls(path)
-        before = folder.read_json("config.json")["settings"]
+        stored = folder.read_json("config.json")
+        before = stored.get("settings")
+        if not isinstance(before, dict):
+            raise RunError(f"{path} is no complete run folder: config.json holds no settings")
         changed = sorted(k for k in {*settings, *before} - may_change if settings.get(k) != before.get(k))
         if changed:
             raise RunError(f"cannot resume {path} with other settings: set back {', '.join(changed)}")
+        moved = [name for name, fact in json.loads(json.dumps(dict(facts))).items() if stored.get(name) != fact]
+        if moved:
+            raise RunError(f"cannot resume {path} with other data: {', '.join(moved)} changed; start a new run")
         checkpoint = folder.load_checkpoint()
         kept = [record for record in folder.rounds() if record["round"] <= checkpoint.round]
         with folder._writing("the round log"):
@@ -117,7 +125,10 @@ class RunFolder:
         """Replace the checkpoint."""
         buffer = io.BytesIO()
         state = {f"state_{name}": value for name, value in checkpoint.state.items()}
-        np.savez_compressed(buffer, allow_pickle=False, round=checkpoint.round, targets=checkpoint.targets, **state)
+        names = np.array(sorted(checkpoint.state), dtype=np.str_)
+        if any(np.asarray(value).dtype.hasobject for value in state.values()):
+            raise ValueError("Object arrays in the consensus's state cannot be stored")
+        np.savez_compressed(buffer, round=checkpoint.round, targets=checkpoint.targets, names=names, **state)
         with self._writing(f"the checkpoint of round {checkpoint.round}"):
             write_atomically(self.path / "checkpoint.npz", buffer.getvalue())
 
@@ -125,13 +136,15 @@ class RunFolder:
         """The last checkpoint. Raises RunError if there is none or it is damaged."""
         path = self.path / "checkpoint.npz"
         try:
-            with np.load(path, allow_pickle=False) as stored:
-                state = {key.removeprefix("state_"): stored[key] for key in stored.files if key.startswith("state_")}
-                return Checkpoint(int(stored["round"]), stored["targets"], state)
+            content = path.read_bytes()
         except FileNotFoundError:
             raise RunError(f"{self.path} has no checkpoint: no round was finished; start a new run") from None
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-            raise RunError(f"{path} is damaged: start a new run in another folder") from None
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                state = {name: stored[f"state_{name}"] for name in stored["names"].tolist()}
+                return Checkpoint(int(stored["round"]), stored["targets"], state)
+        except Exception as error:  # zipfile, zlib and NumPy raise many types on damaged files
+            raise RunError(f"{path} is damaged: start a new run in another folder") from error
 
     def save_labels(self, targets: HardLabels, classes: tuple[str, ...]) -> None:
         """Write the final label of each public example to ``labels.csv``, empty where the silos abstain."""
@@ -151,12 +164,17 @@ class RunFolder:
         """All whole lines of ``rounds.jsonl``; a half-written last one is left out."""
         path = self.path / "rounds.jsonl"
         lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
-        return [json.loads(line) for line in lines]
+        try:
+            return [{"round": int(line["round"]), **line} for line in map(json.loads, lines)]
+        except (ValueError, KeyError, TypeError):
+            raise RunError(f"{path} is damaged: start a new run in another folder") from None
 
     def read_json(self, name: str) -> dict[str, Any]:
         """One of the folder's JSON files. Raises RunError if it is missing or damaged."""
         try:
             content: dict[str, Any] = json.loads((self.path / name).read_text("utf-8"))
+            if not isinstance(content, dict):
+                raise ValueError
         except (OSError, ValueError):
             raise RunError(f"{self.path} is no complete run folder: cannot read {name}") from None
         return content
@@ -170,7 +188,7 @@ class RunFolder:
             yield
         except OSError as error:
             raise RunError(
-                f"cannot write {what} to {self.path}: {error.strerror}; make room there, then go on with resume"
+                f"cannot write {what} to {self.path}: {error.strerror}; see to that, then resume the run or start anew"
             ) from error
 
 

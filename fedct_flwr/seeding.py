@@ -8,7 +8,9 @@ from numpy.random import Generator
 
 def seed_words(seed: int, *scope: str | int) -> list[int]:
     """Eight 32-bit words, different for every ``(seed, *scope)``, the same on every platform."""
-    digest = hashlib.sha256(repr((seed, *scope)).encode()).digest()
+    # A NumPy integer must give the stream of the Python integer that it equals.
+    parts = (int(seed), *(part if isinstance(part, str) else int(part) for part in scope))
+    digest = hashlib.sha256(repr(parts).encode()).digest()
     return [int(word) for word in np.frombuffer(digest, dtype="<u4")]
 
 

@@ -78,12 +78,12 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[RunFolder, Checkpoint | None]:
-    if config.resume:
-        return RunFolder.resume(path, config.to_flower(), _MAY_CHANGE)
     facts = {
         "public_fingerprint": terms.public_fingerprint.hex(),
         "num_public": terms.num_public,
         "classes": terms.classes,
         "silos": roster.silos,
     }
+    if config.resume:
+        return RunFolder.resume(path, config.to_flower(), facts, _MAY_CHANGE)
     return RunFolder.create(path, config.to_flower(), facts), None

@@ -38,8 +38,7 @@ def test_every_node_answers_with_its_own_config() -> None:
 
     def main(grid: Grid, context: Context) -> None:
         assert context.run_config == {"key": "value"}
-        for reply in grid.send_and_receive(instruct(grid)):
-            seen.append(reply.content["c"]["id"])
+        seen.extend(reply.content["c"]["id"] for reply in grid.send_and_receive(instruct(grid)))
 
     run(main, train, nodes=5)
     assert sorted(seen) == [0, 1, 2, 3, 4]
@@ -54,8 +53,7 @@ def test_state_lasts_from_round_to_round_and_is_separate_for_each_node() -> None
         return Message(RecordDict({"c": context.state["c"]}), reply_to=message)
 
     def main(grid: Grid, context: Context) -> None:
-        for _ in range(3):
-            counts.append([reply.content["c"]["n"] for reply in grid.send_and_receive(instruct(grid))])
+        counts.extend([reply.content["c"]["n"] for reply in grid.send_and_receive(instruct(grid))] for _ in range(3))
 
     run(main, train)
     assert counts == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]

@@ -16,11 +16,12 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
 
     Statistics for preprocessing come from the public set and ``private`` ``(n, ...)``. Its random state does not
     depend on the round: with the same data and targets a silo gives the same labels, so fixed points exist.
-    Raises ConfigError for an unknown learner or parameter, DataError for features it cannot take.
+    Raises ConfigError for an unknown learner or parameter, or one that takes no weights where pseudo-weight needs
+    them; DataError for features that cannot be preprocessed.
     """
     name, params = config.learner_spec(position)
     estimator = make_estimator(name, params, random_state(config.seed, "learner", dataset.silos[position].name))
-    if config.preprocessing == "none":
-        return SklearnLearner(estimator)
-    reference = np.concatenate([dataset.public.X, private])
-    return SklearnLearner(estimator, preprocessing.standard(dataset.schema, reference))
+    transformer = None
+    if config.preprocessing == "standard":
+        transformer = preprocessing.standard(dataset.schema, np.concatenate([dataset.public.X, private]))
+    return SklearnLearner(estimator, transformer, weighted=config.pseudo_weight != 1.0)

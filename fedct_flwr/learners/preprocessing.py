@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -31,4 +32,7 @@ def standard(schema: Schema, reference: Features) -> Any:
         OneHotEncoder(handle_unknown="ignore", sparse_output=False),
     )
     transformer = ColumnTransformer([("numeric", scale, numeric), ("categorical", encode, categorical)])
-    return transformer.fit(reference)
+    try:
+        return transformer.fit(reference.astype(np.float64, copy=False))
+    except ValueError as error:
+        raise DataError(f"the features cannot be preprocessed: {error}") from error

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import zipfile
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final, Self
@@ -10,12 +9,13 @@ from typing import Any, Final, Self
 import numpy as np
 import skops.io
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, HardLabels, TrainingError
 
@@ -43,18 +43,25 @@ def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
     make = _import(path)
     arguments = {**defaults, **params}
     try:
-        inspect.signature(make).bind(**arguments)
+        signature = inspect.signature(make)
+    except ValueError:
+        raise ConfigError(f"learner {name!r} is no classifier: {path} is built into Python") from None
+    try:
+        signature.bind(**arguments)
     except TypeError:
-        known = list(inspect.signature(make).parameters)
+        known = list(signature.parameters)
         unknown = [key for key in arguments if key not in known]
         if unknown:
             wrong = f"has no parameter {unknown[0]!r}: {suggest(unknown[0], known)}"
         else:
             wrong = f"needs more parameters: there are {', '.join(known)}"
         raise ConfigError(f"learner {name!r} {wrong}") from None
-    estimator = make(**arguments)
-    if not (hasattr(estimator, "fit") and hasattr(estimator, "predict") and hasattr(estimator, "get_params")):
-        raise ConfigError(f"learner {name!r} is no classifier: {path} must have fit, predict and get_params")
+    try:
+        estimator = make(**arguments)
+    except Exception as error:
+        raise ConfigError(f"learner {name!r} cannot be made: {error}") from error
+    if not (isinstance(estimator, BaseEstimator) and is_classifier(estimator)):
+        raise ConfigError(f"learner {name!r} is no classifier: {path} must make a scikit-learn classifier")
     open_states = {
         key: random_state
         for key, value in estimator.get_params(deep=True).items()
@@ -69,8 +76,8 @@ def _import(path: str) -> Any:
         raise ConfigError(f"unknown learner {path!r}: {suggest(path, SHORT_NAMES)} (or give an import path)")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"cannot import learner {path!r}: {error}") from None
+    except Exception as error:  # importing runs code, and code may fail in any way
+        raise ConfigError(f"cannot import learner {path!r}: {error}") from error
     if not callable(found):
         raise ConfigError(f"learner {path!r} is neither a class nor a function")
     return found
@@ -79,21 +86,29 @@ def _import(path: str) -> Any:
 class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
-    Satisfies ``Learner`` and ``Saveable``. Raises ConfigError where sample weights are needed but not supported.
+    Satisfies ``Learner`` and ``Saveable``. Raises ConfigError if it is ``weighted`` but takes no sample weights.
     """
 
-    def __init__(self, estimator: Any, transformer: Any = None) -> None:
+    def __init__(self, estimator: Any, transformer: Any = None, *, weighted: bool = False) -> None:
+        if weighted:
+            _weight_parameter(estimator)
         self._template = estimator
         self._transformer = transformer
         self._trained: Any = None
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train a fresh clone. One class alone is learned as a constant: most classifiers refuse to."""
-        model = clone(self._template) if len(np.unique(y)) > 1 else DummyClassifier(strategy="most_frequent")
+        classes = np.unique(y)
+        alone = len(classes) == 1
+        weights = {} if sample_weight is None or alone else {_weight_parameter(self._template): sample_weight}
         try:
-            model.fit(self._transform(X), y, **_weights(model, sample_weight))
-        except ConfigError:
-            raise
+            if alone:
+                model = DummyClassifier(strategy="most_frequent")
+            elif classes[-1] != len(classes) - 1:
+                model = Relabeled(self._template)
+            else:
+                model = clone(self._template)
+            model.fit(self._transform(X), y, **weights)
         except Exception as error:
             raise TrainingError(f"{type(self._template).__name__} could not be trained: {error}") from error
         self._trained = model
@@ -101,7 +116,10 @@ class SklearnLearner:
 
     def predict(self, X: Features) -> HardLabels:
         """The class of each example, ``(n,)``."""
-        labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).astype(LABEL_DTYPE)
+        try:
+            labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).astype(LABEL_DTYPE)
+        except Exception as error:
+            raise TrainingError(f"{type(self._template).__name__} could not predict: {error}") from error
         return labels
 
     def save(self, path: Path) -> None:
@@ -114,33 +132,33 @@ class SklearnLearner:
         write_atomically(path, content)
 
     def _transform(self, X: Features) -> Features:
-        return X if self._transformer is None else self._transformer.transform(X)
+        return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
 
 
-def _weights(model: Any, sample_weight: NDArray[np.float64] | None) -> dict[str, NDArray[np.float64]]:
-    if sample_weight is None:
-        return {}
-    if isinstance(model, Pipeline):
-        name, last = model.steps[-1]
-        return {f"{name}__{key}": value for key, value in _weights(last, sample_weight).items()}
-    if not has_fit_parameter(model, "sample_weight"):
-        raise ConfigError(f"{type(model).__name__} takes no sample weights: set pseudo-weight = 1.0")
-    return {"sample_weight": sample_weight}
+def _weight_parameter(estimator: Any) -> str:
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return f"{name}__{_weight_parameter(last)}"
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ConfigError(f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0")
+    return "sample_weight"
 
 
 def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     """A pipeline that ``SklearnLearner.save`` wrote on this machine.
 
-    Nothing is unpickled: skops builds only objects whose types come from scikit-learn, NumPy or the named
+    Nothing is unpickled: skops builds only objects whose types come from scikit-learn, NumPy, here or the named
     ``packages``. A forged file could still hold a tree that reads out of bounds, so load no file from elsewhere.
     Raises DataError for other types or a damaged file.
     """
-    trusted_packages = {"sklearn", "numpy", *packages}
+    trusted_packages = {"sklearn", "numpy", "fedct_flwr", *packages}
     try:
         found = skops.io.get_untrusted_types(file=path)
         foreign = [name for name in found if name.partition(".")[0] not in trusted_packages]
         if foreign:
             raise DataError(f"the model {path} needs {', '.join(foreign)}: load it only if you wrote it yourself")
         return skops.io.load(path, trusted=found)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except DataError:
+        raise
+    except Exception as error:  # zipfile and skops raise many types
         raise DataError(f"cannot read the model {path}: {error}") from error

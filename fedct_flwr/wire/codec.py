@@ -118,6 +118,8 @@ def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Repl
     outcome: HardLabels | Refusal
     if message.WhichOneof("outcome") == "refusal":
         outcome = Refusal.from_number(message.refusal)
+        if message.round or message.HasField("scores"):
+            raise Refused(Refusal.MALFORMED)
     else:
         _check_terms(message.terms, terms)
         if message.round != instruction.round:
@@ -129,7 +131,9 @@ def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Repl
         raise Refused(Refusal.SILO)
     scores = None
     if message.HasField("scores"):
-        scores = Scores(*(getattr(message.scores, name) for name in Scores._fields))
+        # One NaN and one zero: their spare bits could carry something else out.
+        found = (getattr(message.scores, name) for name in Scores._fields)
+        scores = Scores(*(math.nan if math.isnan(score) else score + 0.0 for score in found))
         if any(not (math.isnan(score) or 0 <= score <= 1) for score in scores):
             raise Refused(Refusal.MALFORMED)
     reply = Reply(message.round, message.silo, outcome, scores)

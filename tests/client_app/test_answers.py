@@ -33,9 +33,9 @@ class Silo:
         assert not reply.has_error()
         return from_record(reply.content)
 
-    def instruction(self, round: int = 1, label: int = -1) -> Instruction:
+    def instruction(self, number: int = 1, label: int = -1) -> Instruction:
         targets = np.full(self.terms.num_public, label, dtype=np.int16)
-        return Instruction(round, Query(0, self.terms.num_public), targets)
+        return Instruction(number, Query(0, self.terms.num_public), targets)
 
     def outcome(self, instruction: Instruction, terms: Terms | None = None) -> Any:
         payload = self.ask(to_record(encode_instruction(instruction, terms or self.terms)))
@@ -64,18 +64,18 @@ def test_a_question_asked_twice_gets_the_same_bytes_without_training(silo: Silo)
 
 
 def test_a_round_that_was_answered_is_not_answered_again_with_other_targets(silo: Silo) -> None:
-    silo.outcome(silo.instruction(round=2))
-    assert silo.outcome(silo.instruction(round=2, label=1)) is Refusal.ROUND
-    assert silo.outcome(silo.instruction(round=1)) is Refusal.ROUND
-    assert isinstance(silo.outcome(silo.instruction(round=3)), np.ndarray)
+    silo.outcome(silo.instruction(number=2))
+    assert silo.outcome(silo.instruction(number=2, label=1)) is Refusal.ROUND
+    assert silo.outcome(silo.instruction(number=1)) is Refusal.ROUND
+    assert isinstance(silo.outcome(silo.instruction(number=3)), np.ndarray)
 
 
 def test_state_on_disk_outlives_the_process_and_keeps_runs_apart(tmp_path: Path) -> None:
     node = {"silo": "cleveland", "state-dir": str(tmp_path / "state")}
     before, after, other_run = Silo(node), Silo(node), Silo(node, run_id=2)
-    before.outcome(before.instruction(round=2))
-    assert after.outcome(after.instruction(round=1)) is Refusal.ROUND
-    assert isinstance(other_run.outcome(other_run.instruction(round=1)), np.ndarray)
+    before.outcome(before.instruction(number=2))
+    assert after.outcome(after.instruction(number=1)) is Refusal.ROUND
+    assert isinstance(other_run.outcome(other_run.instruction(number=1)), np.ndarray)
 
 
 def test_a_silo_with_a_folder_keeps_its_model_there_and_nowhere_else(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_full_disk_at_the_silo_costs_the_answer_but_no_exception(tmp_path: Pat
     silo.outcome(silo.instruction())
     (tmp_path / "state").rename(tmp_path / "gone")
     (tmp_path / "state").write_text("not a folder")
-    assert silo.outcome(silo.instruction(round=2)) is Refusal.INTERNAL
+    assert silo.outcome(silo.instruction(number=2)) is Refusal.INTERNAL
 
 
 def test_silos_answer_differently_only_because_their_data_differs() -> None:

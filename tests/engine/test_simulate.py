@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -44,7 +43,7 @@ def processes_of(folder: Path) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def own_files(tmp_path: Path) -> Iterator[Path]:
+def own_files(tmp_path: Path) -> Path:
     """Three silos and a public set in CSV files."""
     folder = tmp_path / "data"
     folder.mkdir()
@@ -56,7 +55,7 @@ def own_files(tmp_path: Path) -> Iterator[Path]:
                 x = (i * 7 + number * 3) % 20
                 label = [["small", "large"][x > 9]] if name != "public" else []
                 writer.writerow([x, ["red", "blue"][i % 2], *label])
-    yield folder
+    return folder
 
 
 def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, tmp_path: Path) -> None:

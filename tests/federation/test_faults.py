@@ -138,7 +138,7 @@ def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
 
 def test_without_a_quorum_the_run_fails_with_one_sentence_and_keeps_its_checkpoint(federation: Federation) -> None:
     federation.behave = {0: from_round(2, raises), 1: from_round(2, raises)}
-    with pytest.raises(RunError, match="round 2 has 2 valid replies but min-silos is 3.*budapest.*cleveland"):
+    with pytest.raises(RunError, match=r"round 2 has 2 valid replies but min-silos is 3.*budapest.*cleveland"):
         federation.run(min_silos=3, stop_at_fixed_point=False)
     folder = RunFolder(federation.path / "run")
     assert folder.load_checkpoint().round == 1
@@ -155,7 +155,7 @@ def test_the_run_waits_for_the_roster_and_goes_on_without_latecomers(federation:
 
 
 def test_too_few_silos_at_the_start_fail_the_run(federation: Federation) -> None:
-    with pytest.raises(RunError, match="only 1 of 4 silos came within 0.5 s but min-silos is 2"):
+    with pytest.raises(RunError, match=r"only 1 of 4 silos came within 0.5 s but min-silos is 2"):
         federation.run(silos=1)
 
 
@@ -183,6 +183,6 @@ def test_a_run_folder_that_cannot_be_written_to_fails_with_one_sentence(federati
         return client_app(message, context)
 
     federation.behave[0] = from_round(2, fill)
-    with pytest.raises(RunError, match="cannot write .* go on with resume"):
+    with pytest.raises(RunError, match=r"cannot write .* then resume the run"):
         federation.run(stop_at_fixed_point=False)
     assert json.loads((federation.path / "elsewhere" / "rounds.jsonl").read_text().splitlines()[0])["round"] == 1

@@ -1,0 +1,32 @@
+"""For classifiers that insist on the classes 0..k-1 where a silo knows only some of the study's."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+
+from fedct_flwr.types import Features, HardLabels
+
+
+class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Trains ``estimator`` on the classes at hand, numbered without gaps, and predicts in the study's label space.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> Relabeled(DecisionTreeClassifier()).fit(np.array([[0.0], [1.0]]), np.array([2, 7])).predict(np.array([[1.0]]))
+    array([7])
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
+        """Train a clone of the estimator."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.estimator_ = clone(self.estimator).fit(X, codes, **fit_params)
+        return self
+
+    def predict(self, X: Features) -> NDArray[Any]:
+        """The class of each example in the numbering that ``fit`` was given."""
+        labels: NDArray[Any] = self.classes_[self.estimator_.predict(X)]
+        return labels

@@ -1,0 +1,362 @@
+"""Whatever is wrong with the input: one sentence, the right exit code, at once, and nothing left on disk."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedct_flwr import __version__
+from fedct_flwr.cli import main
+from fedct_flwr.types import ConfigError, DataError, FedctError, RunError
+
+FEDCT = Path(sys.executable).parent / "fedct"
+SETTINGS, DATA, RUN = ConfigError.exit_code, DataError.exit_code, RunError.exit_code
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended; text without colors."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def sentence(self) -> str:
+        """The one line on standard error."""
+        assert self.err.endswith("\n")
+        assert self.err.count("\n") == 1
+        assert self.err.startswith("Error: ")
+        return self.err.removeprefix("Error: ").rstrip("\n")
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, and an empty home beside it."""
+    for name in ("here", "home"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def fedct(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Outcome]]:
+    """Runs ``fedct`` in this process; the test fails if the engine is started."""
+
+    def never(settings: Any, num_silos: int, log: Path, watch: Any) -> None:
+        log.touch()
+        pytest.fail("Flower's engine was started")
+
+    monkeypatch.setattr("fedct_flwr.cli.simulate.run_on_engine", never)
+
+    def run(*arguments: str | Path) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["fedct", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        output = capsys.readouterr()
+        return Outcome(int(ended.value.code or 0), plain(output.out), plain(output.err))
+
+    on_termination = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, on_termination)
+
+
+def files_below(path: Path) -> list[str]:
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
+
+
+FIVE_TREES = ",".join(["decision-tree"] * 5)
+
+MISTAKES: dict[str, tuple[list[str], int, str]] = {
+    # What is typed after `fedct simulate`, the exit code, and what the sentence must say.
+    "unknown data set": (["--data", "hart-disease"], SETTINGS, "did you mean 'heart-disease'?"),
+    "unknown learner": (["--learner", "randm-forest"], SETTINGS, "did you mean 'random-forest'?"),
+    "learner of an unknown package": (["--learner", "nowhere.Forest"], SETTINGS, "'nowhere.Forest'"),
+    "learner that a package lacks": (["--learner", "sklearn.tree.Forest"], SETTINGS, "'sklearn.tree.Forest'"),
+    "learner that is no class": (["--learner", "math.inf"], SETTINGS, "'math.inf'"),
+    "learner that cannot predict": (["--learner", "sklearn.cluster.DBSCAN"], SETTINGS, "is no classifier"),
+    "learner without a signature": (["--learner", "builtins.dict"], SETTINGS, "'builtins.dict'"),
+    "learner that is a regressor": (
+        ["--learner", "sklearn.linear_model.LinearRegression"],
+        SETTINGS,
+        "is no classifier",
+    ),
+    "no learner": (["--learner", ""], SETTINGS, "learner"),
+    "too few learners": (["--learner", "svm,decision-tree"], SETTINGS, "one for each silo"),
+    "too many learners": (["--learner", FIVE_TREES], SETTINGS, "learner"),
+    "unknown parameter": (
+        ["--learner", "decision-tree", "--learner-params", '{"max_deph": 3}'],
+        SETTINGS,
+        "did you mean 'max_depth'?",
+    ),
+    "parameters that are no JSON": (["--learner-params", "{max_depth: 3}"], SETTINGS, "is not JSON"),
+    "parameters that are no object": (["--learner-params", "3"], SETTINGS, "needs a JSON object"),
+    "parameters for too many learners": (["--learner-params", "[{}, {}]"], SETTINGS, "learner-params"),
+    "weights for a learner that takes none": (
+        ["--data", "breast-cancer", "--learner", "nearest-neighbors", "--set", "pseudo-weight=2"],
+        SETTINGS,
+        "pseudo-weight",
+    ),
+    "unknown algorithm": (["--algorithm", "fedct-qualifed"], SETTINGS, "did you mean 'fedct-qualified'?"),
+    "unknown key": (["--set", "quorun=0.8"], SETTINGS, "did you mean 'quorum'?"),
+    "key in underscores": (["--set", "query_size=3"], SETTINGS, "did you mean 'query-size'?"),
+    "no key": (["--set", "=0.8"], SETTINGS, "unknown key ''"),
+    "no equals sign": (["--set", "quorum"], SETTINGS, "--set 'quorum': write KEY=VALUE"),
+    "value out of range": (["--set", "quorum=1.5"], SETTINGS, "quorum = 1.5"),
+    "value of another kind": (["--set", "quorum=most"], SETTINGS, "quorum = 'most'"),
+    "no rounds": (["--rounds", "0"], SETTINGS, "num-server-rounds = 0"),
+    "negative seed": (["--seed", "-1"], SETTINGS, "seed = -1"),
+    "files without a label column": (["--data-dir", "/nowhere"], SETTINGS, "label"),
+    "silos that are not in the data set": (["--set", "roster=cleveland,budapst"], SETTINGS, "'budapst'"),
+    "more silos than there are": (["--set", "min-silos=9"], SETTINGS, "min-silos"),
+    "more queries than public examples": (["--set", "query-size=9999"], SETTINGS, "query-size"),
+    "resuming by setting the key": (["--set", "resume=true"], SETTINGS, "--resume"),
+    "no such folder": (["--data-dir", "/nowhere", "--label", "y"], DATA, "/nowhere"),
+    "a split of one": (["--data", "breast-cancer", "--set", "num-silos=1"], DATA, "at least two silos"),
+    "a split too fine": (["--data", "breast-cancer", "--set", "num-silos=86"], DATA, "use fewer silos"),
+    "resuming what is not there": (["--resume", "nowhere"], RUN, "is no complete run folder"),
+}
+
+
+@pytest.mark.parametrize("mistake", list(MISTAKES))
+def test_a_mistake_is_one_sentence_with_its_exit_code(fedct: Callable[..., Outcome], mistake: str) -> None:
+    arguments, code, said = MISTAKES[mistake]
+    outcome = fedct("simulate", *arguments)
+    assert said in outcome.sentence
+    assert outcome.code == code
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize("mistake", list(MISTAKES))
+def test_a_mistake_leaves_nothing_on_disk(fedct: Callable[..., Outcome], here: Path, mistake: str) -> None:
+    fedct("simulate", *MISTAKES[mistake][0])
+    assert files_below(here.parent) == ["here", "home"]
+
+
+# --- data folders
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder of tables that is as it should be."""
+    folder = tmp_path / "wards"
+    folder.mkdir()
+    (folder / "public.csv").write_text("age\n1\n2\n3\n")
+    for silo in ("north", "south"):
+        (folder / f"{silo}.csv").write_text("age,ill\n" + "1,no\n2,yes\n" * 5)
+    return folder
+
+
+def test_a_data_folder_without_the_label_column(fedct: Callable[..., Outcome], here: Path, data: Path) -> None:
+    outcome = fedct("simulate", "--data-dir", data, "--label", "sick")
+    assert outcome.code == DATA
+    assert outcome.sentence == f"{data / 'north.csv'} has no column 'sick': it has age, ill"
+    assert files_below(here) == []
+
+
+def test_a_data_folder_without_public_set(fedct: Callable[..., Outcome], here: Path, data: Path) -> None:
+    (data / "public.csv").unlink()
+    outcome = fedct("simulate", "--data-dir", data, "--label", "ill")
+    assert outcome.code == DATA
+    assert outcome.sentence.startswith(f"no public.csv or public.parquet in {data}")
+    assert files_below(here) == []
+
+
+def test_a_file_is_no_data_folder(fedct: Callable[..., Outcome], data: Path) -> None:
+    outcome = fedct("simulate", "--data-dir", data / "north.csv", "--label", "ill")
+    assert (outcome.code, "no folder" in outcome.sentence) == (DATA, True)
+
+
+def test_a_data_folder_without_a_label_is_answered_with_the_option_to_give(
+    fedct: Callable[..., Outcome], data: Path
+) -> None:
+    assert "--label" in fedct("simulate", "--data-dir", data).sentence
+
+
+@pytest.mark.parametrize("place", [".", "./", "../wards"])
+def test_a_study_is_named_after_its_data_folder_however_that_is_written(
+    fedct: Callable[..., Outcome], data: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(data)
+    # The settings are fine, so it gets as far as the data.
+    assert fedct("simulate", "--data-dir", place, "--label", "sick").code == DATA
+
+
+def test_a_data_folder_whose_name_can_name_no_study_is_no_riddle(fedct: Callable[..., Outcome], data: Path) -> None:
+    folder = data.rename(data.parent / "our wards")
+    outcome = fedct("simulate", "--data-dir", folder, "--label", "sick")
+    # Either a name was made of it, or the user is told how to give one; nobody has typed a study here.
+    assert outcome.code == DATA or "--set study=" in outcome.sentence
+
+
+# --- run folders
+
+
+def test_a_run_folder_that_holds_something(fedct: Callable[..., Outcome], here: Path) -> None:
+    (here / "run").mkdir()
+    (here / "run" / "result.json").write_text("{}")
+    outcome = fedct("simulate", "--run-dir", "run")
+    assert outcome.code == RUN
+    assert outcome.sentence.startswith(f"the run folder {here / 'run'} exists: choose another one, or resume")
+    assert files_below(here) == ["run", "run/result.json"]
+
+
+def test_a_run_folder_that_is_a_file(fedct: Callable[..., Outcome], here: Path) -> None:
+    (here / "run").write_text("mine")
+    outcome = fedct("simulate", "--run-dir", "run")
+    assert (outcome.code, "exists" in outcome.sentence) == (RUN, True)
+    assert (here / "run").read_text() == "mine"
+
+
+def test_a_run_folder_below_a_file(fedct: Callable[..., Outcome], here: Path) -> None:
+    (here / "file").write_text("mine")
+    outcome = fedct("simulate", "--run-dir", "file/run")
+    assert (outcome.code, str(here / "file") in outcome.sentence) == (RUN, True)
+
+
+def test_an_existing_run_folder_is_told_before_the_data_are_read(fedct: Callable[..., Outcome], here: Path) -> None:
+    (here / "run").write_text("mine")
+    assert fedct("simulate", "--run-dir", "run", "--data-dir", "/nowhere", "--label", "y").code == RUN
+
+
+@pytest.mark.parametrize(
+    "content", [None, "", "no json", "[]", "{}", '{"settings": 3}'], ids=lambda content: repr(content)
+)
+def test_resuming_a_folder_that_is_no_run(fedct: Callable[..., Outcome], here: Path, content: str | None) -> None:
+    (here / "run").mkdir()
+    if content is not None:
+        (here / "run" / "config.json").write_text(content)
+    before = files_below(here)
+    outcome = fedct("simulate", "--resume", "run")
+    assert outcome.code == RUN
+    assert outcome.sentence.startswith(f"{here / 'run'} is no complete run folder: ")
+    assert files_below(here) == before
+
+
+def test_a_new_run_folder_cannot_be_given_with_one_to_resume(fedct: Callable[..., Outcome], here: Path) -> None:
+    (here / "run").mkdir()
+    assert fedct("simulate", "--resume", "run", "--run-dir", "other").code == SETTINGS
+
+
+# --- text that a terminal might take for something else
+
+
+@pytest.mark.parametrize("key", ["[/x]", "[bold]", "[red]quorum[/red]"])
+def test_square_brackets_are_said_as_they_were_typed(fedct: Callable[..., Outcome], key: str) -> None:
+    outcome = fedct("simulate", "--set", f"quorum-{key}")
+    assert outcome.code == SETTINGS
+    assert key in outcome.sentence
+
+
+def test_a_long_sentence_stays_on_one_line(fedct: Callable[..., Outcome]) -> None:
+    key = "a-key-that-nobody-knows-" * 10
+    assert f"unknown key {key!r}" in fedct("simulate", "--set", f"{key}=1").sentence
+
+
+# --- exit codes
+
+
+def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:
+    codes = [kind.exit_code for kind in FedctError.__subclasses__()]
+    assert len(set(codes)) == len(codes)
+    assert set(codes).isdisjoint({0, 1, 130})
+
+
+@pytest.mark.parametrize("kind", FedctError.__subclasses__(), ids=lambda kind: kind.__name__)
+def test_every_exit_code_is_documented(kind: type[FedctError]) -> None:
+    codes = re.search(r"Exit codes: (.*)", main.__doc__ or "", re.DOTALL)
+    assert codes is not None
+    assert re.search(rf"\b{kind.exit_code} ", codes[1])
+
+
+def test_an_interrupt_is_no_traceback(fedct: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(config: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedct_flwr.datasets.load", interrupted)
+    outcome = fedct("simulate")
+    assert outcome.code == 130
+    assert "Traceback" not in outcome.err
+
+
+# --- what is no mistake
+
+
+def test_help_names_the_commands(fedct: Callable[..., Outcome]) -> None:
+    outcome = fedct("--help")
+    assert outcome.code == 0
+    assert "simulate" in outcome.out
+    assert "--version" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--data", "--data-dir", "--label", "--learner", "--learner-params", "--algorithm", "--rounds", "--seed",
+        "--run-dir", "--resume", "--set",
+    ],
+)  # fmt: skip
+def test_help_names_every_option(fedct: Callable[..., Outcome], option: str) -> None:
+    outcome = fedct("simulate", "--help")
+    assert outcome.code == 0
+    assert re.search(rf"{option}\s", outcome.out)
+
+
+def test_help_tells_where_a_run_goes_by_default(fedct: Callable[..., Outcome]) -> None:
+    assert "runs/STUDY-TIME" in fedct("simulate", "--help").out
+
+
+def test_the_version(fedct: Callable[..., Outcome]) -> None:
+    outcome = fedct("--version")
+    assert (outcome.code, outcome.out) == (0, f"fedct-flwr {__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [["simulat"], ["simulate", "--leaner", "svm"], ["simulate", "--seed", "one"]])
+def test_what_the_command_line_does_not_know_is_a_matter_of_settings(
+    fedct: Callable[..., Outcome], here: Path, arguments: list[str]
+) -> None:
+    outcome = fedct(*arguments)
+    assert outcome.code == SETTINGS
+    assert "Traceback" not in outcome.err
+    assert files_below(here.parent) == ["here", "home"]
+
+
+# --- the installed command, in a process of its own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--data", "hart-disease"], SETTINGS, "Error: unknown data set 'hart-disease': did you mean 'heart-disease'?"),
+        (["--resume", "nowhere"], RUN, "is no complete run folder: cannot read config.json"),
+    ],
+)
+def test_the_installed_command_says_the_same(here: Path, arguments: list[str], code: int, said: str) -> None:
+    ended = subprocess.run(
+        [str(FEDCT), "simulate", *arguments],
+        cwd=here,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert files_below(here.parent) == ["here", "home"]

@@ -1,0 +1,217 @@
+"""The table at the end: every number whole, and a dash where there is none."""
+
+import io
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from fedct_flwr.baselines import centralized, local_only
+from fedct_flwr.cli.scoreboard import METHODS, SiloScores, save, score, table
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset, load
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.run_folder import RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.scoring import balanced_accuracy
+
+NAN = float("nan")
+
+
+def scores(local: float, fedct: float, central: float) -> dict[str, float]:
+    return {"local": local, "fedct": fedct, "centralized": central}
+
+
+def row(silo: str, own: dict[str, float], pooled: dict[str, float], bytes_sent: int = 100) -> SiloScores:
+    return SiloScores(silo, own, pooled, bytes_sent)
+
+
+ROWS = [
+    row("cleveland", scores(0.811, 0.822, 0.833), scores(0.711, 0.722, 0.733), 1234),
+    row("budapest", scores(0.841, 0.852, 0.863), scores(0.741, 0.752, 0.763), 1000),
+]
+NO_OWN_TEST = [replace(entry, own=scores(NAN, NAN, NAN)) for entry in ROWS]
+
+
+def render(rows: list[SiloScores], width: int = 80) -> str:
+    """The table as it is seen on a terminal of this width."""
+    output = io.StringIO()
+    Console(file=output, width=width, force_terminal=False).print(table(rows))
+    return output.getvalue()
+
+
+def line(text: str, name: str) -> list[str]:
+    """The cells of the line that begins with this name."""
+    (found,) = [cells for cells in (part.split() for part in text.splitlines()) if cells and cells[0] == name]
+    return found
+
+
+# --- scoring a run
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    return RunConfig.from_flower(
+        {"study": "s", "data": "heart-disease", "learner": "decision-tree", "learner-params": '{"max_depth": 3}'}
+    )
+
+
+@pytest.fixture(scope="module")
+def dataset(config: RunConfig) -> FederatedDataset:
+    return load(config)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, config: RunConfig, dataset: FederatedDataset) -> RunFolder:
+    """A run in which the last silo never answered, and the first missed a round; each silo kept its own labels."""
+    folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
+    folder.models.mkdir()
+    present = [silo.name for silo in dataset.silos[:-1]]
+    for position, silo in enumerate(dataset.silos[:-1]):
+        learner: Any = build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
+        learner.save(folder.models / f"{silo.name}.skops")
+    for number, silos in enumerate([present, present[1:], present], start=1):
+        sent = {silo: SiloRecord(bytes_sent=10 * number, seconds=0.1, agreement=0.9) for silo in silos}
+        folder.append_round(RoundRecord(number, 1.0, 228, 0, 0, 0.9, {}, 64, 0, sent))
+    return folder
+
+
+def test_there_is_a_row_for_every_silo_in_the_data_sets_order(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> None:
+    assert [entry.silo for entry in score(config, dataset, folder)] == [silo.name for silo in dataset.silos]
+
+
+def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> None:
+    alone, central = local_only(config, dataset), centralized(config, dataset)
+    for position, entry in enumerate(score(config, dataset, folder)[:-1]):
+        for found, test in ((entry.own, dataset.silos[position].test), (entry.pooled, dataset.test)):
+            assert found["local"] == balanced_accuracy(alone[position], test)
+            assert found["centralized"] == balanced_accuracy(central[position], test)
+            # These models saw nothing but private records, so they are the local ones.
+            assert found["fedct"] == found["local"]
+
+
+def test_bytes_are_summed_over_the_rounds_that_a_silo_answered(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> None:
+    assert [entry.bytes_sent for entry in score(config, dataset, folder)] == [40, 60, 60, 0]
+
+
+def test_a_silo_that_left_no_model_has_baselines_only(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> None:
+    last = score(config, dataset, folder)[-1]
+    for found in (last.own, last.pooled):
+        assert math.isnan(found["fedct"])
+        assert not math.isnan(found["local"] + found["centralized"])
+
+
+def test_a_data_set_without_own_test_sets_has_pooled_scores_only(tmp_path: Path) -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "breast-cancer", "learner": "naive-bayes"})
+    folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
+    for entry in score(config, load(config), folder):
+        assert all(math.isnan(value) for value in entry.own.values())
+        assert entry.pooled["local"] > 0.5
+
+
+# --- saving
+
+
+def test_scores_are_saved_as_they_are(tmp_path: Path) -> None:
+    save(ROWS, tmp_path / "scores.json")
+    first = json.loads((tmp_path / "scores.json").read_text())[0]
+    assert first == {"silo": "cleveland", "own": ROWS[0].own, "pooled": ROWS[0].pooled, "bytes_sent": 1234}
+
+
+def test_no_score_is_saved_as_null_because_json_knows_no_nan(tmp_path: Path) -> None:
+    save(NO_OWN_TEST, tmp_path / "scores.json")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    found = json.loads((tmp_path / "scores.json").read_text(), parse_constant=refuse)
+    assert [entry["own"] for entry in found] == [dict.fromkeys(METHODS)] * 2
+
+
+# --- the table
+
+
+def test_every_number_is_there_with_three_digits() -> None:
+    text = render(ROWS)
+    assert line(text, "cleveland") == ["cleveland", "0.811", "0.822", "0.833", "0.711", "0.722", "0.733", "1,234"]
+    assert line(text, "budapest") == ["budapest", "0.841", "0.852", "0.863", "0.741", "0.752", "0.763", "1,000"]
+
+
+def test_the_last_line_is_the_mean() -> None:
+    expected = [f"{fmean(getattr(r, part)[m] for r in ROWS):.3f}" for part in ("own", "pooled") for m in METHODS]
+    assert line(render(ROWS), "mean") == ["mean", *expected, "1,117"]
+
+
+def test_without_own_test_sets_there_are_no_columns_for_them() -> None:
+    text = render(NO_OWN_TEST)
+    assert "own" not in text
+    assert line(text, "cleveland") == ["cleveland", "0.711", "0.722", "0.733", "1,234"]
+
+
+@pytest.mark.parametrize("without", [0, 1])
+def test_one_silo_without_an_own_test_set_does_not_hide_the_others(without: int) -> None:
+    rows = list(ROWS)
+    rows[without] = NO_OWN_TEST[without]
+    text = render(rows)
+    assert line(text, rows[without].silo)[1:4] == ["-"] * 3
+    assert line(text, rows[1 - without].silo)[1:4] == [f"{value:.3f}" for value in rows[1 - without].own.values()]
+
+
+def test_a_silo_that_left_no_model_has_a_dash() -> None:
+    rows = [ROWS[0], replace(ROWS[1], own=scores(0.841, NAN, 0.863), pooled=scores(0.741, NAN, 0.763))]
+    text = render(rows)
+    assert line(text, "budapest")[1:7] == ["0.841", "-", "0.863", "0.741", "-", "0.763"]
+    # A mean over fewer silos than its neighbors' would mislead.
+    assert line(text, "mean")[2] == "-"
+    assert "nan" not in text.lower()
+
+
+@pytest.mark.parametrize("name", ["a", "switzerland", "charite-mitt", "x" * 12])
+@pytest.mark.parametrize("sent", [0, 999, 1_234_567, 9_999_999])
+def test_eighty_columns_hold_every_number_and_names_of_twelve_letters(name: str, sent: int) -> None:
+    rows = [row(name, scores(1.0, 1.0, 1.0), scores(1.0, 1.0, 1.0), sent), *ROWS]
+    text = render(rows)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert line(text, name) == [name, *["1.000"] * 6, f"{sent:,}"]
+
+
+def test_eighty_columns_hold_every_heading() -> None:
+    words = re.findall(r"\w+", render([row("x" * 12, ROWS[0].own, ROWS[0].pooled, 9_999_999)]))
+    assert [words.count(word) for word in ("own", "pooled", "alone", "FedCT", "central")] == [3, 3, 2, 2, 2]
+
+
+def test_a_name_in_square_brackets_is_shown_as_it_is() -> None:
+    assert line(render([replace(ROWS[0], silo="ward[b]"), ROWS[1]]), "ward[b]")[0] == "ward[b]"
+
+
+def test_one_silo_named_like_the_last_line_keeps_its_own() -> None:
+    assert sum(part.split()[:1] == ["mean"] for part in render([replace(ROWS[0], silo="mean")]).splitlines()) == 2
+
+
+def test_what_cotraining_gains_stands_out_and_what_it_loses_does_not() -> None:
+    rows = [row("gains", scores(0.5, 0.6, 0.7), scores(0.5, 0.5, 0.5)), row("loses", *[scores(0.9, 0.8, 0.9)] * 2)]
+    output = io.StringIO()
+    Console(file=output, width=80, force_terminal=True, color_system="standard").print(table(rows))
+    green = re.findall(r"\x1b\[32m([\d.]+)", output.getvalue())
+    assert green == ["0.600"]
+
+
+def test_numpy_scores_are_as_good_as_pythons(tmp_path: Path) -> None:
+    as_numpy = {name: np.float64(value) for name, value in ROWS[0].own.items()}
+    save([replace(ROWS[0], own=as_numpy)], tmp_path / "scores.json")  # type: ignore[arg-type]
+    assert json.loads((tmp_path / "scores.json").read_text())[0]["own"] == ROWS[0].own

@@ -1,0 +1,407 @@
+"""A folder of tables as a federation. Whatever is wrong: one sentence, the file's name, and nobody's record."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset, files
+from fedct_flwr.schema import Column
+from fedct_flwr.types import DataError
+
+MARKER = "Erika-4711"
+"""Stands for a value that only a patient's record has."""
+MARKER_NUMBER = 4711471147114711471
+
+PUBLIC = "age,ward\n63,east\n41,west\n,east\n"
+NORTH = "age,ward,ill\n70,east,yes\n35,west,no\n52,,yes\n44,north,no\n"
+SOUTH = "ill,ward,age\nno,west,28\nyes,east,81\n"
+
+OPTIONS = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+
+Folder = Callable[..., Path]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """Writes ``name=content``: text or bytes as CSV, a table as Parquet, None for no such file.
+
+    Without anything else there are a public set and two silos.
+    """
+
+    def write(**contents: str | bytes | pa.Table | None) -> Path:
+        for name, content in {"public": PUBLIC, "north": NORTH, "south": SOUTH, **contents}.items():
+            if isinstance(content, pa.Table):
+                pyarrow.parquet.write_table(content, tmp_path / f"{name}.parquet")
+            elif content is not None:
+                (tmp_path / f"{name}.csv").write_bytes(content.encode() if isinstance(content, str) else content)
+        return tmp_path
+
+    return write
+
+
+def load(path: Path, **settings: Any) -> FederatedDataset:
+    """The federation in a folder; nothing is held out unless a share is given."""
+    raw = {"study": "s", "data": "files", "data-dir": str(path), "label-column": "ill", "test-fraction": 0.0}
+    return files.load(RunConfig.from_flower(raw | {key.replace("_", "-"): value for key, value in settings.items()}))
+
+
+def error(path: Path, **settings: Any) -> str:
+    """What is said of a folder that cannot be loaded: one line."""
+    with pytest.raises(DataError) as caught:
+        load(path, **settings)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def records(dataset: FederatedDataset, silo: str) -> set[tuple[float | None, ...]]:
+    """A silo's private records with their labels, NaN as None."""
+    private = dataset.silos[dataset.position(silo)].private
+    return {
+        (*(None if np.isnan(value) else float(value) for value in row), int(label))
+        for row, label in zip(*private, strict=True)
+    }
+
+
+# --- a folder as it should be
+
+
+def test_silos_are_named_after_their_files(folder: Folder) -> None:
+    dataset = load(folder(east=SOUTH))
+    assert [silo.name for silo in dataset.silos] == ["east", "north", "south"]
+
+
+def test_what_columns_mean_is_read_from_the_public_set_alone(folder: Folder) -> None:
+    assert load(folder()).schema.columns == (Column("age"), Column("ward", ("east", "west")))
+
+
+def test_records_in_the_public_sets_columns(folder: Folder) -> None:
+    dataset = load(folder())
+    # Classes no, yes; wards east, west; a ward that the public set does not have is 2, none is None.
+    assert records(dataset, "north") == {(70, 0, 1), (35, 1, 0), (52, None, 1), (44, 2, 0)}
+    assert records(dataset, "south") == {(28, 1, 0), (81, 0, 1)}
+
+
+def test_public_examples_stay_in_the_order_of_their_file(folder: Folder) -> None:
+    # Final labels are written by position, and must be found again.
+    np.testing.assert_array_equal(load(folder()).public.X, [[63, 0], [41, 1], [np.nan, 0]])
+
+
+def test_csv_and_parquet_give_the_same_data(folder: Folder, tmp_path: Path) -> None:
+    csv = load(folder())
+    tables = {path.stem: pyarrow.csv.read_csv(path, convert_options=OPTIONS) for path in tmp_path.iterdir()}
+    for path in tmp_path.iterdir():
+        path.unlink()
+    parquet = load(folder(**tables))
+    assert not list(tmp_path.glob("*.csv"))
+    assert parquet.schema == csv.schema
+    assert parquet.public.fingerprint == csv.public.fingerprint
+    for one, other in zip(csv.silos, parquet.silos, strict=True):
+        np.testing.assert_array_equal(one.private.X, other.private.X)
+        np.testing.assert_array_equal(one.private.y, other.private.y)
+
+
+def test_other_files_in_the_folder_do_not_matter(folder: Folder) -> None:
+    path = folder()
+    (path / "README.md").write_text("about the data")
+    (path / "notes.txt").write_text("1,2,3")
+    (path / "backup").mkdir()
+    assert len(load(path).silos) == 2
+
+
+@pytest.mark.parametrize("name", [".~lock.north", "._north", ".north"])
+def test_hidden_files_are_no_silos(folder: Folder, name: str) -> None:
+    # Spreadsheets, macOS and editors leave them beside a table that is open.
+    assert [silo.name for silo in load(folder(**{name: "whoever,has,it,open"})).silos] == ["north", "south"]
+
+
+@pytest.mark.parametrize("name", ["west.CSV", "west.Csv"])
+def test_a_table_is_not_left_out_for_its_capital_letters(folder: Folder, name: str) -> None:
+    path = folder()
+    (path / name).write_text(SOUTH)
+    assert [silo.name for silo in load(path).silos] == ["north", "south", "west"]
+
+
+def test_a_label_column_in_the_public_set_is_dropped_unread(folder: Folder) -> None:
+    without = load(folder())
+    labeled = load(folder(public="age,ill,ward\n63,2024-01-01,east\n41,?,west\n,yes,east\n"))
+    assert labeled.schema == without.schema
+    assert labeled.public.fingerprint == without.public.fingerprint
+
+
+def test_truth_values_are_numbers(folder: Folder) -> None:
+    smokers = load(folder(public="s\ntrue\nfalse\n", north="s,ill\ntrue,1\n,0\n", south="s,ill\nfalse,1\n"))
+    assert records(smokers, "north") == {(1, 1), (None, 0)}
+    assert records(smokers, "south") == {(0, 1)}
+
+
+@pytest.mark.parametrize(("share", "held_out"), [(0.0, 0), (0.2, 2), (0.25, 2), (0.5, 5)])
+def test_each_silo_holds_a_share_out(folder: Folder, share: float, held_out: int) -> None:
+    rows = "".join(f"{age},east,{'yes' if age % 2 else 'no'}\n" for age in range(10))
+    dataset = load(folder(north="age,ward,ill\n" + rows), test_fraction=share)
+    north = dataset.silos[0]
+    assert (north.test.size, north.private.size) == (held_out, 10 - held_out)
+    assert {*north.test.X[:, 0], *north.private.X[:, 0]} == set(range(10))
+    assert dataset.test.size == sum(silo.test.size for silo in dataset.silos)
+
+
+def test_another_seed_holds_out_other_records(folder: Folder) -> None:
+    rows = "".join(f"{age},east,{'yes' if age % 2 else 'no'}\n" for age in range(40))
+    path = folder(north="age,ward,ill\n" + rows)
+    first, again, other = (load(path, seed=seed, test_fraction=0.5).silos[0].test.X for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+# --- classes
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["yes", "no"], ("no", "yes")),
+        (["10", "9", "1"], ("1", "9", "10")),
+        (["0.5", "-1.5"], ("-1.5", "0.5")),
+        (["b", "10", "9"], ("10", "9", "b")),
+    ],
+)
+def test_classes_are_sorted_numbers_by_value_and_text_by_alphabet(
+    folder: Folder, labels: list[str], classes: tuple[str, ...]
+) -> None:
+    rows = "".join(f"50,east,{label}\n" for label in labels)
+    assert load(folder(north="age,ward,ill\n" + rows, south="age,ward,ill\n" + rows)).schema.classes == classes
+
+
+def test_classes_are_those_of_all_silos_together(folder: Folder) -> None:
+    dataset = load(folder(north="age,ward,ill\n1,east,mild\n", south="age,ward,ill\n1,east,severe\n"))
+    assert dataset.schema.classes == ("mild", "severe")
+    assert [silo.private.y.tolist() for silo in dataset.silos] == [[0], [1]]
+
+
+def test_truth_values_are_the_same_labels_in_csv_and_parquet(folder: Folder) -> None:
+    west = pa.table({"age": [1, 2], "ward": ["east", "west"], "ill": [True, False]})
+    dataset = load(folder(north="age,ward,ill\n1,east,true\n2,west,false\n", south=None, west=west))
+    assert len(dataset.schema.classes) == 2
+    assert [set(silo.private.y.tolist()) for silo in dataset.silos] == [{0, 1}, {0, 1}]
+
+
+def test_whole_numbers_are_the_same_labels_whichever_way_they_are_written(folder: Folder) -> None:
+    # A column with a gap, or one that went through pandas, comes as 0.0 and 1.0.
+    dataset = load(folder(north="age,ward,ill\n1,east,0\n2,west,1\n", south="age,ward,ill\n1,east,0.0\n2,west,1.0\n"))
+    assert dataset.schema.classes == ("0", "1")
+
+
+# --- faults: one sentence that names the file
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    assert error(tmp_path / "nowhere").startswith(f"no folder {tmp_path / 'nowhere'}: data-dir must hold public.csv")
+
+
+def test_a_file_instead_of_a_folder(folder: Folder) -> None:
+    path = folder() / "public.csv"
+    assert error(path).startswith(f"no folder {path}")
+
+
+def test_no_public_set(folder: Folder) -> None:
+    path = folder(public=None)
+    assert error(path).startswith(f"no public.csv or public.parquet in {path}: ")
+
+
+@pytest.mark.parametrize("name", ["public", "north"])
+def test_csv_and_parquet_of_the_same_name(folder: Folder, name: str) -> None:
+    path = folder()
+    pyarrow.parquet.write_table(pa.table({"age": [1]}), path / f"{name}.parquet")
+    said = error(path)
+    assert str(path) in said
+    assert "CSV and a Parquet file of the same name" in said
+
+
+def test_csv_and_parquet_of_the_same_name_are_named(folder: Folder) -> None:
+    path = folder()
+    pyarrow.parquet.write_table(pa.table({"age": [1]}), path / "north.parquet")
+    assert "north" in error(path).removeprefix(str(path))
+
+
+def test_no_silo_at_all(folder: Folder) -> None:
+    path = folder(north=None, south=None)
+    said = error(path)
+    assert str(path) in said
+    assert "silo" in said.replace(str(path), "")
+
+
+def test_only_one_silo(folder: Folder) -> None:
+    path = folder(south=None)
+    assert error(path) == f"co-training needs at least two silos, found only 'north' in {str(path)!r}"
+
+
+def test_a_missing_label_column_is_named_with_what_there_is(folder: Folder) -> None:
+    path = folder(south="age,ward\n1,east\n")
+    assert error(path) == f"{path / 'south.csv'} has no column 'ill': it has age, ward"
+
+
+def test_only_one_class_in_all(folder: Folder) -> None:
+    path = folder(north="age,ward,ill\n1,east,yes\n", south="age,ward,ill\n2,west,yes\n")
+    said = error(path)
+    assert "'yes'" in said
+    assert str(path) in said
+
+
+def test_a_silo_without_records(folder: Folder) -> None:
+    path = folder(south="age,ward,ill\n")
+    assert error(path).startswith(f"{path / 'south.csv'} has no records")
+
+
+def test_a_public_set_without_records(folder: Folder) -> None:
+    path = folder(public="age\n", north="age,ill\n1,no\n", south="age,ill\n1,yes\n")
+    said = error(path)
+    assert str(path / "public.csv") in said
+    assert "empty" in said or "no records" in said
+
+
+def test_a_public_set_without_records_is_at_fault_and_no_silo(folder: Folder) -> None:
+    path = folder(public="age,ward\n")
+    assert "north.csv" not in error(path)
+
+
+def test_a_public_set_with_nothing_but_the_label_column(folder: Folder) -> None:
+    path = folder(public="ill\nyes\nno\n")
+    said = error(path)
+    assert str(path / "public.csv") in said
+    assert "north.csv" not in said
+
+
+def test_records_without_a_label_are_counted(folder: Folder) -> None:
+    path = folder(south="age,ward,ill\n1,east,\n2,east,yes\n3,west,\n")
+    assert error(path).startswith(f"{path / 'south.csv'} has 2 records without a label: ")
+
+
+def test_not_a_number_is_no_label(folder: Folder) -> None:
+    table = pa.table({"age": [1, 2], "ward": ["east", "west"], "ill": [1.0, float("nan")]})
+    path = folder(north="age,ward,ill\n1,east,0.0\n2,west,1.0\n", south=None, west=table)
+    assert error(path).startswith(f"{path / 'west.parquet'} has 1 records without a label: ")
+
+
+@pytest.mark.parametrize("labels", [[[0], [1]], [{"a": 1}, {"a": 2}]], ids=["list", "struct"])
+def test_labels_that_are_neither_numbers_nor_text(folder: Folder, labels: list[Any]) -> None:
+    path = folder(west=pa.table({"age": [1, 2], "ward": ["east", "west"], "ill": labels}))
+    said = error(path)
+    assert str(path / "west.parquet") in said
+    assert "'ill'" in said
+
+
+FAULTY_FILES: dict[str, str | bytes] = {
+    "no shared column": "x,y,ill\n1,2,yes\n",
+    "a missing column": "age,ill\n1,yes\n",
+    "an unknown column": "age,ward,ill,sex\n1,east,yes,0\n",
+    "text for numbers": "age,ward,ill\nold,east,yes\n",
+    "a date": "age,ward,ill\n2024-02-29,east,yes\n",
+    "columns of the same name": "age,ward,ward,ill\n1,east,east,yes\n",
+    "a field too many": "age,ward,ill\n1,east,yes\n2,west,no,what\n",
+    "a field too few": "age,ward,ill\n1,east,yes\n2,west\n",
+    "an open quote": 'age,ward,ill\n1,"east,yes\n2,west,no\n',
+    "an empty file": "",
+    "a header without a line's end": "age,ward,ill",
+    "an infinite value": "age,ward,ill\ninf,east,yes\n",
+    "another encoding": "age,ward,ill\n1,Süd,yes\n".encode("latin-1"),
+    "another encoding in the header": "äge,ward,ill\n1,east,yes\n".encode("latin-1"),
+}
+
+
+@pytest.mark.parametrize("fault", list(FAULTY_FILES))
+def test_a_faulty_silo_is_named_by_its_file(folder: Folder, fault: str) -> None:
+    path = folder(south=FAULTY_FILES[fault])
+    assert str(path / "south.csv") in error(path)
+
+
+def test_every_column_that_disagrees_is_listed_at_once(folder: Folder) -> None:
+    # In Parquet numbers are numbers; in CSV they may also be the names of wards, see below.
+    wrong = {"age": ["old", "young"], "ward": [7, 8], "sex": [0, 1], "height": [180, 170], "ill": ["yes", "no"]}
+    path = folder(public="age,ward,bmi,dose\n1,east,2,3\n", north=None, south=None, west=pa.table(wrong))
+    assert error(path) == (
+        f"the columns of {path / 'west.parquet'} disagree with the public set: missing 'bmi', 'dose'; "
+        "unknown 'sex', 'height'; 'age' must hold numbers; 'ward' must hold text"
+    )
+
+
+@pytest.mark.parametrize(
+    "public",
+    ["age,ward\n2024-02-29,east\n", "age,ward\ninf,east\n", "age,age\n1,2\n", "age,ward\n1\n", ""],
+    ids=["a date", "an infinite value", "columns of the same name", "a field too few", "an empty file"],
+)
+def test_a_faulty_public_set_is_named_by_its_file(folder: Folder, public: str) -> None:
+    path = folder(public=public)
+    assert str(path / "public.csv") in error(path)
+
+
+# --- text that looks like something else at one of the silos
+
+
+@pytest.mark.parametrize("value", ["7", "7.5", "true", "2024-02-29"])
+def test_a_silo_whose_categories_all_look_like_numbers_or_dates_still_has_text(folder: Folder, value: str) -> None:
+    # The public set says that the column is text; a silo may happen to know only its numbered wards.
+    dataset = load(
+        folder(public=f"age,ward\n1,{value}\n2,west\n", north=f"age,ward,ill\n1,{value},yes\n2,{value},no\n")
+    )
+    north = dataset.silos[dataset.position("north")]
+    assert north.private.X[:, 1].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("value", ["1", "true"])
+def test_a_silo_whose_labels_all_look_like_numbers_or_truth_values_has_the_same_classes(
+    folder: Folder, value: str
+) -> None:
+    dataset = load(
+        folder(
+            north=f"age,ward,ill\n1,east,{value}\n2,east,{value}\n", south=f"age,ward,ill\n1,east,{value}\n2,east,?\n"
+        )
+    )
+    assert dataset.schema.classes == tuple(sorted([value, "?"]))
+
+
+# --- nobody's record in any message
+
+
+LEAKS: dict[str, dict[str, Any]] = {
+    "a field too many": {"north": f"age,ward,ill\n1,east,yes\n2,{MARKER},no,what\n"},
+    "a field too few": {"north": f"age,ward,ill\n1,east,yes\n{MARKER},no\n"},
+    "an open quote": {"north": f'age,ward,ill\n1,"{MARKER},yes\n2,west,no\n'},
+    "text for numbers": {"north": f"age,ward,ill\n{MARKER},east,yes\n"},
+    "text for numbers far down": {"north": "age,ward,ill\n" + "12,east,yes\n" * 150_000 + f"{MARKER},east,yes\n"},
+    "numbers for text": {"west": pa.table({"age": [1], "ward": [MARKER_NUMBER], "ill": ["yes"]})},
+    "a whole number too long for a float": {"north": f"age,ward,ill\n{MARKER_NUMBER},east,yes\n"},
+    "another encoding": {"north": f"age,ward,ill\n1,Süd {MARKER},yes\n".encode("latin-1")},
+    "another encoding in a text column of the public set": {"public": f"age,ward\n1,Süd {MARKER}\n".encode("latin-1")},
+    "an infinite value": {"north": f"age,ward,ill\ninf,{MARKER},yes\n"},
+    "a record without a label": {"north": f"age,ward,ill\n1,{MARKER},\n"},
+    "an unknown column": {"north": f"age,ward,ill,name\n1,east,yes,{MARKER}\n"},
+    "a public set with a field too many": {"public": f"age,ward\n1,east\n2,west,{MARKER}\n"},
+    "patients' names for labels": {
+        "north": "age,ward,ill\n" + "".join(f"1,east,{MARKER}-{i}\n" for i in range(33_000)),
+    },
+    "a label that is a list": {"west": pa.table({"age": [1], "ward": ["east"], "ill": [[MARKER]]})},
+}
+
+
+@pytest.mark.parametrize("fault", list(LEAKS))
+def test_no_message_quotes_a_record(folder: Folder, fault: str) -> None:
+    said = error(folder(**LEAKS[fault]))
+    assert MARKER not in said
+    assert str(MARKER_NUMBER) not in said
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.99])
+def test_no_message_quotes_a_parquet_file_that_breaks_off(folder: Folder, share: float) -> None:
+    path = folder(north=None, west=pa.table({"age": [1], "ward": [MARKER], "ill": ["yes"]}))
+    whole = (path / "west.parquet").read_bytes()
+    (path / "west.parquet").write_bytes(whole[: int(share * len(whole))])
+    said = error(path)
+    assert str(path / "west.parquet") in said
+    assert MARKER not in said

@@ -1,0 +1,84 @@
+"""Preprocessing on small tables that can be checked by hand."""
+
+import numpy as np
+import pytest
+
+from fedct_flwr.learners.preprocessing import standard
+from fedct_flwr.schema import Column, Schema
+from fedct_flwr.types import DataError
+
+NAN = np.nan
+NUMERIC = Schema.numeric(("no", "yes"), ("age", "pressure"))
+MIXED = Schema(("no", "yes"), (Column("pain", ("typical", "none")), Column("age")))
+"""A category before a number: columns come out with numbers first."""
+
+
+class TestNumericColumns:
+    def test_are_scaled_to_mean_0_and_deviation_1(self):
+        reference = np.float64([[1, 10], [3, 30]])
+        assert standard(NUMERIC, reference).transform(reference).tolist() == [[-1, -1], [1, 1]]
+
+    def test_take_their_statistics_from_the_reference_alone(self):
+        transformer = standard(NUMERIC, np.float64([[1, 10], [3, 30]]))
+        alone = transformer.transform(np.float64([[5, 20]]))
+        beside_others = transformer.transform(np.float64([[5, 20], [1000, -1000]]))
+        assert alone.tolist() == beside_others[:1].tolist() == [[3, 0]]
+
+    def test_that_are_missing_count_as_the_reference_mean(self):
+        transformer = standard(NUMERIC, np.float64([[1, 10], [3, 30], [NAN, 20]]))
+        assert transformer.transform(np.float64([[NAN, NAN]])).tolist() == [[0, 0]]
+
+    def test_never_measured_in_the_reference_stay_as_zeros(self):
+        transformer = standard(NUMERIC, np.float64([[1, NAN], [3, NAN]]))
+        assert transformer.transform(np.float64([[3, NAN], [1, NAN]])).tolist() == [[1, 0], [-1, 0]]
+
+    def test_without_any_spread_become_zeros(self):
+        reference = np.float64([[1, 7], [3, 7]])
+        assert standard(NUMERIC, reference).transform(reference)[:, 1].tolist() == [0, 0]
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.int64])
+    def test_may_be_of_any_numeric_type(self, dtype: type):
+        reference = np.array([[1, 10], [3, 30]], dtype)
+        assert standard(NUMERIC, reference).transform(reference).tolist() == [[-1, -1], [1, 1]]
+
+
+class TestCategoricalColumns:
+    def test_are_one_hot(self):
+        reference = np.float64([[0, 1], [1, 3]])
+        assert standard(MIXED, reference).transform(reference).tolist() == [[-1, 1, 0], [1, 0, 1]]
+
+    def test_that_are_missing_are_a_category_of_their_own(self):
+        reference = np.float64([[NAN, 1], [0, 3], [1, 2]])
+        encoded = standard(MIXED, reference).transform(reference)[:, 1:]
+        assert encoded.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+    def test_all_missing_keep_a_column(self):
+        reference = np.float64([[NAN, 1], [NAN, 3]])
+        assert standard(MIXED, reference).transform(reference).tolist() == [[-1, 1], [1, 1]]
+
+    def test_unknown_to_the_public_set_but_known_to_the_silo_are_a_category(self):
+        """The silo's data are part of the reference, and its schema code for an unknown value is one past the last."""
+        unknown = len(MIXED.columns[0].categories)
+        reference = np.float64([[0, 1], [1, 3], [unknown, 2]])
+        assert standard(MIXED, reference).transform(reference)[2, 1:].tolist() == [0, 0, 1]
+
+    def test_unknown_to_the_reference_are_no_category(self):
+        transformer = standard(MIXED, np.float64([[0, 1], [1, 3]]))
+        assert transformer.transform(np.float64([[2, 3], [NAN, 3]]))[:, 1:].tolist() == [[0, 0], [0, 0]]
+
+
+def test_columns_the_schema_does_not_name_are_numeric():
+    reference = np.float64([[1], [3]])
+    assert standard(Schema(("no", "yes")), reference).transform(reference).tolist() == [[-1], [1]]
+
+
+def test_only_categories():
+    schema = Schema(("no", "yes"), (Column("pain", ("typical", "none")),))
+    reference = np.float64([[0], [1]])
+    assert standard(schema, reference).transform(reference).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("shape", [(4, 8, 8), (4, 8, 8, 3), (4,)])
+def test_features_that_are_no_table_are_refused(shape: tuple[int, ...]):
+    with pytest.raises(DataError, match="is for tables"):
+        standard(NUMERIC, np.zeros(shape))

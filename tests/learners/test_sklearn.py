@@ -1,0 +1,359 @@
+"""Every learner with a short name keeps the promises of Learner; others come by import path."""
+
+import io
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.sklearn import SHORT_NAMES, SklearnLearner, load_model, make_estimator
+from fedct_flwr.types import ConfigError, DataError, TrainingError
+
+HERE = __name__
+"""This module; its models have import paths too."""
+
+
+def scaled_forest(trees: int = 3, deep: bool = False) -> Pipeline:
+    forest = RandomForestClassifier(trees)
+    return make_pipeline(StandardScaler(), AdaBoostClassifier(forest, n_estimators=2) if deep else forest)
+
+
+def needs_a_depth(depth: int) -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(max_depth=depth)
+
+
+def not_below_one(trees: int) -> RandomForestClassifier:
+    if trees < 1:
+        raise ValueError("a forest needs a tree")
+    return RandomForestClassifier(trees)
+
+
+def no_estimator() -> list[int]:
+    return []
+
+
+class Majority(ClassifierMixin, BaseEstimator):
+    """Predicts the most frequent class; the smallest working classifier."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.most_ = self.classes_[counts.argmax()]
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.most_)
+
+
+class Broken(Majority):
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        raise ZeroDivisionError("patient 12")
+
+
+class Speechless(Majority):
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        raise ZeroDivisionError("patient 12")
+
+
+class Unclonable(Majority):
+    def __init__(self, names: tuple[str, ...] = ("a",)) -> None:
+        self.names = list(names)
+
+
+class Unsaveable(Majority):
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        self.sums_ = (row.sum() for row in X)
+        return super().fit(X, y)
+
+
+class CountsFromZero(Majority):
+    """Takes only classes 0..k-1, all of them, like xgboost's."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        if not np.array_equal(np.unique(y), np.arange(len(np.unique(y)))):
+            raise ValueError(f"Invalid classes inferred from unique values of `y`: {np.unique(y)}")
+        return super().fit(X, y)
+
+
+def blobs(classes: list[int], examples: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Each class around a corner of its own: easy to learn, but not for free."""
+    rng = np.random.default_rng(0)
+    y = np.resize(np.array(classes, dtype=np.int16), examples)
+    return 3 * np.eye(4)[y] + rng.normal(size=(examples, 4)), y
+
+
+def learner(name: str, random_state: int = 0, **params: Any) -> SklearnLearner:
+    return SklearnLearner(make_estimator(name, params, random_state))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads that wait for each other on a busy machine make small models a thousand times slower."""
+    with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "model.skops"
+
+
+@pytest.mark.parametrize("name", SHORT_NAMES)
+class TestEveryShortName:
+    def test_learns_and_predicts_classes_of_the_study(self, name: str):
+        X, y = blobs([0, 1, 2])
+        labels = learner(name).fit(X, y).predict(X)
+        assert labels.dtype == np.int16
+        assert labels.shape == y.shape
+        assert (labels == y).mean() > 0.8
+
+    def test_is_a_function_of_data_and_seed(self, name: str):
+        X, y = blobs([0, 1, 2])
+        noise = np.random.default_rng(1).normal(size=(200, 4))
+        first, second = (learner(name, random_state=7).fit(X, y).predict(noise) for _ in range(2))
+        assert (first == second).all()
+
+    def test_starts_anew_at_every_fit(self, name: str):
+        X, y = blobs([0, 1, 2])
+        again = learner(name).fit(-X, y[::-1]).fit(X, y)
+        assert (again.predict(X) == learner(name).fit(X, y).predict(X)).all()
+
+    def test_lives_without_a_class_that_the_silo_has_never_seen(self, name: str):
+        X, y = blobs([0, 2])
+        labels = learner(name).fit(X, y).predict(X)
+        assert labels.dtype == np.int16
+        assert set(labels.tolist()) == {0, 2}
+
+    def test_lives_with_a_single_class(self, name: str):
+        X, y = blobs([2])
+        labels = learner(name).fit(X, y).predict(X)
+        assert labels.dtype == np.int16
+        assert set(labels.tolist()) == {2}
+
+    @pytest.mark.parametrize("classes", [[0, 1, 2], [1]], ids=["all-classes", "one-class"])
+    def test_a_loaded_model_predicts_what_the_saved_one_did(self, name: str, classes: list[int], path: Path):
+        X, y = blobs(classes)
+        trained = SklearnLearner(make_estimator(name, {}, 0), StandardScaler().fit(X)).fit(X, y)
+        trained.save(path)
+        assert (load_model(path).predict(X) == trained.predict(X)).all()
+
+
+class TestImportPath:
+    @pytest.mark.parametrize("path", ["sklearn.tree.DecisionTreeClassifier", "sklearn.tree:DecisionTreeClassifier"])
+    def test_to_a_class(self, path: str):
+        tree = make_estimator(path, {"max_depth": 2}, 0)
+        assert isinstance(tree, DecisionTreeClassifier)
+        assert tree.max_depth == 2
+
+    def test_to_a_function_that_returns_a_pipeline(self):
+        X, y = blobs([0, 1, 2])
+        labels = learner(f"{HERE}.scaled_forest", trees=5).fit(X, y).predict(X)
+        assert labels.dtype == np.int16
+        assert (labels == y).mean() > 0.8
+
+    def test_to_a_class_of_ones_own(self):
+        assert isinstance(make_estimator(f"{HERE}.Majority", {}, 0), Majority)
+
+
+class TestRandomState:
+    def test_is_set_where_it_was_left_open(self):
+        assert make_estimator("decision-tree", {}, 12).random_state == 12
+
+    def test_is_set_deep_inside_pipelines(self):
+        states = make_estimator(f"{HERE}.scaled_forest", {"deep": True}, 12).get_params()
+        assert states["adaboostclassifier__random_state"] == 12
+        assert states["adaboostclassifier__estimator__random_state"] == 12
+
+    def test_is_left_alone_where_it_was_given(self):
+        assert make_estimator("decision-tree", {"random_state": 3}, 12).random_state == 3
+
+    def test_is_no_matter_for_learners_without_one(self):
+        assert isinstance(make_estimator("nearest-neighbors", {}, 12), KNeighborsClassifier)
+
+    def test_makes_seeds_differ(self):
+        X, y = np.random.default_rng(0).normal(size=(60, 4)), np.resize(np.int16([0, 1]), 60)
+        noise = np.random.default_rng(1).normal(size=(200, 4))
+        first, second = (learner("random-forest", seed, n_estimators=3).fit(X, y).predict(noise) for seed in (1, 2))
+        assert (first != second).any()
+
+
+class TestUnknownLearner:
+    @pytest.mark.parametrize(
+        ("name", "params", "message"),
+        [
+            ("logistic-regresion", {}, "did you mean 'logistic-regression'"),
+            ("quantum", {}, "or give an import path"),
+            ("", {}, "or give an import path"),
+            ("decision-tree", {"max_dept": 3}, "no parameter 'max_dept': did you mean 'max_depth'"),
+            (f"{HERE}.needs_a_depth", {}, "needs more parameters: there are depth"),
+            ("sklearn.treee.DecisionTreeClassifier", {}, "No module named 'sklearn.treee'"),
+            ("sklearn.tree.DecisionTree", {}, "no attribute 'DecisionTree'"),
+            ("no_such_package.models.Net", {}, "No module named 'no_such_package'"),
+            ("math.pi", {}, "neither a class nor a function"),
+            (f"{HERE}.no_estimator", {}, "is no classifier"),
+            ("..models.Net", {}, "cannot import learner"),
+            (f"{HERE}.not_below_one", {"trees": 0}, "a forest needs a tree"),
+            ("builtins.dict", {}, "is no classifier"),
+        ],
+        ids=["short-name", "strange-name", "no-name", "parameter", "missing-parameter", "module", "class", "package",
+             "constant", "factory-of-something-else", "relative-path", "parameter-value", "builtin"],
+    )  # fmt: skip
+    def test_is_explained(self, name: str, params: dict[str, Any], message: str):
+        with pytest.raises(ConfigError, match=message):
+            make_estimator(name, params, 0)
+
+    def test_in_a_module_that_cannot_be_imported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        (tmp_path / "fedct_test_broken_module.py").write_text("raise RuntimeError('no license found')")
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+        with pytest.raises(ConfigError, match="no license found"):
+            make_estimator("fedct_test_broken_module.Net", {}, 0)
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "sklearn.linear_model.LinearRegression",
+            "sklearn.svm.SVR",
+            "sklearn.cluster.KMeans",
+            "sklearn.preprocessing.StandardScaler",
+        ],
+    )
+    def test_that_does_not_classify_is_refused(self, path: str):
+        """Numbers cut off to classes, or clusters taken for classes, would be votes like any other."""
+        with pytest.raises(ConfigError, match="is no classifier"):
+            make_estimator(path, {}, 0)
+
+
+class TestSampleWeights:
+    X = np.zeros((3, 1))
+    Y = np.int16([0, 0, 1])
+    HEAVY_LAST = np.float64([1, 1, 5])
+
+    @pytest.mark.parametrize(
+        "estimator",
+        [DecisionTreeClassifier(), make_pipeline(StandardScaler(), make_pipeline(DecisionTreeClassifier()))],
+        ids=["classifier", "pipeline-in-a-pipeline"],
+    )
+    def test_reach_the_classifier(self, estimator: Any):
+        trained = SklearnLearner(estimator)
+        assert trained.fit(self.X, self.Y).predict(self.X[:1]).tolist() == [0]
+        assert trained.fit(self.X, self.Y, self.HEAVY_LAST).predict(self.X[:1]).tolist() == [1]
+
+    @pytest.mark.parametrize(
+        "estimator", [KNeighborsClassifier(1), make_pipeline(StandardScaler(), KNeighborsClassifier(1))]
+    )
+    def test_that_the_classifier_does_not_take_are_a_matter_of_settings(self, estimator: Any):
+        with pytest.raises(ConfigError, match="KNeighborsClassifier takes no sample weights: set pseudo-weight"):
+            SklearnLearner(estimator).fit(self.X, self.Y, self.HEAVY_LAST)
+
+    def test_do_not_matter_to_a_single_class(self):
+        y = np.int16([1, 1, 1])
+        assert learner("nearest-neighbors").fit(self.X, y, self.HEAVY_LAST).predict(self.X).tolist() == [1, 1, 1]
+
+
+class TestTraining:
+    @pytest.mark.parametrize("estimator", [Broken(), Unclonable()], ids=lambda estimator: type(estimator).__name__)
+    def test_that_fails_says_which_learner(self, estimator: Any):
+        with pytest.raises(TrainingError, match=type(estimator).__name__):
+            SklearnLearner(estimator).fit(*blobs([0, 1]))
+
+    def test_on_data_that_the_learner_cannot_take(self):
+        X, y = blobs([0, 1])
+        X[0, 0] = np.nan
+        with pytest.raises(TrainingError, match=r"LogisticRegression could not be trained.*NaN"):
+            learner("logistic-regression").fit(X, y)
+
+    def test_labels_that_cannot_be_predicted_are_a_training_error_too(self):
+        """The coordinator then hears "training failed" and not "an unexpected error"."""
+        X, y = blobs([0, 1])
+        with pytest.raises(TrainingError, match="Speechless"):
+            SklearnLearner(Speechless()).fit(X, y).predict(X)
+
+    def test_with_a_gap_between_the_classes_for_a_learner_that_counts_from_zero(self):
+        X, y = blobs([0, 2, 2])
+        assert set(SklearnLearner(CountsFromZero()).fit(X, y).predict(X).tolist()) == {2}
+
+    def test_features_go_through_the_transformer(self):
+        X, y = blobs([0, 1])
+        shifted = SklearnLearner(LogisticRegression(), StandardScaler().fit(X)).fit(X, y)
+        assert (shifted.predict(X) == make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y).predict(X)).all()
+
+    def test_leaves_the_template_untrained(self):
+        template = DecisionTreeClassifier()
+        SklearnLearner(template).fit(*blobs([0, 1]))
+        assert not hasattr(template, "tree_")
+
+
+class TestModelFile:
+    def test_is_offered(self):
+        assert isinstance(learner("decision-tree"), Saveable)
+
+    def test_that_cannot_be_written_in_the_format_is_a_training_error(self, path: Path):
+        trained = SklearnLearner(Unsaveable()).fit(*blobs([0, 1]))
+        with pytest.raises(TrainingError, match="Unsaveable cannot be saved"):
+            trained.save(path)
+        assert not path.exists()
+
+    def test_with_types_from_elsewhere_is_refused(self, path: Path):
+        SklearnLearner(Majority()).fit(*blobs([0, 1])).save(path)
+        with pytest.raises(DataError, match=rf"needs {HERE}\.Majority: load it only if you wrote it yourself"):
+            load_model(path)
+
+    def test_with_types_from_a_named_package_is_loaded(self, path: Path):
+        X, y = blobs([0, 1, 1])
+        SklearnLearner(Majority()).fit(X, y).save(path)
+        assert set(load_model(path, packages=[HERE.partition(".")[0]]).predict(X).tolist()) == {1}
+
+    def test_with_a_function_from_elsewhere_is_refused(self, path: Path):
+        model = Majority()
+        model.most_ = zipfile.is_zipfile
+        path.write_bytes(skops.io.dumps(model))
+        with pytest.raises(DataError, match=r"zipfile\.is_zipfile"):
+            load_model(path, packages=[HERE.partition(".")[0]])
+
+    def test_that_is_missing_is_explained(self, path: Path):
+        with pytest.raises(DataError, match="cannot read the model"):
+            load_model(path)
+
+    @pytest.mark.parametrize(
+        "schema", [None, "", "no json", "{}", "[]", "null", '{"protocol": 0}', '{"protocol": 9999}']
+    )
+    def test_whose_contents_are_garbage_is_refused(self, schema: str | None, path: Path):
+        path.write_bytes(archive(schema))
+        with pytest.raises(DataError, match="cannot read the model"):
+            load_model(path)
+
+    @pytest.mark.parametrize("content", [b"", b"garbage", bytes(500), np.random.default_rng(0).bytes(500)])
+    def test_that_is_garbage_is_refused(self, content: bytes, path: Path):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match="cannot read the model"):
+            load_model(path)
+
+    def test_that_was_cut_off_is_refused(self, path: Path):
+        learner("naive-bayes").fit(*blobs([0, 1])).save(path)
+        whole = path.read_bytes()
+        for size in np.linspace(0, len(whole) - 1, 100).astype(int):
+            path.write_bytes(whole[:size])
+            with pytest.raises(DataError, match="cannot read the model"):
+                load_model(path)
+
+
+def archive(schema: str | None) -> bytes:
+    """A zip archive with this skops schema in it, or none."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        if schema is not None:
+            file.writestr("schema.json", schema)
+    return content.getvalue()

@@ -1,0 +1,101 @@
+"""Every algorithm in the table, put together from a run config."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedct_flwr.algorithms import ALGORITHMS, build_consensus
+from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus import Ballot
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels
+
+CLASSES = 3
+EXAMPLES = 4
+
+every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+some_votes = st.lists(
+    st.lists(st.integers(ABSTAIN, CLASSES - 1), min_size=EXAMPLES, max_size=EXAMPLES), min_size=1, max_size=6
+)
+
+
+def decide(votes: Sequence[Sequence[int]], algorithm: str, quorum: float = 0.9) -> HardLabels:
+    """What an algorithm makes of silos' votes in a first round."""
+    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": algorithm, "quorum": quorum})
+    ballots: list[Ballot] = [(f"silo-{i}", np.array(vote, dtype=LABEL_DTYPE)) for i, vote in enumerate(votes)]
+    consensus = build_consensus(config, CLASSES)
+    nothing_yet = np.full(len(votes[0]), ABSTAIN, dtype=LABEL_DTYPE)
+    state = consensus.init([silo for silo, _ in ballots])
+    targets, _ = consensus.apply(ballots, nothing_yet, state, np.random.default_rng(0))
+    return targets
+
+
+@every_algorithm
+@given(votes=some_votes)
+def test_targets_are_labels_of_the_study_or_abstentions(algorithm: str, votes: list[list[int]]) -> None:
+    targets = decide(votes, algorithm)
+    assert targets.shape == (EXAMPLES,)
+    assert targets.dtype == LABEL_DTYPE
+    assert set(targets.tolist()) <= {ABSTAIN, *range(CLASSES)}
+
+
+@every_algorithm
+@given(vote=st.lists(st.integers(0, CLASSES - 1), min_size=EXAMPLES, max_size=EXAMPLES), silos=st.integers(1, 9))
+def test_unanimity_wins(algorithm: str, vote: list[int], silos: int) -> None:
+    assert decide([vote] * silos, algorithm, quorum=1.0).tolist() == vote
+
+
+@every_algorithm
+@given(votes=some_votes, order=st.randoms(use_true_random=False))
+def test_the_order_of_the_silos_changes_nothing(algorithm: str, votes: list[list[int]], order: object) -> None:
+    shuffled = list(votes)
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(decide(votes, algorithm), decide(shuffled, algorithm))
+
+
+@every_algorithm
+@given(votes=some_votes, silos=st.integers(1, 3))
+def test_silos_that_abstain_throughout_change_nothing(algorithm: str, votes: list[list[int]], silos: int) -> None:
+    np.testing.assert_array_equal(decide(votes, algorithm), decide(votes + [[ABSTAIN] * EXAMPLES] * silos, algorithm))
+
+
+@every_algorithm
+def test_where_nobody_votes_nobody_decides(algorithm: str) -> None:
+    assert decide([[ABSTAIN] * EXAMPLES] * 3, algorithm).tolist() == [ABSTAIN] * EXAMPLES
+
+
+@every_algorithm
+def test_every_algorithm_cites_its_paper(algorithm: str) -> None:
+    words = (ALGORITHMS[algorithm].__doc__ or "").split()
+    assert any("arXiv" in word or "ibid" in word for word in words)
+
+
+VOTES = [[0, 1, 2], [0, 1, 0], [0, 2, 0], [1, 2, 0]]
+
+
+def test_fedct_takes_the_plurality_whatever_the_quorum() -> None:
+    for quorum in (0.1, 1.0):
+        assert decide(VOTES, "fedct", quorum)[[0, 2]].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("quorum", "expected"), [(0.75, [0, ABSTAIN, 0]), (0.76, [ABSTAIN] * 3)])
+def test_the_qualified_majority_takes_its_quorum_from_the_run_config(quorum: float, expected: list[int]) -> None:
+    assert decide(VOTES, "fedct-qualified", quorum).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("fedtc", "fedct"), ("FedCT", "fedct"), ("fedct-qualifid", "fedct-qualified")]
+)
+def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": wrong})
+    with pytest.raises(ConfigError) as caught:
+        build_consensus(config, CLASSES)
+    assert str(caught.value) == f"unknown algorithm {wrong!r}: did you mean {meant!r}?"
+
+
+def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "xyz"})
+    with pytest.raises(ConfigError, match="there are fedct, fedct-qualified"):
+        build_consensus(config, CLASSES)

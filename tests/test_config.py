@@ -1,0 +1,343 @@
+"""The settings: one sentence for every mistake, and the same values on both sides of Flower's flat run config."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from fedct_flwr.config import NodeConfig, RunConfig
+from fedct_flwr.types import ConfigError
+
+PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+APP_CONFIG: dict[str, Any] = tomllib.loads(PYPROJECT.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
+REQUIRED = {"study": "a-study", "data": "heart-disease"}
+NODE_KEYS = ("silo", "state-dir", "partition-id", "num-partitions")
+
+NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
+    "study": "Study_1.2",
+    "data": "files",
+    "data-dir": "/data",
+    "label-column": "num",
+    "num-silos": 3,
+    "partition": "dirichlet",
+    "dirichlet-concentration": 0.1,
+    "public-fraction": 0.5,
+    "test-fraction": 0.25,
+    "algorithm": "fedct-qualified",
+    "quorum": 0.6,
+    "learner": "svm,decision-tree",
+    "learner-params": '[{"C": 2}, {}]',
+    "preprocessing": "none",
+    "pseudo-weight": 0.5,
+    "num-server-rounds": 7,
+    "query-size": 50,
+    "stop-at-fixed-point": False,
+    "roster": "a,b,c",
+    "min-silos": 3,
+    "roster-deadline": 1.5,
+    "round-deadline": 2.5,
+    "seed": 42,
+    "report-scores": True,
+    "save-models": False,
+    "run-dir": "/runs/1",
+    "resume": True,
+}
+
+
+def read(**settings: Any) -> RunConfig:
+    """A run config with these settings (underscores for hyphens) and defaults for the rest."""
+    return RunConfig.from_flower({**REQUIRED, **{key.replace("_", "-"): value for key, value in settings.items()}})
+
+
+def message(settings: dict[str, Any]) -> str:
+    """What is said about these settings: one line, whatever is wrong."""
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_flower(settings)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def misspellings(key: str) -> Iterator[str]:
+    """The key with a letter dropped, and with two neighbors swapped."""
+    for i in range(len(key)):
+        yield key[:i] + key[i + 1 :]
+    for i in range(len(key) - 1):
+        yield key[:i] + key[i + 1] + key[i] + key[i + 2 :]
+
+
+# --- the app's config in pyproject.toml
+
+
+def test_the_app_config_has_exactly_the_keys_of_the_run_config() -> None:
+    # Flower lets nobody override a key that is not there.
+    assert list(APP_CONFIG) == [name.replace("_", "-") for name in RunConfig.model_fields]
+
+
+@pytest.mark.parametrize("key", sorted(set(APP_CONFIG) - set(REQUIRED)))
+def test_the_app_config_states_the_default_of_every_key(key: str) -> None:
+    default = RunConfig.from_flower(REQUIRED).to_flower()[key]
+    assert APP_CONFIG[key] == default
+    assert type(APP_CONFIG[key]) is type(default)
+
+
+# --- to and from Flower
+
+
+def test_what_goes_to_flower_comes_back() -> None:
+    config = RunConfig.from_flower(NOTHING_AS_IN_THE_DEFAULTS)
+    assert config.to_flower() == NOTHING_AS_IN_THE_DEFAULTS
+    assert RunConfig.from_flower(config.to_flower()) == config
+
+
+def test_the_round_trip_is_tried_with_another_value_for_every_key() -> None:
+    assert list(NOTHING_AS_IN_THE_DEFAULTS) == list(APP_CONFIG)
+    assert not [key for key, value in NOTHING_AS_IN_THE_DEFAULTS.items() if value == APP_CONFIG[key]]
+
+
+@given(
+    seed=st.integers(0, 2**63 - 1),
+    quorum=st.floats(0, 1, exclude_min=True),
+    deadline=st.floats(0, allow_infinity=False, exclude_min=True),
+    learners=st.lists(st.from_regex(r"[a-z][a-z.:_-]*", fullmatch=True), min_size=1, max_size=5),
+)
+def test_any_value_survives_flower_and_its_toml_files(
+    seed: int, quorum: float, deadline: float, learners: list[str]
+) -> None:
+    config = read(seed=seed, quorum=quorum, round_deadline=deadline, learner=",".join(learners))
+    assert RunConfig.from_flower(tomllib.loads(tomli_w.dumps(config.to_flower()))) == config
+    assert config.learner == tuple(learners)
+
+
+def test_flower_gets_nothing_but_flat_scalars() -> None:
+    values = RunConfig.from_flower(NOTHING_AS_IN_THE_DEFAULTS).to_flower().values()
+    assert {type(value) for value in values} == {str, int, float, bool}
+
+
+def test_a_run_config_cannot_be_changed() -> None:
+    config = read()
+    with pytest.raises(ValidationError, match="frozen"):
+        config.seed = 1  # type: ignore[misc]
+
+
+def test_equal_run_configs_find_the_same_cache_entry() -> None:
+    assert {read(seed=1): "found"}[read(seed=1)] == "found"
+
+
+# --- unknown and missing keys
+
+
+@pytest.mark.parametrize("key", list(APP_CONFIG))
+def test_every_misspelling_of_a_run_config_key_names_it(key: str) -> None:
+    for wrong in misspellings(key):
+        if wrong not in APP_CONFIG:
+            assert message({**REQUIRED, wrong: 1}) == f"unknown key {wrong!r} in the run config: did you mean {key!r}?"
+
+
+@pytest.mark.parametrize("key", [key for key in APP_CONFIG if "-" in key])
+def test_underscores_are_a_misspelling_too(key: str) -> None:
+    assert message({**REQUIRED, key.replace("-", "_"): 1}).endswith(f"did you mean {key!r}?")
+
+
+def test_a_key_like_no_other_lists_what_there_is() -> None:
+    text = message({**REQUIRED, "xyzzy": 1})
+    assert "'xyzzy'" in text
+    assert all(key in text for key in APP_CONFIG)
+
+
+@pytest.mark.parametrize("key", sorted(REQUIRED))
+def test_a_missing_key_is_named(key: str) -> None:
+    left = {name: value for name, value in REQUIRED.items() if name != key}
+    assert message(left) == f"{key!r} is missing in the run config"
+
+
+# --- values
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("study", ""),
+        ("study", "two words"),
+        ("study", "../elsewhere"),
+        ("study", ".hidden"),
+        ("study", "line\n"),
+        ("study", "s" * 65),
+        ("study", 2024),
+        ("data", 1),
+        ("num-silos", -1),
+        ("partition", "idd"),
+        ("dirichlet-concentration", 0.0),
+        ("dirichlet-concentration", float("nan")),
+        ("public-fraction", 0.0),
+        ("public-fraction", 1.0),
+        ("test-fraction", -0.1),
+        ("test-fraction", 1.0),
+        ("quorum", 0.0),
+        ("quorum", 1.1),
+        ("quorum", "most"),
+        ("learner-params", 3),
+        ("preprocessing", "scaled"),
+        ("pseudo-weight", 0.0),
+        ("pseudo-weight", float("inf")),
+        ("num-server-rounds", 0),
+        ("num-server-rounds", 2.5),
+        ("query-size", -1),
+        ("stop-at-fixed-point", "perhaps"),
+        ("min-silos", 1),
+        ("roster-deadline", 0.0),
+        ("round-deadline", float("inf")),
+        ("seed", -1),
+        ("report-scores", 2),
+        ("resume", "later"),
+    ],
+)
+def test_a_value_out_of_range_is_one_sentence_with_key_and_value(key: str, value: object) -> None:
+    assert message({**REQUIRED, key: value}).startswith(f"{key} = {value!r} in the run config: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("study", "s" * 64),
+        ("test-fraction", 0.0),
+        ("quorum", 1.0),
+        ("quorum", 0.001),
+        ("num-server-rounds", 1),
+        ("min-silos", 2),
+        ("seed", 0),
+        ("seed", 2**63 - 1),
+    ],
+)
+def test_values_at_the_edge_of_their_range_are_taken(key: str, value: object) -> None:
+    assert RunConfig.from_flower({**REQUIRED, key: value}).to_flower()[key] == value
+
+
+@pytest.mark.parametrize("key", ["seed", "num-server-rounds", "query-size", "num-silos"])
+def test_an_integer_that_flower_cannot_carry_is_refused(key: str) -> None:
+    # Flower's run config holds signed 64-bit integers.
+    assert message({**REQUIRED, key: 2**63}).startswith(f"{key} = {2**63} in the run config: ")
+
+
+# --- settings that must fit together
+
+
+@pytest.mark.parametrize(
+    ("settings", "concerned"),
+    [
+        ({"learner": ""}, ["learner"]),
+        ({"learner": " , "}, ["learner"]),
+        ({"learner-params": "[{}, {}]"}, ["learner-params"]),
+        ({"data": "files"}, ["data-dir", "label-column"]),
+        ({"data": "files", "data-dir": "/data"}, ["label-column"]),
+        ({"data": "files", "label-column": "y"}, ["data-dir"]),
+        ({"roster": "a"}, ["roster", "min-silos"]),
+        ({"roster": "a,b,c", "min-silos": 4}, ["roster", "min-silos"]),
+        ({"public-fraction": 0.5, "test-fraction": 0.5}, ["public-fraction", "test-fraction"]),
+    ],
+)
+def test_settings_that_do_not_go_together_are_named(settings: dict[str, Any], concerned: list[str]) -> None:
+    text = message({**REQUIRED, **settings})
+    assert [key for key in concerned if key not in text] == []
+
+
+@pytest.mark.parametrize(
+    "settings", [{"learner": ""}, {"data": "files"}, {"roster": "a"}, {"public-fraction": 0.5, "test-fraction": 0.5}]
+)
+def test_settings_that_do_not_go_together_leave_the_others_out_of_the_sentence(settings: dict[str, Any]) -> None:
+    assert "a-study" not in message({**REQUIRED, **settings})
+
+
+def test_a_roster_that_names_a_silo_twice_is_refused() -> None:
+    assert "'a'" in message({**REQUIRED, "roster": "a,b,a"})
+
+
+# --- learners
+
+
+@pytest.mark.parametrize("text", ["{", "{'max_depth': 3}", "", "max_depth=3", "{} {}"])
+def test_parameters_that_are_no_json_are_quoted_with_the_place_of_the_fault(text: str) -> None:
+    said = message({**REQUIRED, "learner-params": text})
+    assert said.startswith(f"learner-params = {text!r} in the run config: is not JSON (")
+    assert "at position" in said
+
+
+@pytest.mark.parametrize("text", ["3", "null", '"max_depth"', "[3]", "[{}, 3]"])
+def test_parameters_that_are_no_objects_are_answered_with_an_example(text: str) -> None:
+    said = message({**REQUIRED, "learner-params": text})
+    assert said.startswith(f"learner-params = {text!r} in the run config: ")
+    assert '{"max_depth": 3}' in said
+
+
+@pytest.mark.parametrize("text", ["svm,decision-tree", " svm , decision-tree ", "svm,,decision-tree,"])
+def test_lists_of_names_are_written_with_commas(text: str) -> None:
+    assert read(learner=text).learner == ("svm", "decision-tree")
+
+
+@pytest.mark.parametrize("silo", [0, 1, 99])
+def test_one_learner_serves_every_silo(silo: int) -> None:
+    assert read(learner="svm", learner_params='{"C": 2}').learner_spec(silo) == ("svm", {"C": 2})
+
+
+def test_several_learners_go_by_position_with_parameters_of_their_own() -> None:
+    config = read(learner="svm,decision-tree", learner_params='[{"C": 2}, {"max_depth": 3}]')
+    assert config.learner_specs == (("svm", {"C": 2}), ("decision-tree", {"max_depth": 3}))
+    assert [config.learner_spec(silo) for silo in range(2)] == list(config.learner_specs)
+
+
+def test_several_learners_may_share_their_parameters() -> None:
+    config = read(learner="decision-tree,random-forest", learner_params='{"max_depth": 3}')
+    assert [params for _, params in config.learner_specs] == [{"max_depth": 3}] * 2
+
+
+def test_a_silo_beyond_the_last_of_several_learners_is_an_error_that_says_what_to_do() -> None:
+    config = read(learner="svm,decision-tree")
+    with pytest.raises(ConfigError, match="2 learners but the data set has more silos: name one learner for all"):
+        config.learner_spec(2)
+
+
+# --- node config
+
+
+@pytest.mark.parametrize("raw", [{"silo": "north"}, {"partition-id": 0}, {"partition-id": 3, "num-partitions": 4}])
+def test_a_node_knows_its_silo_by_name_or_by_position(raw: dict[str, Any]) -> None:
+    node = NodeConfig.from_flower(raw)
+    assert (node.silo, node.partition_id) == (raw.get("silo", ""), raw.get("partition-id"))
+
+
+def test_a_nodes_state_folder_is_a_path_or_none() -> None:
+    assert NodeConfig.from_flower({"silo": "north", "state-dir": "/state"}).state_dir == Path("/state")
+    assert NodeConfig.from_flower({"silo": "north"}).state_dir is None
+
+
+def test_an_empty_state_folder_is_none_and_not_the_working_directory() -> None:
+    assert NodeConfig.from_flower({"silo": "north", "state-dir": ""}).state_dir is None
+
+
+@pytest.mark.parametrize("raw", [{}, {"silo": ""}, {"num-partitions": 4}])
+def test_a_node_without_identity_is_told_to_name_its_silo(raw: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="a node needs a silo name"):
+        NodeConfig.from_flower(raw)
+
+
+@pytest.mark.parametrize("key", NODE_KEYS)
+def test_every_misspelling_of_a_node_config_key_names_it(key: str) -> None:
+    for wrong in misspellings(key):
+        if wrong not in NODE_KEYS:
+            with pytest.raises(ConfigError, match=f"unknown key {wrong!r} in the node config: did you mean {key!r}"):
+                NodeConfig.from_flower({"silo": "north", wrong: 1})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("partition-id", -1), ("num-partitions", 0), ("silo", 3), ("partition-id", "first")]
+)
+def test_a_node_value_out_of_range_is_named(key: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        NodeConfig.from_flower({"silo": "north", key: value})
+    assert str(caught.value).startswith(f"{key} = {value!r} in the node config: ")

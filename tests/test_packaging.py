@@ -1,0 +1,199 @@
+"""What is installed at a hospital and what Flower bundles: all that is needed, and nothing else."""
+
+import ast
+import importlib.util
+import io
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.cli.build import build_fab_from_disk
+
+import fedct_flwr
+from fedct_flwr.cli.engine import _stage_app
+
+# Flower's, when it builds a bundle.
+pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("fedct_flwr", "server_app", "client_app")
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+SOURCES = sorted(
+    str(path.relative_to(ROOT))
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*")
+    if path.is_file() and "__pycache__" not in path.parts
+)
+BUNDLED = {".py", ".json"}
+MEGABYTE = 1 << 20
+
+
+def files_in(archive: bytes | Path) -> list[str]:
+    with zipfile.ZipFile(io.BytesIO(archive) if isinstance(archive, bytes) else archive) as file:
+        return sorted(file.namelist())
+
+
+# --- version and declarations
+
+
+def test_the_version_is_said_once_and_the_same() -> None:
+    assert fedct_flwr.__version__ == PYPROJECT["project"]["version"]
+
+
+def test_no_federations_are_shipped() -> None:
+    # `flwr run` rewrites the pyproject.toml of whoever has them.
+    assert "federations" not in PYPROJECT["tool"]["flwr"]
+    assert set(PYPROJECT["tool"]["flwr"]) == {"app"}
+
+
+def test_flowers_components_are_the_apps() -> None:
+    components = PYPROJECT["tool"]["flwr"]["app"]["components"]
+    assert components == {"serverapp": "server_app.main:app", "clientapp": "client_app.main:app"}
+
+
+def test_the_name_is_one_that_flower_takes() -> None:
+    assert re.fullmatch(r"[A-Za-z0-9-]+", PYPROJECT["project"]["name"])
+
+
+def imports(path: str) -> Iterator[str]:
+    """Top-level packages that a source file imports, wherever in it."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def normalized(requirement: str) -> str:
+    return re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def test_whatever_is_imported_is_a_declared_dependency() -> None:
+    # `pip install fedct-flwr` without extras must give a command that starts.
+    declared = {normalized(requirement) for requirement in PYPROJECT["project"]["dependencies"]}
+    distributions = packages_distributions()
+    used = {name for path in SOURCES if path.endswith(".py") for name in imports(path)}
+    foreign = used - set(sys.stdlib_module_names) - set(PACKAGES)
+    undeclared = {name for name in foreign if not declared & {normalized(d) for d in distributions.get(name, [name])}}
+    assert undeclared == set()
+
+
+# --- the wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as pip builds it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    isolation = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
+    subprocess.run(
+        [
+            sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", *isolation,
+            "--wheel-dir", str(folder), str(ROOT),
+        ],
+        check=True,
+        timeout=120,
+    )  # fmt: skip
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_is_for_every_platform(wheel: Path) -> None:
+    assert wheel.name == f"fedct_flwr-{fedct_flwr.__version__}-py3-none-any.whl"
+
+
+def test_the_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel: Path) -> None:
+    found = [name for name in files_in(wheel) if ".dist-info/" not in name]
+    assert found == sorted([*SOURCES, "fedct_flwr/cli/app.toml"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fedct_flwr/cli/app.toml",
+        "fedct_flwr/wire/labels.proto",
+        "fedct_flwr/wire/labels_pb2.py",
+        "fedct_flwr/datasets/heart_disease.json",
+        "fedct_flwr/py.typed",
+        "server_app/main.py",
+        "client_app/main.py",
+    ],
+)
+def test_the_wheel_has_what_runs_need(wheel: Path, name: str) -> None:
+    assert name in files_in(wheel)
+
+
+def test_the_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        info = f"fedct_flwr-{fedct_flwr.__version__}.dist-info"
+        assert file.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+        assert "fedct = fedct_flwr.cli.main:run" in file.read(f"{info}/entry_points.txt").decode()
+
+
+def test_the_wheels_app_config_is_the_repositorys(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        assert file.read("fedct_flwr/cli/app.toml") == (ROOT / "pyproject.toml").read_bytes()
+
+
+# --- Flower's bundle
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The app as ``fedct simulate`` hands it to Flower."""
+    app = tmp_path_factory.mktemp("staged") / "fedct-flwr"
+    _stage_app(app)
+    return app
+
+
+@pytest.fixture(scope="module")
+def bundle(staged: Path) -> bytes:
+    return build_fab_from_disk(staged)
+
+
+def test_the_bundle_holds_the_code_and_the_embedded_data_and_nothing_else(bundle: bytes) -> None:
+    code = [path for path in SOURCES if Path(path).suffix in BUNDLED]
+    assert "fedct_flwr/datasets/heart_disease.json" in code
+    assert files_in(bundle) == sorted([*code, "pyproject.toml", ".info/CONTENT"])
+
+
+def test_the_bundle_is_far_below_flowers_limit(bundle: bytes) -> None:
+    assert len(bundle) < MEGABYTE
+
+
+def test_a_bundle_made_twice_is_the_same(staged: Path, bundle: bytes) -> None:
+    # Silos record the hash of the code that they are offered.
+    assert build_fab_from_disk(staged) == bundle
+
+
+def test_flwr_run_in_the_repository_bundles_the_same(bundle: bytes) -> None:
+    assert build_fab_from_disk(ROOT) == bundle
+
+
+def test_an_installed_wheel_bundles_the_same(wheel: Path, bundle: bytes, tmp_path: Path) -> None:
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(installed)
+    code = (
+        "import sys; from pathlib import Path; import fedct_flwr; from fedct_flwr.cli.engine import _stage_app; "
+        "_stage_app(Path(sys.argv[1])); print(fedct_flwr.__file__)"
+    )
+    app = tmp_path / "fedct-flwr"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(app)],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert Path(ended.stdout.strip()).is_relative_to(installed)
+    assert build_fab_from_disk(app) == bundle

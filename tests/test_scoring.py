@@ -1,0 +1,64 @@
+"""Balanced accuracy, on examples that can be counted by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels
+
+
+class Answers:
+    """Predicts what it was told to."""
+
+    def __init__(self, labels: list[int]) -> None:
+        self._labels = np.array(labels, dtype=LABEL_DTYPE)
+
+    def predict(self, X: Features) -> HardLabels:
+        assert len(X) == len(self._labels)
+        return self._labels
+
+
+def score(truth: list[int], predicted: list[int]) -> float:
+    return balanced_accuracy(
+        Answers(predicted), Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
+    )
+
+
+@pytest.mark.parametrize(
+    ("truth", "predicted", "expected"),
+    [
+        ([0, 1, 2], [0, 1, 2], 1.0),
+        ([0, 1, 2], [1, 2, 0], 0.0),
+        ([0, 0, 0, 1], [0, 0, 0, 0], 1 / 2),
+        ([0, 0, 0, 1], [0, 0, 1, 1], (2 / 3 + 1) / 2),
+        ([0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 0, 0], (1 / 2 + 1 + 0) / 3),
+    ],
+)
+def test_recall_is_averaged_over_the_classes(truth: list[int], predicted: list[int], expected: float) -> None:
+    assert score(truth, predicted) == pytest.approx(expected)
+
+
+def test_classes_that_the_test_set_lacks_do_not_count() -> None:
+    assert score([0, 0, 1, 1], [0, 2, 1, 1]) == pytest.approx(0.75)
+
+
+def test_a_test_set_of_one_class() -> None:
+    assert score([1, 1, 1, 1], [1, 1, 1, 0]) == pytest.approx(0.75)
+
+
+def test_no_class_weighs_more_for_having_more_examples() -> None:
+    assert score([0] * 98 + [1] * 2, [0] * 100) == pytest.approx(0.5)
+
+
+def test_an_empty_test_set_has_no_score_and_asks_no_model() -> None:
+    class Unasked:
+        def predict(self, X: Features) -> HardLabels:
+            raise AssertionError("nobody should ask")
+
+    assert math.isnan(balanced_accuracy(Unasked(), Examples(np.empty((0, 3)), np.empty(0, LABEL_DTYPE))))
+
+
+def test_a_score_is_a_plain_float_that_json_can_hold() -> None:
+    assert type(score([0, 1], [0, 1])) is float

@@ -1,0 +1,105 @@
+"""One round at a silo: what it trains on and what it votes on."""
+
+from typing import Self
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedct_flwr.public_set import PublicSet, Query
+from fedct_flwr.silo import cotrain
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
+
+PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
+PUBLIC = PublicSet(np.float64([[0.0], [1.0], [2.0], [3.0], [4.0]]))
+EVERYTHING = Query(seed=0, size=5)
+NO_TARGETS = np.full(5, ABSTAIN, dtype=np.int16)
+
+
+class Recorder:
+    """Remembers what it was trained on and labels an example by its first feature."""
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        self.X, self.y, self.weights = X, y, sample_weight
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        self.queried = X
+        return X[:, 0].astype(np.int16)
+
+
+@pytest.fixture
+def learner() -> Recorder:
+    return Recorder()
+
+
+def test_trains_on_private_and_labeled_public_examples(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING)
+    assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2, 3, 4]
+    assert learner.y.tolist() == [1, 0, 0, 1, 2, 1, 0]
+
+
+def test_labels_stay_of_the_label_type(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING)
+    assert learner.y.dtype == np.int16
+
+
+def test_drops_public_examples_without_a_label(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, ABSTAIN, ABSTAIN, 0]), EVERYTHING)
+    assert learner.X.ravel().tolist() == [100, 101, 1, 4]
+    assert learner.y.tolist() == [1, 0, 1, 0]
+
+
+def test_the_first_round_trains_on_private_examples_alone(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING)
+    assert learner.X.tolist() == PRIVATE.X.tolist()
+    assert learner.y.tolist() == PRIVATE.y.tolist()
+
+
+def test_examples_that_weigh_the_same_are_not_weighted(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING, pseudo_weight=1.0)
+    assert learner.weights is None
+
+
+def test_pseudo_labeled_examples_have_the_weight_asked_for(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, 2, ABSTAIN, 0]), EVERYTHING, pseudo_weight=0.25)
+    assert learner.weights.tolist() == [1, 1, 0.25, 0.25, 0.25]
+
+
+def test_without_pseudo_labels_there_are_no_weights(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING, pseudo_weight=0.25)
+    assert learner.weights is None
+
+
+def test_votes_on_all_examples_in_public_order(learner: Recorder):
+    assert cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_votes_on_the_query_alone_and_in_public_order(seed: int, learner: Recorder):
+    query = Query(seed, size=3)
+    votes = cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, query)
+    assert votes.tolist() == query.positions(5).tolist()
+    assert learner.queried.ravel().tolist() == votes.tolist()
+
+
+def test_labels_outside_the_query_are_trained_on_too(learner: Recorder):
+    query = Query(seed=0, size=1)
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), query)
+    assert len(learner.y) == 7
+
+
+def test_images_are_trained_on_as_they_are(learner: Recorder):
+    private = Examples(np.ones((2, 4, 4)), np.int16([0, 1]))
+    public = PublicSet(np.zeros((3, 4, 4)))
+    query = Query(seed=0, size=1)
+    learner.predict = lambda X: np.zeros(len(X), np.int16)  # type: ignore[method-assign]
+    cotrain(learner, private, public, np.int16([1, ABSTAIN, 0]), query)
+    assert learner.X.shape == (4, 4, 4)
+
+
+def test_leaves_its_arguments_as_they_are(learner: Recorder):
+    targets = np.int16([0, ABSTAIN, 1, ABSTAIN, 0])
+    cotrain(learner, PRIVATE, PUBLIC, targets, EVERYTHING)
+    assert targets.tolist() == [0, ABSTAIN, 1, ABSTAIN, 0]
+    assert PRIVATE.y.tolist() == [1, 0]

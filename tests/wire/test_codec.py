@@ -1,0 +1,441 @@
+"""The wire: golden bytes, one encoding per message, and a reason for everything that is refused."""
+
+import math
+import struct
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fedct_flwr.public_set import Query
+from fedct_flwr.types import ABSTAIN
+from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.codec import (
+    MAX_NAME_BYTES,
+    Instruction,
+    Reply,
+    Scores,
+    Terms,
+    decode_instruction,
+    decode_reply,
+    encode_instruction,
+    encode_reply,
+)
+from fedct_flwr.wire.packing import packed_size
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+TERMS = Terms(study="heart", public_fingerprint=bytes(range(32)), num_public=5, classes=("no", "mild", "severe"))
+TARGETS = np.int16([0, ABSTAIN, 2, 1, 0])
+VOTES = np.int16([2, 0, 1])
+INSTRUCTION = Instruction(round=3, query=Query(seed=2**63 + 1, size=3), targets=TARGETS)
+REPLY = Reply(round=3, silo="oslo", outcome=VOTES)
+SCORES = Scores(*[0.5] * len(Scores._fields))
+REPLIES = {
+    "votes": REPLY,
+    "abstentions": replace(REPLY, outcome=np.int16([2, ABSTAIN, 1])),
+    "scores": replace(REPLY, scores=SCORES),
+    "refusal": Reply(round=0, silo="oslo", outcome=Refusal.TRAINING_FAILED),
+}
+
+TERMS_BYTES = (
+    "0a3d 0801"  # terms, 61 bytes: version 1
+    "1205 6865617274"  # study "heart"
+    "1a20 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+    "2202 6e6f 2204 6d696c64 2206 736576657265"  # classes
+)
+INSTRUCTION_BYTES = bytes.fromhex(
+    TERMS_BYTES + "1003"  # round 3
+    "1a0d 0881808080808080808001 1003"  # query: seed, size 3
+    "2208 0805 1001 1a02 b101"  # targets: 5 labels, some abstain; codes 1, 0, 3, 2, 1
+)
+REPLY_BYTES = bytes.fromhex(
+    TERMS_BYTES + "1003"  # round 3
+    "1a04 6f736c6f"  # silo "oslo"
+    "2205 0803 1a01 12"  # 3 votes: codes 2, 0, 1
+)
+REFUSAL_BYTES = bytes.fromhex("1a04 6f736c6f 280c")
+
+
+@contextmanager
+def refused(reason: Refusal) -> Iterator[None]:
+    with pytest.raises(Refused) as caught:
+        yield
+    assert caught.value.reason is reason
+
+
+def read_reply(payload: bytes) -> Reply:
+    return decode_reply(payload, TERMS, INSTRUCTION)
+
+
+def content(message: Instruction | Reply) -> tuple[Any, ...]:
+    """What can be compared; arrays cannot."""
+    labels = message.targets if isinstance(message, Instruction) else message.outcome
+    rest = message.query if isinstance(message, Instruction) else (message.silo, message.scores)
+    return message.round, rest, labels.tolist() if isinstance(labels, np.ndarray) else labels
+
+
+class TestGoldenBytes:
+    def test_instruction(self):
+        assert encode_instruction(INSTRUCTION, TERMS) == INSTRUCTION_BYTES
+
+    def test_first_instruction_has_no_targets(self):
+        first = Instruction(1, Query(0, 5), np.full(5, ABSTAIN, np.int16))
+        assert encode_instruction(first, TERMS) == bytes.fromhex(TERMS_BYTES + "1001 1a02 1005")
+
+    def test_reply(self):
+        assert encode_reply(REPLY, TERMS) == REPLY_BYTES
+
+    def test_refusal_says_nothing_of_the_silos_terms(self):
+        assert encode_reply(REPLIES["refusal"], TERMS) == REFUSAL_BYTES
+
+    def test_scores_are_doubles_after_the_votes(self):
+        scores = b"".join(bytes([8 * number + 1]) + struct.pack("<d", 0.5) for number in range(1, len(SCORES) + 1))
+        assert encode_reply(REPLIES["scores"], TERMS) == REPLY_BYTES + bytes([0x32, len(scores)]) + scores
+
+    @pytest.mark.parametrize(("num_classes", "examples", "size"), [(2, 10_000, 1250), (10, 10_000, 5000)])
+    def test_a_reply_is_its_labels_and_less_than_a_hundred_bytes(self, num_classes: int, examples: int, size: int):
+        terms = replace(TERMS, num_public=examples, classes=tuple("abcdefghij"[:num_classes]))
+        votes = np.resize(np.arange(num_classes, dtype=np.int16), examples)
+        assert packed_size(examples, num_classes, abstentions=False) == size
+        assert size < len(encode_reply(Reply(1, "oslo", votes), terms)) < size + 100
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> tuple[Terms, Instruction, Reply]:
+    """Terms of a study, an instruction under them and a reply to it."""
+    num_classes, num_public = draw(st.integers(2, 300)), draw(st.integers(1, 40))
+    terms = Terms(
+        draw(st.text(max_size=20)),
+        draw(st.binary(min_size=32, max_size=32)),
+        num_public,
+        tuple(f"class {number}" for number in range(num_classes)),
+    )
+
+    def labels(count: int) -> np.ndarray:
+        lowest = draw(st.sampled_from([ABSTAIN, 0]))
+        return np.array(
+            draw(st.lists(st.integers(lowest, num_classes - 1), min_size=count, max_size=count)), dtype=np.int16
+        )
+
+    number, size = draw(st.integers(1, 2**32 - 1)), draw(st.integers(1, num_public))
+    instruction = Instruction(number, Query(draw(st.integers(0, 2**64 - 1)), size), labels(num_public))
+    share = st.floats(0, 1).map(lambda value: value + 0.0)  # no -0.0
+    scores = draw(st.none() | st.tuples(*[share] * len(Scores._fields)).map(lambda values: Scores(*values)))
+    silo = draw(st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
+    return terms, instruction, Reply(number, silo, labels(size), scores)
+
+
+class TestRoundTrip:
+    @given(studies())
+    def test_instruction(self, study: tuple[Terms, Instruction, Reply]):
+        terms, instruction, _ = study
+        decoded = decode_instruction(encode_instruction(instruction, terms), terms)
+        assert content(decoded) == content(instruction)
+        assert decoded.targets.dtype == np.int16
+
+    @given(studies())
+    def test_reply(self, study: tuple[Terms, Instruction, Reply]):
+        terms, instruction, reply = study
+        decoded = decode_reply(encode_reply(reply, terms), terms, instruction)
+        assert content(decoded) == content(reply)
+        assert decoded.outcome.dtype == np.int16
+
+    @pytest.mark.parametrize("reason", Refusal)
+    def test_every_refusal(self, reason: Refusal):
+        refusal = Reply(0, "oslo", reason)
+        assert content(read_reply(encode_reply(refusal, TERMS))) == content(refusal)
+
+    @pytest.mark.parametrize("theirs", [Terms("", b"", 0, ()), replace(TERMS, study="lungs")])
+    def test_a_refusal_is_understood_whatever_the_silos_terms(self, theirs: Terms):
+        payload = encode_reply(REPLIES["refusal"], theirs)
+        assert not labels_pb2.Reply.FromString(payload).HasField("terms")
+        assert read_reply(payload).outcome is Refusal.TRAINING_FAILED
+
+    def test_scores_that_a_silo_does_not_have(self):
+        unknown = Scores(*[math.nan] * len(SCORES))
+        assert all(map(math.isnan, read_reply(encode_reply(replace(REPLY, scores=unknown), TERMS)).scores))
+
+    @pytest.mark.parametrize("score", [0.0, 1.0])
+    def test_scores_at_the_ends_of_their_range(self, score: float):
+        scores = Scores(*[score] * len(SCORES))
+        assert read_reply(encode_reply(replace(REPLY, scores=scores), TERMS)).scores == scores
+
+
+class TestWhatIsNotSent:
+    @pytest.mark.parametrize("label", [3, -2])
+    def test_votes_outside_the_label_space(self, label: int):
+        with refused(Refusal.UNKNOWN_CLASS):
+            encode_reply(replace(REPLY, outcome=np.int16([0, label, 1])), TERMS)
+
+
+def changed(payload: bytes, kind: type, change: Callable[[Any], object]) -> bytes:
+    message = kind.FromString(payload)
+    change(message)
+    return message.SerializeToString(deterministic=True)
+
+
+OTHER_TERMS = {
+    "version": (lambda message: setattr(message.terms, "version", 2), Refusal.VERSION),
+    "no-version": (lambda message: message.terms.ClearField("version"), Refusal.VERSION),
+    "no-terms": (lambda message: message.ClearField("terms"), Refusal.VERSION),
+    "study": (lambda message: setattr(message.terms, "study", "lungs"), Refusal.STUDY),
+    "fingerprint": (lambda message: setattr(message.terms, "public_fingerprint", bytes(32)), Refusal.FINGERPRINT),
+    "no-fingerprint": (lambda message: message.terms.ClearField("public_fingerprint"), Refusal.FINGERPRINT),
+    "a-class-more": (lambda message: message.terms.classes.append("other"), Refusal.CLASSES),
+    "a-class-less": (lambda message: message.terms.classes.pop(), Refusal.CLASSES),
+    "classes-swapped": (lambda message: message.terms.classes.reverse(), Refusal.CLASSES),
+}
+OTHER_INSTRUCTIONS = {
+    "round-0": (lambda message: message.ClearField("round"), Refusal.ROUND),
+    "no-query": (lambda message: message.ClearField("query"), Refusal.QUERY),
+    "query-for-none": (lambda message: message.query.ClearField("size"), Refusal.QUERY),
+    "query-for-more": (lambda message: setattr(message.query, "size", 6), Refusal.QUERY),
+    "query-for-far-more": (lambda message: setattr(message.query, "size", 2**32 - 1), Refusal.QUERY),
+    "fewer-targets": (lambda message: setattr(message.targets, "count", 4), Refusal.LENGTH),
+    "more-targets": (lambda message: setattr(message.targets, "count", 6), Refusal.LENGTH),
+    "targets-cut-off": (lambda message: setattr(message.targets, "packed", b"\xb1"), Refusal.LENGTH),
+    "targets-without-labels": (lambda message: setattr(message.targets, "packed", b"\0\0"), Refusal.MALFORMED),
+    "unused-bits": (lambda message: setattr(message.targets, "packed", b"\xb1\x81"), Refusal.MALFORMED),
+}
+OTHER_REPLIES = {
+    "earlier-round": (lambda message: setattr(message, "round", 2), Refusal.ROUND),
+    "no-round": (lambda message: message.ClearField("round"), Refusal.ROUND),
+    "no-votes": (lambda message: message.ClearField("votes"), Refusal.MALFORMED),
+    "fewer-votes": (lambda message: setattr(message.votes, "count", 2), Refusal.LENGTH),
+    "more-votes": (lambda message: setattr(message.votes, "count", 4), Refusal.LENGTH),
+    "votes-cut-off": (lambda message: message.votes.ClearField("packed"), Refusal.LENGTH),
+    "unknown-class": (lambda message: setattr(message.votes, "packed", b"\x13"), Refusal.UNKNOWN_CLASS),
+    "unused-bits": (lambda message: setattr(message.votes, "packed", b"\x52"), Refusal.MALFORMED),
+    "needless-flag": (
+        lambda message: message.votes.MergeFrom(labels_pb2.Labels(abstentions=True, packed=b"\x16")),
+        Refusal.MALFORMED,
+    ),
+    "no-silo": (lambda message: message.ClearField("silo"), Refusal.SILO),
+    "silo-of-many-bytes": (lambda message: setattr(message, "silo", "ø" * 128 + "o"), Refusal.SILO),
+}
+
+
+class TestRefused:
+    @pytest.mark.parametrize(("change", "reason"), OTHER_TERMS.values(), ids=OTHER_TERMS)
+    def test_instruction_under_other_terms(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            decode_instruction(changed(INSTRUCTION_BYTES, labels_pb2.Instruction, change), TERMS)
+
+    @pytest.mark.parametrize(("change", "reason"), OTHER_TERMS.values(), ids=OTHER_TERMS)
+    def test_reply_under_other_terms(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            read_reply(changed(REPLY_BYTES, labels_pb2.Reply, change))
+
+    @pytest.mark.parametrize(("change", "reason"), OTHER_INSTRUCTIONS.values(), ids=OTHER_INSTRUCTIONS)
+    def test_instruction_with(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            decode_instruction(changed(INSTRUCTION_BYTES, labels_pb2.Instruction, change), TERMS)
+
+    @pytest.mark.parametrize(("change", "reason"), OTHER_REPLIES.values(), ids=OTHER_REPLIES)
+    def test_reply_with(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            read_reply(changed(REPLY_BYTES, labels_pb2.Reply, change))
+
+    def test_targets_outside_the_label_space(self):
+        two_classes = replace(TERMS, classes=("no", "mild"))
+        payload = encode_instruction(replace(INSTRUCTION, targets=np.int16([0, ABSTAIN, 1, 1, 0])), two_classes)
+        with refused(Refusal.UNKNOWN_CLASS):
+            decode_instruction(
+                changed(payload, labels_pb2.Instruction, lambda m: setattr(m.targets, "packed", b"\xb1\x01")),
+                two_classes,
+            )
+
+    def test_a_name_of_just_enough_bytes_passes(self):
+        name = "ø" * (MAX_NAME_BYTES // 2)
+        assert read_reply(encode_reply(replace(REPLY, silo=name), TERMS)).silo == name
+
+    @pytest.mark.parametrize("score", [-math.ulp(0), 1 + math.ulp(1), math.inf, -math.inf, 5e300])
+    @pytest.mark.parametrize("position", range(len(SCORES)))
+    def test_a_score_that_is_no_share(self, position: int, score: float):
+        values = list(SCORES)
+        values[position] = score
+        with refused(Refusal.MALFORMED):
+            read_reply(encode_reply(replace(REPLY, scores=Scores(*values)), TERMS))
+
+    @pytest.mark.parametrize("number", [0, 15, -1, 2**31 - 1])
+    def test_a_refusal_for_no_known_reason(self, number: int):
+        with refused(Refusal.MALFORMED):
+            read_reply(changed(REFUSAL_BYTES, labels_pb2.Reply, lambda message: setattr(message, "refusal", number)))
+
+
+class TestNothingBesideTheMessage:
+    """Whatever could carry something else out, or be written in two ways, is refused."""
+
+    def test_a_refusal_with_terms(self):
+        with refused(Refusal.MALFORMED):
+            read_reply(changed(REFUSAL_BYTES, labels_pb2.Reply, lambda m: setattr(m.terms, "study", "patient 12")))
+
+    def test_a_refusal_with_scores(self):
+        with refused(Refusal.MALFORMED):
+            read_reply(encode_reply(replace(REPLIES["refusal"], scores=SCORES), TERMS))
+
+    def test_a_refusal_with_a_number_that_is_not_this_round(self):
+        with pytest.raises(Refused):
+            read_reply(encode_reply(replace(REPLIES["refusal"], round=1_234_567_890), TERMS))
+
+    @pytest.mark.parametrize("bits", [0x7FF8_0000_0000_0001, 0xFFF8_0000_0000_0000, 0x7FF0_0000_DEAD_BEEF])
+    def test_a_missing_score_in_another_spelling(self, bits: int):
+        payload = encode_reply(replace(REPLY, scores=Scores(*[math.nan] * len(SCORES))), TERMS)
+        nan = struct.pack("<d", math.nan)
+        assert payload.count(nan) == len(SCORES)
+        with refused(Refusal.MALFORMED):
+            read_reply(payload.replace(nan, struct.pack("<Q", bits), 1))
+
+    def test_a_score_of_minus_zero(self):
+        payload = encode_reply(replace(REPLY, scores=SCORES), TERMS)
+        with refused(Refusal.MALFORMED):
+            read_reply(payload.replace(struct.pack("<d", 0.5), struct.pack("<d", -0.0), 1))
+
+    UNKNOWN = "ba3f0a70617469656e74203132"  # field 1015: "patient 12"
+
+    def test_unknown_fields(self):
+        for payload, decode in messages():
+            with refused(Refusal.MALFORMED):
+                decode(payload + bytes.fromhex(self.UNKNOWN))
+
+    @pytest.mark.parametrize("field", ["terms", "votes"])
+    def test_unknown_fields_inside(self, field: str):
+        def smuggle(message: labels_pb2.Reply) -> None:
+            getattr(message, field).MergeFromString(bytes.fromhex(self.UNKNOWN))
+
+        with refused(Refusal.MALFORMED):
+            read_reply(changed(REPLY_BYTES, labels_pb2.Reply, smuggle))
+
+    @pytest.mark.parametrize("again", ["1003", "1a046f736c6f", "22050803 1a0112", ""])
+    def test_a_field_twice(self, again: str):
+        repeated = bytes.fromhex(again) or REPLY_BYTES
+        assert labels_pb2.Reply.FromString(REPLY_BYTES + repeated).round == 3
+        with pytest.raises(Refused):
+            read_reply(REPLY_BYTES + repeated)
+
+    def test_fields_in_another_order(self):
+        size = len(bytes.fromhex(TERMS_BYTES))
+        reordered = REPLY_BYTES[size:] + REPLY_BYTES[:size]
+        assert labels_pb2.Reply.FromString(reordered) == labels_pb2.Reply.FromString(REPLY_BYTES)
+        with refused(Refusal.MALFORMED):
+            read_reply(reordered)
+
+    def test_a_number_with_a_needless_byte(self):
+        longer = REPLY_BYTES.replace(b"\x10\x03", b"\x10\x83\x00", 1)
+        assert labels_pb2.Reply.FromString(longer) == labels_pb2.Reply.FromString(REPLY_BYTES)
+        with refused(Refusal.MALFORMED):
+            read_reply(longer)
+
+    def test_a_name_that_is_no_text(self):
+        with refused(Refusal.MALFORMED):
+            read_reply(REPLY_BYTES.replace(b"oslo", b"\xff\xfe\xfd\xfc"))
+
+    @pytest.mark.parametrize("name", REPLIES)
+    def test_any_flipped_bit_or_cut_of_a_reply_is_refused_or_another_message(self, name: str):
+        payload = encode_reply(REPLIES[name], TERMS)
+        for damaged in (*bit_flips(payload), *cuts(payload)):
+            with suppress(Refused):
+                reply = read_reply(damaged)
+                assert encode_reply(reply, TERMS) == damaged
+                assert content(reply) != content(REPLIES[name])
+
+    def test_any_flipped_bit_or_cut_of_an_instruction_is_refused_or_another_message(self):
+        for damaged in (*bit_flips(INSTRUCTION_BYTES), *cuts(INSTRUCTION_BYTES)):
+            with suppress(Refused):
+                instruction = decode_instruction(damaged, TERMS)
+                assert encode_instruction(instruction, TERMS) == damaged
+                assert content(instruction) != content(INSTRUCTION)
+
+    def test_any_cut_of_votes(self):
+        for cut in cuts(REPLY_BYTES):
+            with pytest.raises(Refused):
+                read_reply(cut)
+
+    @pytest.mark.parametrize("more", [b"\0", b"\x00" * 100, b"patient 12", b"\xff"])
+    def test_any_extension(self, more: bytes):
+        for payload, decode in messages():
+            with pytest.raises(Refused):
+                decode(payload + more)
+
+
+def messages() -> Iterator[tuple[bytes, Callable[[bytes], object]]]:
+    yield INSTRUCTION_BYTES, lambda payload: decode_instruction(payload, TERMS)
+    for reply in REPLIES.values():
+        yield encode_reply(reply, TERMS), read_reply
+
+
+def bit_flips(payload: bytes) -> Iterator[bytes]:
+    for position in range(8 * len(payload)):
+        flipped = bytearray(payload)
+        flipped[position // 8] ^= 1 << position % 8
+        yield bytes(flipped)
+
+
+def cuts(payload: bytes) -> Iterator[bytes]:
+    return (payload[:size] for size in range(len(payload)))
+
+
+@st.composite
+def spliced(draw: st.DrawFn, whole: bytes) -> bytes:
+    """A message in which some bytes are replaced, left out or added."""
+    start = draw(st.integers(0, len(whole)))
+    end = draw(st.integers(start, min(len(whole), start + 8)))
+    return whole[:start] + draw(st.binary(max_size=8)) + whole[end:]
+
+
+class TestHostileBytes:
+    @given(st.binary(max_size=300) | spliced(INSTRUCTION_BYTES))
+    @example(b"\x7b" * 1200)
+    @settings(max_examples=500, deadline=None)
+    def test_an_instruction_is_read_or_refused(self, payload: bytes):
+        with suppress(Refused):
+            assert encode_instruction(decode_instruction(payload, TERMS), TERMS) == payload
+
+    @given(st.binary(max_size=300) | spliced(REPLY_BYTES))
+    @example(b"\x7b" * 1200)
+    @settings(max_examples=500, deadline=None)
+    def test_a_reply_is_read_or_refused(self, payload: bytes):
+        with suppress(Refused):
+            assert encode_reply(read_reply(payload), TERMS) == payload
+
+    @pytest.mark.parametrize("count", [2**32 - 1, 2**31])
+    def test_a_huge_count_costs_nothing(self, count: int):
+        def claim(message: labels_pb2.Reply) -> None:
+            message.votes.count = count
+
+        payload = changed(REPLY_BYTES, labels_pb2.Reply, claim)
+        with costs_nothing(), refused(Refusal.LENGTH):
+            read_reply(payload)
+
+    def test_a_huge_count_of_targets_costs_nothing(self):
+        def claim(message: labels_pb2.Instruction) -> None:
+            message.targets.count = 2**32 - 1
+
+        payload = changed(INSTRUCTION_BYTES, labels_pb2.Instruction, claim)
+        with costs_nothing(), refused(Refusal.LENGTH):
+            decode_instruction(payload, TERMS)
+
+    @pytest.mark.parametrize("decode", [read_reply, lambda payload: decode_instruction(payload, TERMS)])
+    def test_a_huge_payload_costs_nothing(self, decode: Callable[[bytes], object]):
+        payload = labels_pb2.Reply(votes=labels_pb2.Labels(packed=bytes(50_000_000))).SerializeToString()
+        with costs_nothing(), refused(Refusal.LENGTH):
+            decode(payload)
+
+
+@contextmanager
+def costs_nothing() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        began = time.perf_counter()
+        yield
+        assert time.perf_counter() - began < 0.1
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
