@@ -14,9 +14,10 @@ import pytest
 
 from fedct_flwr import __version__
 from fedct_flwr.cli import main
-from fedct_flwr.types import ConfigError, DataError, FedctError, RunError
+from fedct_flwr.types import ConfigError, DataError, FedctError, RunError, TrainingError
 
 FEDCT = Path(sys.executable).parent / "fedct"
+ERRORS: list[type[FedctError]] = [ConfigError, DataError, RunError, TrainingError]
 SETTINGS, DATA, RUN = ConfigError.exit_code, DataError.exit_code, RunError.exit_code
 
 
@@ -197,8 +198,11 @@ def test_a_study_is_named_after_its_data_folder_however_that_is_written(
     assert fedct("simulate", "--data-dir", place, "--label", "sick").code == DATA
 
 
-def test_a_data_folder_whose_name_can_name_no_study_is_no_riddle(fedct: Callable[..., Outcome], data: Path) -> None:
-    folder = data.rename(data.parent / "our wards")
+@pytest.mark.parametrize("name", ["our wards", "_wards", ".wards", "Süd", "größe", "w" * 80])
+def test_a_data_folder_whose_name_can_name_no_study_is_no_riddle(
+    fedct: Callable[..., Outcome], data: Path, name: str
+) -> None:
+    folder = data.rename(data.parent / name)
     outcome = fedct("simulate", "--data-dir", folder, "--label", "sick")
     # Either a name was made of it, or the user is told how to give one; nobody has typed a study here.
     assert outcome.code == DATA or "--set study=" in outcome.sentence
@@ -272,12 +276,12 @@ def test_a_long_sentence_stays_on_one_line(fedct: Callable[..., Outcome]) -> Non
 
 
 def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:
-    codes = [kind.exit_code for kind in FedctError.__subclasses__()]
+    codes = [kind.exit_code for kind in ERRORS]
     assert len(set(codes)) == len(codes)
     assert set(codes).isdisjoint({0, 1, 130})
 
 
-@pytest.mark.parametrize("kind", FedctError.__subclasses__(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
 def test_every_exit_code_is_documented(kind: type[FedctError]) -> None:
     codes = re.search(r"Exit codes: (.*)", main.__doc__ or "", re.DOTALL)
     assert codes is not None
