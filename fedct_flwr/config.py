@@ -1,9 +1,9 @@
 """The settings of a run and of a silo's node: frozen, validated once. The only place that reads raw mappings."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -17,6 +17,14 @@ def _split_names(value: object) -> object:
         return tuple(name.strip() for name in value.split(",") if name.strip())
     return value
 
+
+def _none_if_empty(value: object) -> object:
+    """Flower's configs have no null; an empty text means that nothing is set."""
+    return None if value == "" else value
+
+
+# Flower carries signed 64-bit integers.
+_MAX_INT: Final = 2**63 - 1
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 
@@ -40,10 +48,12 @@ class _Settings(BaseModel):
             return cls.model_validate(dict(raw))
         except ValidationError as error:
             first = error.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "settings"
+            key = ".".join(map(str, first["loc"]))
             if first["type"] == "missing":
                 raise ConfigError(f"{key!r} is missing in {where}") from None
             reason = first["msg"].removeprefix("Value error, ")
+            if not key:
+                raise ConfigError(f"settings in {where} do not go together: {reason}") from None
             raise ConfigError(f"{key} = {first['input']!r} in {where}: {reason}") from None
 
 
@@ -59,7 +69,7 @@ class RunConfig(_Settings):
     """Name of a data set, or ``files`` for one table per silo in ``data-dir``."""
     data_dir: str = ""
     label_column: str = ""
-    num_silos: int = Field(default=0, ge=0)
+    num_silos: int = Field(default=0, ge=0, le=_MAX_INT)
     """Silos to split a data set into that has none of its own; 0: its default."""
     partition: Literal["iid", "dirichlet"] = "iid"
     dirichlet_concentration: float = Field(default=0.5, gt=0)
@@ -79,8 +89,8 @@ class RunConfig(_Settings):
     pseudo_weight: float = Field(default=1.0, gt=0)
     """Sample weight of a pseudo-labeled public example beside 1 for a private one."""
 
-    num_server_rounds: int = Field(default=10, ge=1)
-    query_size: int = Field(default=0, ge=0)
+    num_server_rounds: int = Field(default=10, ge=1, le=_MAX_INT)
+    query_size: int = Field(default=0, ge=0, le=_MAX_INT)
     """Public examples to ask about in each round, drawn anew; 0: all of them."""
     stop_at_fixed_point: bool = True
     roster: Names = ()
@@ -89,7 +99,7 @@ class RunConfig(_Settings):
     """Silos that must be there at the start and answer every round."""
     roster_deadline: float = Field(default=15.0, gt=0)
     round_deadline: float = Field(default=600.0, gt=0)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=_MAX_INT)
     report_scores: bool = False
     """Let silos put test scores on their replies (experiments only)."""
     save_models: bool = True
@@ -131,11 +141,24 @@ class RunConfig(_Settings):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
         if self.data == "files" and not (self.data_dir and self.label_column):
             raise ValueError("data = 'files' needs data-dir and label-column")
+        twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
+        if twice:
+            raise ValueError(f"the roster names {', '.join(map(repr, twice))} more than once")
         if self.roster and len(self.roster) < self.min_silos:
             raise ValueError(f"the roster names {len(self.roster)} silos but min-silos is {self.min_silos}")
         if self.public_fraction + self.test_fraction >= 1:
             raise ValueError("public-fraction and test-fraction leave no private records: their sum must be below 1")
         return self
+
+    def check_fits(self, silos: Collection[str], num_public: int) -> None:
+        """Raise ConfigError if the settings ask for silos or public examples that the data set does not have."""
+        for silo in self.roster:
+            if silo not in silos:
+                raise ConfigError(f"roster names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
+        if self.min_silos > len(self.roster or silos):
+            raise ConfigError(f"min-silos is {self.min_silos} but there are only {len(silos)} silos")
+        if self.query_size > num_public:
+            raise ConfigError(f"query-size is {self.query_size} but the public set has {num_public} examples")
 
     @property
     def learner_specs(self) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -166,7 +189,7 @@ class NodeConfig(_Settings):
 
     silo: str = ""
     """Name of the silo this node stands for; empty: the one at position ``partition-id``."""
-    state_dir: Path | None = None
+    state_dir: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
     """Folder for what the silo keeps between rounds; without one it is kept in Flower's context."""
     partition_id: int | None = Field(default=None, ge=0)
     num_partitions: int | None = Field(default=None, ge=1)

@@ -94,10 +94,7 @@ class RunFolder:
         Raises RunError if it cannot go on: other settings (but those that ``may_change``) or other data.
         """
         folder = cls(path)
-        stored = folder.read_json("config.json")
-        before = stored.get("settings")
-        if not isinstance(before, dict):
-            raise RunError(f"{path} is no complete run folder: config.json holds no settings")
+        stored, before = folder.read_json("config.json"), folder.settings()
         changed = sorted(k for k in {*settings, *before} - may_change if settings.get(k) != before.get(k))
         if changed:
             raise RunError(f"cannot resume {path} with other settings: set back {', '.join(changed)}")
@@ -169,6 +166,13 @@ class RunFolder:
         except (ValueError, KeyError, TypeError):
             raise RunError(f"{path} is damaged: start a new run in another folder") from None
 
+    def settings(self) -> dict[str, Any]:
+        """The run config of the run. Raises RunError if the folder has none."""
+        settings = self.read_json("config.json").get("settings")
+        if not isinstance(settings, dict):
+            raise RunError(f"{self.path} is no complete run folder: config.json holds no settings")
+        return settings
+
     def read_json(self, name: str) -> dict[str, Any]:
         """One of the folder's JSON files. Raises RunError if it is missing or damaged."""
         try:
@@ -204,6 +208,9 @@ def check_new(path: Path) -> None:
         return
     if path.exists():
         raise RunError(f"the run folder {path} exists: choose another one, or resume the run in it")
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise RunError(f"cannot write the run folder {path}: {above} is no folder")
 
 
 def default_path(study: str, run_id: int) -> Path:

@@ -34,9 +34,10 @@ class Schema:
     def __post_init__(self) -> None:
         """Check the label space."""
         if not 2 <= len(self.classes) <= MAX_CLASSES:
-            found = ", ".join(repr(c) for c in self.classes[:3]) or "none"
+            # Too many are no classes but perhaps patients' names: none of them is quoted.
+            only = f" ({self.classes[0]!r})" if len(self.classes) == 1 else ""
             raise DataError(
-                f"a study needs between 2 and {MAX_CLASSES} classes, found {len(self.classes)} ({found}): "
+                f"a study needs between 2 and {MAX_CLASSES} classes, found {len(self.classes)}{only}: "
                 "check that the label column is the right one"
             )
         if len(set(self.classes)) != len(self.classes):

@@ -13,5 +13,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
     'there are heart-disease, breast-cancer'
     """
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names) or 'none'}"
+    folded = {known.casefold(): known for known in names}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return f"did you mean {folded[near[0]]!r}?" if near else f"there are {', '.join(names) or 'none'}"

@@ -41,9 +41,9 @@ def main(grid: Grid, context: Context) -> None:
         config = RunConfig.from_flower(context.run_config)
         dataset = datasets.load(config)
         terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
-        roster = Roster(
-            config.roster or [silo.name for silo in dataset.silos], config.min_silos, config.roster_deadline
-        )
+        silos = [silo.name for silo in dataset.silos]
+        config.check_fits(silos, terms.num_public)
+        roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
         consensus = build_consensus(config, terms.num_classes)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         folder, checkpoint = _open(path, config, terms, roster)

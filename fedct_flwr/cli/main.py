@@ -1,6 +1,7 @@
 """``fedct``: subcommands, and errors as one sentence with an exit code.
 
-Exit codes: 0 done, 1 unexpected, 2 settings, 3 data, 4 the run failed, 130 interrupted, 143 terminated.
+Exit codes: 0 done, 1 unexpected, 2 settings, 3 data, 4 the run failed, 5 a learner failed,
+130 interrupted, 143 terminated.
 """
 
 import signal
@@ -8,6 +9,7 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from fedct_flwr import __version__
 from fedct_flwr.cli.simulate import simulate
@@ -41,5 +43,5 @@ def run() -> None:
     try:
         app()
     except FedctError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {error}", highlight=False)
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
         sys.exit(error.exit_code)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.atomic import write_atomically
@@ -63,7 +64,9 @@ def save(rows: list[SiloScores], path: Path) -> None:
 def table(rows: list[SiloScores]) -> Table:
     """The rows and their mean as a table."""
     sections = [("own test", "own"), ("pooled", "pooled")]
-    sections = [(title, name) for title, name in sections if not np.isnan(getattr(rows[0], name)["local"])]
+    sections = [
+        (title, name) for title, name in sections if any(not np.isnan(getattr(row, name)["local"]) for row in rows)
+    ]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column("balanced\naccuracy", no_wrap=True)
     for title, _ in sections:
@@ -72,7 +75,7 @@ def table(rows: list[SiloScores]) -> Table:
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in METHODS]
-        result.add_row(row.silo, *cells, f"{row.bytes_sent:,}")
+        result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
     means = [
         _cell({m: fmean(getattr(row, name)[m] for row in rows) for m in METHODS}, method)
         for _, name in sections

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
 from fedct_flwr import datasets
@@ -36,7 +37,9 @@ def simulate(
     algorithm: Annotated[str, typer.Option(help="fedct or fedct-qualified.")] = "fedct",
     rounds: Annotated[int, typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
-    run_dir: Annotated[Path | None, typer.Option(help="New folder for the run.  [default: runs/STUDY-TIME]")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME")
+    ] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any other run-config key, as KEY=VALUE.")] = None,
 ) -> None:
@@ -44,7 +47,7 @@ def simulate(
     console = Console(highlight=False)
     started = time.monotonic()
     chosen: dict[str, Any] = {
-        "study": re.sub(r"[^A-Za-z0-9._-]+", "-", data_dir.resolve().name) if data_dir else data,
+        "study": _study_name(data_dir) if data_dir else data,
         "data": "files" if data_dir else data,
         "data-dir": str(data_dir.resolve()) if data_dir else "",
         "label-column": label,
@@ -55,10 +58,15 @@ def simulate(
         "seed": seed,
         **dict(_parse(item) for item in set_ or []),
     }
+    if "resume" in chosen:
+        raise ConfigError("resume is no key to set: use --resume with the folder of the run")
+    if resume and run_dir:
+        raise ConfigError("--run-dir is for a new run: leave it out with --resume")
+    if data_dir and not chosen["label-column"]:
+        raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        stored = RunFolder(resume.resolve()).read_json("config.json")["settings"]
-        chosen = {**stored, "num-server-rounds": rounds, "resume": True}
+        chosen = {**RunFolder(resume.resolve()).settings(), "num-server-rounds": rounds, "resume": True}
     path = (resume or run_dir or Path("runs") / f"{chosen['study']}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     if not resume:
         check_new(path)
@@ -68,9 +76,10 @@ def simulate(
     build_consensus(config, len(dataset.schema.classes))
     for position, silo in enumerate(dataset.silos):
         build_learner(config, dataset, position, silo.private.X)
+    config.check_fits([silo.name for silo in dataset.silos], len(dataset.public))
 
     records = sum(silo.private.size for silo in dataset.silos)
-    console.print(f"[bold]{config.study}[/]: {', '.join(silo.name for silo in dataset.silos)}")
+    console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
     folder = RunFolder(path)
     with tempfile.TemporaryDirectory(prefix="fedct-log-") as temporary:
@@ -109,9 +118,14 @@ class _Watch:
                 f"{entry['agreement']:.1%} agree, {entry['changed']:,} labels changed"
             )
             for silo, reason in entry["absent"].items():
-                self._console.print(f"           [yellow]without {silo}: {reason}[/]")
+                self._console.print(f"           [yellow]without {escape(silo)}: {reason}[/]")
         self._seen = len(rounds)
         self._status.update(f"round {self._seen + 1}: silos train and label the public set")
+
+
+def _study_name(folder: Path) -> str:
+    """What a study's name may hold of the folder's name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("._-")[:64] or "files"
 
 
 def _parse(item: str) -> tuple[str, Any]:
@@ -125,8 +139,9 @@ def _parse(item: str) -> tuple[str, Any]:
 
 
 def _keep(log: Path, path: Path) -> None:
-    path.mkdir(parents=True, exist_ok=True)
-    shutil.copy(log, path / "flower.log")
+    if log.exists():
+        path.mkdir(parents=True, exist_ok=True)
+        shutil.copy(log, path / "flower.log")
 
 
 def _reason(folder: RunFolder) -> str | None:

@@ -53,7 +53,7 @@ class FederatedDataset:
 def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> list[Examples]:
     """Split records at random into parts of these shares (rounded down) and the rest, which comes last."""
     order = rng.permutation(records.size)
-    cuts = np.cumsum([int(share * records.size) for share in shares])
+    cuts = np.cumsum([int(share * records.size + 1e-9) for share in shares])
     return [Examples(records.X[part], records.y[part]) for part in np.split(order, cuts)]
 
 

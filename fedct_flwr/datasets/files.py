@@ -5,7 +5,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
@@ -28,29 +27,41 @@ def load(config: RunConfig) -> FederatedDataset:
     folder, label = Path(config.data_dir), config.label_column
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
-    paths = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
-    if len(paths) < sum(path.suffix in SUFFIXES for path in folder.iterdir()):
-        raise DataError(f"{folder} has a CSV and a Parquet file of the same name: keep one of them")
+    paths: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix.lower() not in SUFFIXES or path.name.startswith("."):
+            continue
+        if path.stem in paths:
+            raise DataError(f"{folder} has a CSV and a Parquet file of the same name, {path.stem!r}: keep one of them")
+        paths[path.stem] = path
     public_path = paths.pop(PUBLIC, None)
     if public_path is None:
         raise DataError(f"no {PUBLIC}.csv or {PUBLIC}.parquet in {folder}: the public set is what silos label")
     public = read_table(public_path)
     if label in public.column_names:
         public = public.drop_columns([label])
+    if public.num_rows == 0 or not public.column_names:
+        raise DataError(f"{public_path} is empty: it needs at least one record and one feature")
     columns = columns_of(public, public_path)
+    if not paths:
+        raise DataError(f"no silo's file in {folder}: next to {public_path.name} there must be one for each silo")
 
-    tables = {silo: read_table(path) for silo, path in paths.items()}
+    text = [label, *(column.name for column in columns if column.categories is not None)]
+    tables = {silo: read_table(path, text) for silo, path in paths.items()}
     for silo, table in tables.items():
         if label not in table.column_names:
             raise DataError(f"{paths[silo]} has no column {label!r}: it has {', '.join(table.column_names)}")
         if table.num_rows == 0:
             raise DataError(f"{paths[silo]} has no records: add records or take the file away")
-    classes = _classes([table.column(label) for table in tables.values()])
+    named = {silo: _class_names(table.column(label), label, paths[silo]) for silo, table in tables.items()}
+    classes = _classes({name for names in named.values() for name in names})
+    if len(classes) == 1:
+        raise DataError(f"all records in {folder} are of class {classes[0]!r}: at least two classes are needed")
     schema = Schema(classes, columns)
     silos = []
     for silo, table in tables.items():
         X = encode(table.drop_columns([label]), columns, paths[silo])
-        records = Examples(X, _labels(table.column(label), classes, paths[silo]))
+        records = Examples(X, _labels(named[silo], classes))
         test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
         silos.append(SiloData(silo, private, test))
     return FederatedDataset(
@@ -58,21 +69,39 @@ def load(config: RunConfig) -> FederatedDataset:
         schema=schema,
         public=PublicSet(encode(public, columns, public_path)),
         silos=tuple(silos),
-        test=pool([silo.test for silo in silos]) if silos else Examples(np.empty((0, 0)), np.empty(0, LABEL_DTYPE)),
+        test=pool([silo.test for silo in silos]),
     )
 
 
-def _classes(labels: list[pa.ChunkedArray]) -> tuple[str, ...]:
+def _class_names(labels: pa.ChunkedArray, label: str, path: Path) -> list[str]:
+    """The class of each record; numbers and truth values are named alike however a file writes them."""
+    kind = labels.type
+    if pa.types.is_nested(kind) or pa.types.is_temporal(kind) or pa.types.is_binary(kind):
+        raise DataError(f"column {label!r} of {path} holds {kind}: labels must be numbers or text")
+    values = [None if value != value else value for value in labels.to_pylist()]
+    if missing := values.count(None):
+        raise DataError(f"{path} has {missing} records without a label: fill them in or take them out")
+    return [_class_name(str(value)) for value in values]
+
+
+def _class_name(text: str) -> str:
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() else text
+
+
+def _classes(names: set[str]) -> tuple[str, ...]:
     """All labels found, numbers by value, text by alphabet."""
-    names = {str(name) for column in labels for name in pc.unique(column.drop_null()).to_pylist()}
     try:
         return tuple(sorted(names, key=float))
     except ValueError:
         return tuple(sorted(names))
 
 
-def _labels(values: pa.ChunkedArray, classes: tuple[str, ...], path: Path) -> NDArray[np.int16]:
-    if values.null_count:
-        raise DataError(f"{path} has {values.null_count} records without a label: fill them in or take them out")
+def _labels(names: list[str], classes: tuple[str, ...]) -> NDArray[np.int16]:
     code = {name: number for number, name in enumerate(classes)}
-    return np.array([code[str(name)] for name in values.to_pylist()], dtype=LABEL_DTYPE)
+    return np.array([code[name] for name in names], dtype=LABEL_DTYPE)

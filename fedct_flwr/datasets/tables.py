@@ -1,6 +1,7 @@
 """Tables in files (CSV, Parquet) to numbers: what the columns are is read from the public set alone."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,18 +17,34 @@ from fedct_flwr.types import DataError, Features
 SUFFIXES: Final = (".csv", ".parquet")
 
 
-def read_table(path: Path) -> pa.Table:
-    """Read a CSV (header in the first line, empty fields are missing) or Parquet file. Raises DataError."""
+# What a CSV reader says about a row goes no further than this: the rest of its message quotes the row.
+_SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
+
+
+def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
+    """Read a CSV (header in the first line, empty fields are missing) or Parquet file.
+
+    In a CSV file the columns named in ``text`` are text whatever they look like. Raises DataError, which quotes
+    no record.
+    """
     try:
-        if path.suffix == ".parquet":
-            table = pyarrow.parquet.read_table(path)
+        if path.suffix.lower() == ".parquet":
+            # Before reading: a table with columns of the same name cannot be read.
+            names = pyarrow.parquet.read_schema(path).names
+            table = pyarrow.parquet.read_table(path) if len(set(names)) == len(names) else None
         else:
-            convert = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+            convert = pyarrow.csv.ConvertOptions(
+                strings_can_be_null=True, column_types=dict.fromkeys(text, pa.string())
+            )
             table = pyarrow.csv.read_csv(path, convert_options=convert)
+            names = table.column_names
+    except UnicodeDecodeError:
+        raise DataError(f"cannot read {path}: its column names are not in UTF-8") from None
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = str(error).splitlines()[0]
+        safe = _SAFE.search(str(error))
+        reason = safe[0] if safe else "it is missing, damaged or of another kind"
         raise DataError(f"cannot read {path}: {reason}") from None
-    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise DataError(f"{path} has columns of the same name: {', '.join(repeated)}; rename them")
     return table
@@ -73,7 +90,12 @@ def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
         raise DataError(f"the columns of {path} disagree with the public set: {'; '.join(problems)}")
     X = np.empty((table.num_rows, len(columns)), dtype=np.float64)
     for position, column in enumerate(columns):
-        X[:, position] = _numbers(table.column(column.name), column)
+        try:
+            X[:, position] = _numbers(table.column(column.name), column)
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"column {column.name!r} of {path} holds whole numbers too long for a float: turn them into text"
+            ) from None
     infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
     if infinite:
         raise DataError(f"{path} has infinite values in {_list(infinite)}: leave the field empty where none is known")
@@ -81,6 +103,8 @@ def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
 
 
 def _numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if values.null_count == len(values):
+        return np.full(len(values), np.nan)
     if column.categories is None or not _is_text(values.type):
         floats: np.ndarray[Any, np.dtype[np.float64]] = values.cast(pa.float64()).to_numpy()
         return floats

@@ -8,7 +8,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.sklearn import SklearnLearner, make_estimator
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import Features
+from fedct_flwr.types import ConfigError, Features
 
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
@@ -19,6 +19,11 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
     Raises ConfigError for an unknown learner or parameter, or one that takes no weights where pseudo-weight needs
     them; DataError for features that cannot be preprocessed.
     """
+    if len(config.learner) not in (1, len(dataset.silos)):
+        raise ConfigError(
+            f"learner names {len(config.learner)} learners but the data set has {len(dataset.silos)} silos: "
+            "name one learner for all, or one for each silo"
+        )
     name, params = config.learner_spec(position)
     estimator = make_estimator(name, params, random_state(config.seed, "learner", dataset.silos[position].name))
     transformer = None

@@ -65,8 +65,6 @@ class CoTraining(Strategy):
         folder: RunFolder | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        if query_size > terms.num_public:
-            raise RunError(f"query-size is {query_size} but the public set has {terms.num_public} examples")
         self._terms = terms
         self._consensus = consensus
         self._roster = roster

@@ -25,8 +25,6 @@ class Roster:
     """
 
     def __init__(self, silos: Sequence[SiloName], min_silos: int, deadline: float) -> None:
-        if len(silos) < min_silos:
-            raise RunError(f"min-silos is {min_silos} but the study has only {len(silos)} silos: {', '.join(silos)}")
         self.silos = tuple(silos)
         self._min_silos = min_silos
         self._deadline = deadline
