@@ -1,5 +1,5 @@
 # `make run` and `make test` set up all they need on a machine with Python 3.11 or newer and make.
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 from client_app.site import Site, model_path, open_site, silo_name
 from client_app.state import ContextState, FolderState, LocalState
 from fedct_flwr.config import NodeConfig, RunConfig
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.silo import cotrain
 from fedct_flwr.types import ConfigError, DataError, TrainingError
 from fedct_flwr.wire.codec import Reply, Terms, decode_instruction, encode_reply
@@ -75,14 +75,19 @@ def _answer_once(
     instruction = decode_instruction(payload, site.terms)
     if instruction.round <= last_round:
         raise Refused(Refusal.ROUND)
-    votes = cotrain(
-        site.learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight
-    )
+    learner = site.learner
+    if isinstance(learner, Resumable):
+        progress = state.get(f"{name}-learner")
+        learner.reset() if progress is None else learner.restore(progress)
+    votes = cotrain(learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight)
     scores = site.scores() if config.report_scores else None
     reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
     path = model_path(config, node, site.silo, run_id)
-    if path and isinstance(site.learner, Saveable):
-        _keep_model(site.learner, path)
+    if path and isinstance(learner, Saveable):
+        _keep_model(learner, path)
+    if isinstance(learner, Resumable):
+        # Before the answer is on record: asked again after a crash in between, the silo trains from here once more.
+        state.put(f"{name}-learner", learner.dump())
     state.put(name, _HEADER.pack(digest, instruction.round) + reply)
     return reply
 

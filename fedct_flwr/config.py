@@ -71,6 +71,10 @@ class RunConfig(_Settings):
     label_column: str = ""
     num_silos: int = Field(default=0, ge=0, le=_MAX_INT)
     """Silos to split a data set into that has none of its own; 0: its default."""
+    private_size: int = Field(default=0, ge=0, le=_MAX_INT)
+    """Private records of all silos together, where a data set is split; 0: the paper's size."""
+    public_size: int = Field(default=0, ge=0, le=_MAX_INT)
+    """Public examples, where a data set is split; 0: the paper's size."""
     partition: Literal["iid", "dirichlet"] = "iid"
     dirichlet_concentration: float = Field(default=0.5, gt=0)
     public_fraction: float = Field(default=0.25, gt=0, lt=1)
@@ -87,7 +91,15 @@ class RunConfig(_Settings):
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
     preprocessing: Literal["standard", "none"] = "standard"
     pseudo_weight: float = Field(default=1.0, gt=0)
-    """Sample weight of a pseudo-labeled public example beside 1 for a private one."""
+    """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    local_steps: int = Field(default=50, ge=1, le=_MAX_INT)
+    """For networks: minibatch steps per round, the paper's communication period b."""
+    batch_size: int = Field(default=64, ge=1, le=_MAX_INT)
+    """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    device: str = "auto"
+    """For networks: auto, cpu, cuda, cuda:1, mps."""
 
     num_server_rounds: int = Field(default=10, ge=1, le=_MAX_INT)
     query_size: int = Field(default=0, ge=0, le=_MAX_INT)

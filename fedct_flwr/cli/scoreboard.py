@@ -15,6 +15,7 @@ from fedct_flwr.atomic import write_atomically
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.learners.catalog import package
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
@@ -45,7 +46,7 @@ def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> li
         path = folder.models / f"{silo.name}.skops"
         models: dict[str, Predictor] = {"local": alone[position], "centralized": together[position]}
         if path.exists():
-            models["fedct"] = load_model(path, [name.partition(".")[0] for name in config.learner])
+            models["fedct"] = load_model(path, [package(name) for name in config.learner])
         own, pooled = (
             {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)

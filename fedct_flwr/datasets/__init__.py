@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import breast_cancer, files, heart_disease
+from fedct_flwr.datasets import breast_cancer, fashion_mnist, files, heart_disease
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -13,6 +13,7 @@ from fedct_flwr.types import ConfigError
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "heart-disease": heart_disease.load,
     "breast-cancer": breast_cancer.load,
+    "fashion-mnist": fashion_mnist.load,
     "files": files.load,
 }
 

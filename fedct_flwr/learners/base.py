@@ -6,7 +6,7 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import Features, HardLabels
+from fedct_flwr.types import Examples, Features, HardLabels
 
 
 class Learner(Protocol):
@@ -22,6 +22,34 @@ class Learner(Protocol):
 
     def predict(self, X: Features) -> HardLabels:
         """The class of each example, ``(n,)``, never ABSTAIN."""
+        ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A learner that trains on from where it stands instead of starting anew each round."""
+
+    def reset(self) -> None:
+        """Go back to the untrained state."""
+        ...
+
+    def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
+        """Train for one round on private examples and on the public ones that ``targets`` label.
+
+        ``public`` ``(num_public, ...)``, ``targets`` ``(num_public,)``. Raises TrainingError, in the state of before.
+        """
+        ...
+
+    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
+        """The class of the public examples at ``positions``."""
+        ...
+
+    def dump(self) -> bytes:
+        """All that is needed to train on, for ``restore``."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a dump. Must not execute anything that is in it. Raises TrainingError."""
         ...
 
 

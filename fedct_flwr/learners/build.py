@@ -1,14 +1,17 @@
 """From the run config to a learner that is ready for one silo."""
 
+import sys
+
 import numpy as np
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.sklearn import SklearnLearner, make_estimator
+from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ConfigError, Features
+from fedct_flwr.types import ConfigError, DataError, Features
 
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
@@ -25,8 +28,42 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
             "name one learner for all, or one for each silo"
         )
     name, params = config.learner_spec(position)
-    estimator = make_estimator(name, params, random_state(config.seed, "learner", dataset.silos[position].name))
+    seed = random_state(config.seed, "learner", dataset.silos[position].name)
+    num_classes = len(dataset.schema.classes)
+    model = make(name, params, num_classes=num_classes)
     transformer = None
     if config.preprocessing == "standard":
         transformer = preprocessing.standard(dataset.schema, np.concatenate([dataset.public.X, private]))
-    return SklearnLearner(estimator, transformer, weighted=config.pseudo_weight != 1.0)
+    if not _is_network(model):
+        estimator = prepare(model, name, seed)
+        if private.ndim != 2:
+            raise DataError(
+                f"learner {name!r} needs a table, but features have shape {private.shape[1:]}: use a network"
+            )
+        return SklearnLearner(estimator, transformer, weighted=config.pseudo_weight != 1.0)
+
+    from fedct_flwr.learners.torch_net import TorchLearner, Training
+
+    training = Training(
+        steps=config.local_steps,
+        total_steps=config.local_steps * config.num_server_rounds,
+        batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+    )
+    learner = TorchLearner(
+        lambda: make(name, params, num_classes=num_classes),
+        num_classes,
+        training,
+        seed=seed,
+        device=config.device,
+        transformer=transformer,
+    )
+    learner.check_output(private)
+    return learner
+
+
+def _is_network(model: object) -> bool:
+    # Without importing torch, which takes seconds and may not be there: what is no module has not imported it either.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)

@@ -1,10 +1,8 @@
 """Any scikit-learn classifier as a learner that refits from scratch every round."""
 
-import importlib
-import inspect
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import skops.io
@@ -15,72 +13,28 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.relabel import Relabeled
-from fedct_flwr.suggest import suggest
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, HardLabels, TrainingError
-
-SHORT_NAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
-    "random-forest": ("sklearn.ensemble.RandomForestClassifier", {}),
-    "extra-trees": ("sklearn.ensemble.ExtraTreesClassifier", {}),
-    "gradient-boosting": ("sklearn.ensemble.GradientBoostingClassifier", {}),
-    "hist-gradient-boosting": ("sklearn.ensemble.HistGradientBoostingClassifier", {}),
-    "logistic-regression": ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000}),
-    "svm": ("sklearn.svm.SVC", {}),
-    "nearest-neighbors": ("sklearn.neighbors.KNeighborsClassifier", {}),
-    "naive-bayes": ("sklearn.naive_bayes.GaussianNB", {}),
-}
-"""Learners that have a short name: import path and default parameters."""
 
 
 def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
-    """An untrained classifier from a short name or an import path, e.g. ``my_package.models.make_pipeline``.
+    """An untrained classifier from a short name or an import path, see ``catalog.make``. Raises ConfigError."""
+    return prepare(make(name, params), name, random_state)
 
-    The path leads to a class or to a function that returns an estimator; ``params`` are its keyword arguments.
-    Every ``random_state`` left open, also inside pipelines, is set. Raises ConfigError.
-    """
-    path, defaults = SHORT_NAMES.get(name, (name, {}))
-    make = _import(path)
-    arguments = {**defaults, **params}
-    try:
-        signature = inspect.signature(make)
-    except ValueError:
-        raise ConfigError(f"learner {name!r} is no classifier: {path} is built into Python") from None
-    try:
-        signature.bind(**arguments)
-    except TypeError:
-        known = list(signature.parameters)
-        unknown = [key for key in arguments if key not in known]
-        if unknown:
-            wrong = f"has no parameter {unknown[0]!r}: {suggest(unknown[0], known)}"
-        else:
-            wrong = f"needs more parameters: there are {', '.join(known)}"
-        raise ConfigError(f"learner {name!r} {wrong}") from None
-    try:
-        estimator = make(**arguments)
-    except Exception as error:
-        raise ConfigError(f"learner {name!r} cannot be made: {error}") from error
+
+def prepare(estimator: Any, name: str, random_state: int) -> Any:
+    """Set every ``random_state`` left open, also inside pipelines. Raises ConfigError for what is no classifier."""
     if not (isinstance(estimator, BaseEstimator) and is_classifier(estimator)):
-        raise ConfigError(f"learner {name!r} is no classifier: {path} must make a scikit-learn classifier")
+        raise ConfigError(
+            f"learner {name!r} is no classifier: it must make a scikit-learn classifier or a torch module"
+        )
     open_states = {
         key: random_state
         for key, value in estimator.get_params(deep=True).items()
         if key.split("__")[-1] == "random_state" and value is None
     }
     return estimator.set_params(**open_states)
-
-
-def _import(path: str) -> Any:
-    module, _, attribute = path.replace(":", ".").rpartition(".")
-    if not module:
-        raise ConfigError(f"unknown learner {path!r}: {suggest(path, SHORT_NAMES)} (or give an import path)")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # importing runs code, and code may fail in any way
-        raise ConfigError(f"cannot import learner {path!r}: {error}") from error
-    if not callable(found):
-        raise ConfigError(f"learner {path!r} is neither a class nor a function")
-    return found
 
 
 class SklearnLearner:

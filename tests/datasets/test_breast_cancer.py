@@ -103,7 +103,15 @@ def test_the_public_set_of_seed_0_is_the_one_it_has_always_been() -> None:
     assert load().public.fingerprint.hex() == "ebd4ec7a58a2b5fecf9d84728bdc1ebea0a72627b90ef5ccb84b62187e8ecef5"
 
 
-@pytest.mark.parametrize("settings", [{"num_silos": 1}, {"num_silos": 86}, {"num_silos": 18, "partition": "dirichlet"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"num_silos": 1}, {"num_silos": 86}, {"num_silos": 40, "partition": "dirichlet", "dirichlet_concentration": 0.01}],
+)
 def test_a_split_that_cannot_be_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="silo"):
         load(**settings)
+
+
+def test_more_public_examples_than_there_are_records_are_refused() -> None:
+    with pytest.raises(DataError, match=r"569 records .* need 586"):
+        load(public_size=500)

@@ -44,8 +44,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def run(command: str, clone: Path) -> str:
     home = clone.parent / "home"
     home.mkdir(exist_ok=True)
+    outer_make = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
     env = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name not in outer_make},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "80",
         "HOME": str(home),

@@ -1,0 +1,99 @@
+"""Learners by short name or import path."""
+
+import importlib
+import inspect
+from typing import Any, Final
+
+from fedct_flwr.suggest import suggest
+from fedct_flwr.types import ConfigError
+
+CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
+    "random-forest": ("sklearn.ensemble.RandomForestClassifier", {}),
+    "extra-trees": ("sklearn.ensemble.ExtraTreesClassifier", {}),
+    "gradient-boosting": ("sklearn.ensemble.GradientBoostingClassifier", {}),
+    "hist-gradient-boosting": ("sklearn.ensemble.HistGradientBoostingClassifier", {}),
+    "logistic-regression": ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000}),
+    "svm": ("sklearn.svm.SVC", {}),
+    "nearest-neighbors": ("sklearn.neighbors.KNeighborsClassifier", {}),
+    "naive-bayes": ("sklearn.naive_bayes.GaussianNB", {}),
+    # One thread per silo: threads of several silos on the same cores only wait for each other.
+    "xgboost": ("xgboost.XGBClassifier", {"n_jobs": 1}),
+    "rulefit": ("fedct_flwr.learners.rules.rule_fit", {}),
+}
+"""Classifiers in scikit-learn's manner: import path and default parameters."""
+
+NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
+    for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn")
+}
+"""The networks of the FedCT paper."""
+
+SHORT_NAMES: Final = {**CLASSIFIERS, **NETWORKS}
+
+_EXTRAS: Final = {
+    "torch": "torch",
+    "safetensors": "torch",
+    "torchvision": "vision",
+    "xgboost": "boost",
+    "imodels": "rules",
+    "six": "rules",
+}
+
+
+def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
+    """Make what a short name or an import path such as ``my_package.models.make_pipeline`` leads to.
+
+    The path leads to a class or a function; ``params`` are its keyword arguments, and so are those of ``wanted``
+    that it takes. Raises ConfigError for whatever goes wrong, naming the nearest name or the missing extra.
+    """
+    path, defaults = SHORT_NAMES.get(name, (name, {}))
+    found = _import(name, path)
+    try:
+        signature = inspect.signature(found)
+    except ValueError:
+        raise ConfigError(f"learner {name!r} is no classifier: {path} is built into Python") from None
+    arguments = {key: value for key, value in wanted.items() if key in signature.parameters} | defaults | params
+    try:
+        signature.bind(**arguments)
+    except TypeError:
+        known = list(signature.parameters)
+        unknown = [key for key in arguments if key not in known]
+        if unknown:
+            wrong = f"has no parameter {unknown[0]!r}: {suggest(unknown[0], known)}"
+        else:
+            wrong = f"needs more parameters: there are {', '.join(known)}"
+        raise ConfigError(f"learner {name!r} {wrong}") from None
+    try:
+        return found(**arguments)
+    except ImportError as error:
+        raise _missing(name, error) from error
+    except Exception as error:
+        raise ConfigError(f"learner {name!r} cannot be made: {error}") from error
+
+
+def package(name: str) -> str:
+    """The top package that a learner's name leads to."""
+    return SHORT_NAMES.get(name, (name, {}))[0].partition(".")[0]
+
+
+def _import(name: str, path: str) -> Any:
+    module, _, attribute = path.replace(":", ".").rpartition(".")
+    if not module:
+        raise ConfigError(f"unknown learner {path!r}: {suggest(path, SHORT_NAMES)} (or give an import path)")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise _missing(name, error) from error
+    except Exception as error:  # importing runs code, and code may fail in any way
+        raise ConfigError(f"cannot import learner {name!r}: {error}") from error
+    if not callable(found):
+        raise ConfigError(f"learner {name!r} is neither a class nor a function")
+    return found
+
+
+def _missing(name: str, error: ImportError) -> ConfigError:
+    extra = _EXTRAS.get((error.name or "").partition(".")[0])
+    if extra:
+        return ConfigError(f"learner {name!r} needs {error.name}: pip install 'fedct-flwr[{extra}]'")
+    return ConfigError(f"cannot import learner {name!r}: {error}")

@@ -1,0 +1,28 @@
+"""RuleFit: a sparse linear model over the rules of small trees, readable by those who have to trust it.
+
+J. H. Friedman, B. E. Popescu, "Predictive learning via rule ensembles", Annals of Applied Statistics 2(3), 2008; the
+implementation is imodels'.
+"""
+
+import warnings
+from typing import Any
+
+from sklearn.multiclass import OneVsRestClassifier
+
+
+def rule_fit(
+    tree_size: int = 4, max_rules: int = 200, include_linear: bool = False, random_state: int | None = None
+) -> Any:
+    """RuleFit, one against the rest as imodels' knows two classes only.
+
+    The defaults are those of Abourayya et al., arXiv:2310.05696, §5.
+    """
+    from imodels import RuleFitClassifier
+
+    # imodels calls scikit-learn in its old ways, some thousand times a fit.
+    for message in ("'penalty' was deprecated", "Inconsistent values", "The least populated class", "'n_jobs' has no"):
+        warnings.filterwarnings("ignore", message=message, module="sklearn")
+    rules = RuleFitClassifier(
+        tree_size=tree_size, max_rules=max_rules, include_linear=include_linear, random_state=random_state
+    )
+    return OneVsRestClassifier(rules)

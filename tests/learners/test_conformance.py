@@ -1,0 +1,194 @@
+"""What co-training asks of a learner, asked of every learner that has a short name."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.learners.base import Learner, Resumable, Saveable
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, package
+from fedct_flwr.learners.sklearn import load_model
+from fedct_flwr.public_set import PublicSet, Query
+from fedct_flwr.schema import Schema
+from fedct_flwr.silo import cotrain
+from fedct_flwr.types import ABSTAIN, Examples, TrainingError
+
+CLASSES = ("a", "b", "c")
+SHAPES = dict.fromkeys(NETWORKS, (3, 32, 32)) | {"fashion-mnist-mlp": (784,)}
+SMALL: dict[str, dict[str, Any]] = {
+    "random-forest": {"n_estimators": 5},
+    "extra-trees": {"n_estimators": 5},
+    "gradient-boosting": {"n_estimators": 5},
+    "hist-gradient-boosting": {"max_iter": 5, "min_samples_leaf": 1},
+    "xgboost": {"n_estimators": 5},
+    "rulefit": {"max_rules": 20},
+    "pneumonia-cnn": {"size": 32},
+    "mri-cnn": {"size": 32},
+}
+
+
+def examples(shape: tuple[int, ...], count: int, classes: int, seed: int) -> Examples:
+    """Classes that a level of brightness tells apart."""
+    rng = np.random.default_rng(seed)
+    y = (np.arange(count) % classes).astype(np.int16)
+    X = rng.normal(size=(count, *shape), scale=0.3) + y.reshape(-1, *[1] * len(shape))
+    return Examples(X.astype(np.float32), y)
+
+
+def federation(name: str, known: int = 3) -> FederatedDataset:
+    """Two silos; the first has seen the first ``known`` classes only."""
+    shape = SHAPES.get(name, (4,))
+    nothing = Examples(np.empty((0, *shape), np.float32), np.empty(0, np.int16))
+    return FederatedDataset(
+        name="conformance",
+        schema=Schema.numeric(CLASSES, tuple(f"f{i}" for i in range(shape[0] if len(shape) == 1 else 0))),
+        public=PublicSet(examples(shape, 30, 3, seed=1).X),
+        silos=(
+            SiloData("one", examples(shape, 30, known, seed=2), nothing),
+            SiloData("two", examples(shape, 30, 3, seed=3), nothing),
+        ),
+        test=nothing,
+    )
+
+
+def learner_for(name: str, dataset: FederatedDataset, seed: int = 0, **settings: Any) -> Learner:
+    import json
+
+    config = RunConfig.from_flower(
+        {
+            "study": "t",
+            "data": "t",
+            "learner": name,
+            "learner-params": json.dumps(SMALL.get(name, {})),
+            "preprocessing": "none" if name in NETWORKS else "standard",
+            "local-steps": 10,
+            "batch-size": 8,
+            "device": "cpu",
+            "seed": seed,
+            **settings,
+        }
+    )
+    return build_learner(config, dataset, 0, dataset.silos[0].private.X)
+
+
+def answer(learner: Learner, dataset: FederatedDataset, targets: np.ndarray[Any, Any], **more: Any) -> Any:
+    query = Query(5, 20)
+    return cotrain(learner, dataset.silos[0].private, dataset.public, targets, query, **more)
+
+
+def nothing_labeled(dataset: FederatedDataset) -> np.ndarray[Any, Any]:
+    return np.full(len(dataset.public), ABSTAIN, dtype=np.int16)
+
+
+@pytest.mark.parametrize("name", SHORT_NAMES)
+def test_votes_have_the_shape_and_the_label_space_of_the_query(name: str) -> None:
+    dataset = federation(name)
+    votes = answer(learner_for(name, dataset), dataset, nothing_labeled(dataset))
+    assert votes.shape == (20,)
+    assert votes.dtype == np.int16
+    assert set(np.unique(votes)) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("name", SHORT_NAMES)
+def test_the_same_seed_gives_the_same_votes(name: str) -> None:
+    dataset = federation(name)
+    votes = [answer(learner_for(name, dataset), dataset, nothing_labeled(dataset)) for _ in range(2)]
+    np.testing.assert_array_equal(*votes)
+
+
+@pytest.mark.parametrize("known", [1, 2])
+@pytest.mark.parametrize("name", SHORT_NAMES)
+def test_a_class_that_the_silo_has_never_seen_is_learned_from_the_consensus(name: str, known: int) -> None:
+    dataset = federation(name, known)
+    # Without normalization it takes longer to unlearn that there are no other classes.
+    learner = learner_for(name, dataset, **{"local-steps": 300 if name == "fashion-mnist-mlp" else 100})
+    votes = answer(learner, dataset, nothing_labeled(dataset))
+    # A network has an output for every class, and may guess one that nobody has shown it.
+    assert name in NETWORKS or set(np.unique(votes)) <= set(range(known))
+    targets = (np.arange(30) % 3).astype(np.int16)
+    assert any(2 in answer(learner, dataset, targets) for _ in range(3))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classes_with_a_gap_are_no_problem(name: str) -> None:
+    dataset = federation(name)
+    X, y = dataset.silos[0].private
+    keep = y != 1
+    learner = learner_for(name, dataset).fit(X[keep], y[keep])
+    assert set(np.unique(learner.predict(X))) <= {0, 2}
+
+
+@pytest.mark.parametrize("name", SHORT_NAMES)
+def test_examples_on_which_the_consensus_abstains_do_not_matter(name: str) -> None:
+    dataset = federation(name)
+    targets = nothing_labeled(dataset)
+    targets[:10] = np.arange(10) % 3
+    other = FederatedDataset(
+        dataset.name,
+        dataset.schema,
+        PublicSet(np.concatenate([dataset.public.X[:10], dataset.public.X[10:]])),
+        dataset.silos,
+        dataset.test,
+    )
+    first = answer(learner_for(name, dataset), dataset, targets)
+    np.testing.assert_array_equal(first, answer(learner_for(name, other), other, targets))
+    labeled = targets.copy()
+    labeled[10:] = 0
+    learner = learner_for(name, dataset, **{"local-steps": 60, "learning-rate": 0.01})
+    assert (answer(learner, dataset, labeled) == 0).sum() > 0
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_pseudo_weight_counts(name: str) -> None:
+    dataset = federation(name)
+    targets = np.zeros(30, dtype=np.int16)
+    settings = {"local-steps": 40, "learning-rate": 0.01}
+    heavy = answer(learner_for(name, dataset, **settings), dataset, targets, pseudo_weight=100.0)
+    light = answer(learner_for(name, dataset, **settings), dataset, targets, pseudo_weight=0.01)
+    assert (heavy == 0).sum() >= (light == 0).sum()
+    assert (heavy == 0).sum() > 10
+
+
+@pytest.mark.parametrize("name", SHORT_NAMES)
+def test_the_saved_model_is_no_pickle(name: str, tmp_path: Path) -> None:
+    dataset = federation(name)
+    learner = learner_for(name, dataset)
+    votes = answer(learner, dataset, nothing_labeled(dataset))
+    assert isinstance(learner, Saveable)
+    if name == "rulefit":
+        # Rules are kept in dictionaries that skops cannot write; the silo goes on without a file.
+        with pytest.raises(TrainingError, match="cannot be saved"):
+            learner.save(tmp_path / "model")
+        return
+    learner.save(tmp_path / "model")
+    no_pickle = (pickle.UnpicklingError, ValueError, LookupError, EOFError, AttributeError, ImportError)
+    with pytest.raises(no_pickle), (tmp_path / "model").open("rb") as file:
+        pickle.load(file)
+    if name in CLASSIFIERS:
+        model = load_model(tmp_path / "model", [package(name)])
+        np.testing.assert_array_equal(model.predict(dataset.public.X[Query(5, 20).positions(30)]), votes)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_state_round_trip_trains_on_exactly_where_it_stopped(name: str) -> None:
+    dataset = federation(name)
+    targets = (np.arange(30) % 3).astype(np.int16)
+    whole, first, second = (learner_for(name, dataset) for _ in range(3))
+    assert isinstance(first, Resumable)
+    assert isinstance(second, Resumable)
+    import torch
+
+    # Dropout draws from torch's global generator.
+    torch.manual_seed(0)
+    answer(whole, dataset, targets)
+    expected = answer(whole, dataset, targets)
+    torch.manual_seed(0)
+    answer(first, dataset, targets)
+    second.restore(first.dump())
+    np.testing.assert_array_equal(answer(second, dataset, targets), expected)
+    assert second.dump() == whole.dump()  # type: ignore[attr-defined]

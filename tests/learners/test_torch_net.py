@@ -1,0 +1,138 @@
+"""The network learner: the paper's networks, devices, losses that explode, states from elsewhere."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.learners import networks
+from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.torch_net import TorchLearner, Training, choose_device
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 4)).astype(np.float32)
+Y = (X[:, 0] > 0).astype(np.int16)
+PRIVATE, PUBLIC = Examples(X[:20], Y[:20]), X[20:]
+UNLABELED = np.full(20, ABSTAIN, dtype=np.int16)
+
+
+def small(**training: Any) -> TorchLearner:
+    values: dict[str, Any] = {"steps": 20, "total_steps": 100, "batch_size": 8, "learning_rate": 0.01} | training
+    return TorchLearner(lambda: nn.Linear(4, 2), 2, Training(**values), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("network", "parameters"),
+    [
+        (networks.fashion_mnist_mlp(), 401_920 + 262_656 + 5_130),
+        # Trainable ones: half of what the tables print for normalization, which counts running statistics too.
+        (networks.cifar10_cnn(), 896 + 9248 + 18496 + 36928 + 73856 + 147584 + 262272 + 1290 + (2 * 448 + 256) * 1),
+        (networks.svhn_cnn(), 896 + 9248 + 18496 + 36928 + 73856 + 147584 + 262272 + 1290 + 2 * (32 + 64 + 128)),
+    ],
+    ids=["table 13", "table 12", "table 16"],
+)
+def test_the_papers_networks_have_the_papers_sizes(network: nn.Module, parameters: int) -> None:
+    assert sum(p.numel() for p in network.parameters()) == parameters
+
+
+def test_it_learns_from_private_examples_and_from_pseudo_labels() -> None:
+    learner = small(steps=200)
+    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    alone = (learner.predict(PUBLIC) == Y[20:]).mean()
+    learner.advance(PRIVATE, PUBLIC, Y[20:].copy(), 1.0)
+    assert (learner.predict(PUBLIC) == Y[20:]).mean() >= max(alone, 0.95)
+
+
+def test_fit_starts_anew_and_spends_the_budget_of_a_whole_run() -> None:
+    learner = small()
+    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    first = learner.fit(X, Y).dump()
+    assert learner.fit(X, Y).dump() == first
+    assert int(_tensors(first)["steps"]) == 100
+
+
+def test_labels_on_positions_are_those_on_the_whole() -> None:
+    learner = small()
+    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    positions = np.array([3, 7, 19])
+    everything = np.arange(20)
+    np.testing.assert_array_equal(learner.label(PUBLIC, positions), learner.label(PUBLIC, everything)[positions])
+
+
+def test_a_loss_that_is_not_finite_stops_the_silo_in_its_last_good_state() -> None:
+    learner = small()
+    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    before = learner.dump()
+    broken = Examples(np.full_like(PRIVATE.X, math.nan), PRIVATE.y)
+    with pytest.raises(TrainingError, match="loss is not finite"):
+        learner.advance(broken, PUBLIC, UNLABELED, 1.0)
+    assert learner.dump() == before
+
+
+@pytest.mark.parametrize("state", [b"", b"noise", b"\x80\x04N.", small().dump()[:-8]])
+def test_a_state_that_is_damaged_or_a_pickle_is_refused(state: bytes) -> None:
+    with pytest.raises(TrainingError, match="stored state"):
+        small().restore(state)
+
+
+def test_a_state_of_another_network_is_refused() -> None:
+    other = TorchLearner(lambda: nn.Linear(5, 2), 2, Training(), device="cpu")
+    with pytest.raises(TrainingError, match="does not fit"):
+        small().restore(other.dump())
+
+
+def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None:
+    learner = TorchLearner(lambda: nn.Linear(4, 7), 3, Training(), device="cpu")
+    with pytest.raises(ConfigError, match=r"shape \(2, 7\).*3 classes"):
+        learner.check_output(X)
+
+
+def test_features_that_the_network_cannot_take_are_a_settings_error() -> None:
+    with pytest.raises(ConfigError, match=r"features of shape \(9,\)"):
+        small().check_output(np.zeros((2, 9), np.float32))
+
+
+def test_a_device_that_is_not_there_is_a_settings_error() -> None:
+    with pytest.raises(ConfigError, match=r"'cuda:9' is not there.*cpu"):
+        choose_device("cuda:9")
+    with pytest.raises(ConfigError, match="'gpu'"):
+        choose_device("gpu")
+    assert choose_device("cpu").type == "cpu"
+
+
+def test_the_arrays_in_use_stay_on_the_device_and_others_go() -> None:
+    learner = small()
+    assert learner._on_device(PUBLIC) is learner._on_device(PUBLIC)
+    for _ in range(5):
+        learner.fit(X.copy(), Y)
+    assert len(learner._resident) <= 2
+
+
+def test_creating_a_network_leaves_the_global_generator_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    small()
+    torch.testing.assert_close(torch.rand(3), expected)
+
+
+def test_a_network_by_import_path_gets_the_number_of_classes() -> None:
+    network = make("fedct_flwr.learners.networks.fashion_mnist_mlp", {"width": 8}, num_classes=3)
+    assert network(torch.zeros(2, 784)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("setting", [{"batch-size": 0}, {"local-steps": 0}, {"learning-rate": 0.0}])
+def test_training_settings_out_of_range_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(setting))):
+        RunConfig.from_flower({"study": "t", "data": "t", **setting})
+
+
+def _tensors(state: bytes) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load
+
+    return load(state)
