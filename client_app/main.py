@@ -82,7 +82,7 @@ def _answer_once(
     votes = cotrain(learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight)
     scores = site.scores() if config.report_scores else None
     reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
-    path = model_path(config, node, site.silo, run_id)
+    path = model_path(config, node, site, run_id)
     if path and isinstance(learner, Saveable):
         _keep_model(learner, path)
     if isinstance(learner, Resumable):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from fedct_flwr import datasets
 from fedct_flwr.config import NodeConfig, RunConfig
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.public_set import PublicSet
-from fedct_flwr.run_folder import default_path
+from fedct_flwr.run_folder import RunFolder, default_path
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.types import ConfigError, Examples, SiloName
 from fedct_flwr.wire.codec import Scores, Terms
@@ -56,11 +56,13 @@ def silo_name(config: RunConfig, node: NodeConfig) -> SiloName:
     return silos[position].name
 
 
-def model_path(config: RunConfig, node: NodeConfig, silo: SiloName, run_id: int) -> Path | None:
-    """Where the silo's model is kept: its own state folder, or the run folder when all is simulated."""
+def model_path(config: RunConfig, node: NodeConfig, site: Site, run_id: int) -> Path | None:
+    """Where the silo's model is kept, if it can be: its own state folder, or the run folder when all is simulated."""
+    if not isinstance(site.learner, Saveable):
+        return None
     if node.state_dir:
-        return node.state_dir / "model.skops"
+        return node.state_dir / f"model{site.learner.suffix}"
     if node.silo or not config.save_models:
         return None
-    run = Path(config.run_dir) if config.run_dir else default_path(config.study, run_id)
-    return run / "models" / f"{silo}.skops"
+    run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
+    return run.models / f"{site.silo}{site.learner.suffix}"

@@ -75,12 +75,22 @@ def normalized(requirement: str) -> str:
     return re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
-def test_whatever_is_imported_is_a_declared_dependency() -> None:
+# Files that are only imported for a learner of that extra.
+EXTRAS = {
+    "fedct_flwr/learners/networks.py": "torch",
+    "fedct_flwr/learners/torch_net.py": "torch",
+    "fedct_flwr/learners/rules.py": "rules",
+}
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.endswith(".py")])
+def test_whatever_is_imported_is_a_declared_dependency(path: str) -> None:
     # `pip install fedct-flwr` without extras must give a command that starts.
-    declared = {normalized(requirement) for requirement in PYPROJECT["project"]["dependencies"]}
+    project = PYPROJECT["project"]
+    extra = project["optional-dependencies"][EXTRAS[path]] if path in EXTRAS else []
+    declared = {normalized(requirement) for requirement in [*project["dependencies"], *extra]}
     distributions = packages_distributions()
-    used = {name for path in SOURCES if path.endswith(".py") for name in imports(path)}
-    foreign = used - set(sys.stdlib_module_names) - set(PACKAGES)
+    foreign = set(imports(path)) - set(sys.stdlib_module_names) - set(PACKAGES)
     undeclared = {name for name in foreign if not declared & {normalized(d) for d in distributions.get(name, [name])}}
     assert undeclared == set()
 

@@ -15,8 +15,8 @@ from fedct_flwr.atomic import write_atomically
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.learners.catalog import package
-from fedct_flwr.learners.sklearn import load_model
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
 
@@ -43,10 +43,10 @@ def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> li
     rounds = folder.rounds()
     rows = []
     for position, silo in enumerate(dataset.silos):
-        path = folder.models / f"{silo.name}.skops"
         models: dict[str, Predictor] = {"local": alone[position], "centralized": together[position]}
-        if path.exists():
-            models["fedct"] = load_model(path, [package(name) for name in config.learner])
+        learner = build_learner(config, dataset, position, silo.private.X)
+        if isinstance(learner, Saveable) and (path := folder.models / f"{silo.name}{learner.suffix}").exists():
+            models["fedct"] = learner.load(path)
         own, pooled = (
             {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)

@@ -19,6 +19,7 @@ from fedct_flwr.algorithms import build_consensus
 from fedct_flwr.cli import scoreboard
 from fedct_flwr.cli.engine import run_on_engine
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.types import ConfigError, RunError
@@ -35,7 +36,10 @@ def simulate(
     ] = "logistic-regression",
     learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
     algorithm: Annotated[str, typer.Option(help="fedct or fedct-qualified.")] = "fedct",
-    rounds: Annotated[int, typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.")] = 10,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.", show_default="10"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     run_dir: Annotated[
         Path | None, typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME")
@@ -46,53 +50,39 @@ def simulate(
     """Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained."""
     console = Console(highlight=False)
     started = time.monotonic()
-    chosen: dict[str, Any] = {
-        "study": _study_name(data_dir) if data_dir else data,
-        "data": "files" if data_dir else data,
-        "data-dir": str(data_dir.resolve()) if data_dir else "",
-        "label-column": label,
-        "learner": learner,
-        "learner-params": learner_params,
-        "algorithm": algorithm,
-        "num-server-rounds": rounds,
-        "seed": seed,
-        **dict(_parse(item) for item in set_ or []),
-    }
-    if "resume" in chosen:
-        raise ConfigError("resume is no key to set: use --resume with the folder of the run")
-    if resume and run_dir:
-        raise ConfigError("--run-dir is for a new run: leave it out with --resume")
-    if data_dir and not chosen["label-column"]:
-        raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
     if resume:
+        if run_dir:
+            raise ConfigError("--run-dir is for a new run: leave it out with --resume")
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        chosen = {**RunFolder(resume.resolve()).settings(), "num-server-rounds": rounds, "resume": True}
+        stored = RunFolder(resume.resolve()).settings()
+        chosen = {**stored, **_only(rounds), "resume": True}
+    else:
+        chosen = {
+            "study": _study_name(data_dir) if data_dir else data,
+            "data": "files" if data_dir else data,
+            "data-dir": str(data_dir.resolve()) if data_dir else "",
+            "label-column": label,
+            "learner": learner,
+            "learner-params": learner_params,
+            "algorithm": algorithm,
+            "seed": seed,
+            **_only(rounds),
+            **_overrides(set_ or []),
+        }
+        if data_dir and not chosen["label-column"]:
+            raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
     path = (resume or run_dir or Path("runs") / f"{chosen['study']}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     if not resume:
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     dataset = datasets.load(config)
-    # What is wrong with the settings is said now, not by six processes in a minute.
-    build_consensus(config, len(dataset.schema.classes))
-    for position, silo in enumerate(dataset.silos):
-        build_learner(config, dataset, position, silo.private.X)
-    config.check_fits([silo.name for silo in dataset.silos], len(dataset.public))
+    _check(config, dataset)
 
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
     folder = RunFolder(path)
-    with tempfile.TemporaryDirectory(prefix="fedct-log-") as temporary:
-        log = Path(temporary) / "flower.log"
-        try:
-            with console.status("starting Flower's simulation engine") as status:
-                watch = _Watch(console, folder, status, len(folder.rounds()))
-                run_on_engine(config.to_flower(), len(dataset.silos), log, watch)
-        except RunError as error:
-            raise RunError(f"{_reason(folder) or error} (log: {path / 'flower.log'})") from None
-        finally:
-            _keep(log, path)
-
+    _run(console, config, dataset, folder)
     with console.status("training the baselines: every silo alone, and all data in one place"):
         rows = scoreboard.score(config, dataset, folder)
     scoreboard.save(rows, path / "scores.json")
@@ -101,17 +91,49 @@ def simulate(
     _print_end(console, folder, time.monotonic() - started)
 
 
+def _only(rounds: int | None) -> dict[str, int]:
+    return {} if rounds is None else {"num-server-rounds": rounds}
+
+
+def _check(config: RunConfig, dataset: FederatedDataset) -> None:
+    """Say now what is wrong with the settings, before six processes say it in a minute."""
+    build_consensus(config, len(dataset.schema.classes))
+    config.check_fits([silo.name for silo in dataset.silos], len(dataset.public))
+    for position, silo in enumerate(dataset.silos):
+        build_learner(config, dataset, position, silo.private.X)
+
+
+def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
+    """Run on the engine, showing each round as it ends. Raises RunError with the reason that the run folder gives."""
+    kept = folder.path / "flower.log"
+    with tempfile.TemporaryDirectory(prefix="fedct-log-") as temporary:
+        log = Path(temporary) / "flower.log"
+        try:
+            with console.status("starting Flower's simulation engine") as status:
+                watch = _Watch(console, folder, status)
+                run_on_engine(config.to_flower(), len(dataset.silos), log, watch)
+        except RunError as error:
+            raise RunError(f"{_reason(folder) or error} (log: {kept})") from None
+        finally:
+            if log.exists():
+                folder.path.mkdir(parents=True, exist_ok=True)
+                shutil.copy(log, kept)
+
+
 class _Watch:
     """Prints each round as soon as the run folder has it."""
 
-    def __init__(self, console: Console, folder: RunFolder, status: Status, seen: int) -> None:
-        self._console, self._folder, self._status, self._seen = console, folder, status, seen
+    def __init__(self, console: Console, folder: RunFolder, status: Status) -> None:
+        self._console, self._folder, self._status = console, folder, status
+        self._seen = max((entry["round"] for entry in folder.rounds()), default=0)
 
     def __call__(self) -> None:
         if not (self._folder.path / "config.json").exists():
             return
-        rounds = self._folder.rounds()
-        for entry in rounds[self._seen :]:
+        for entry in self._folder.rounds():
+            if entry["round"] <= self._seen:
+                continue
+            self._seen = entry["round"]
             sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
             self._console.print(
                 f"round {entry['round']:>2}   {len(sent)} silos sent {fmean(sent):,.0f} bytes each, "
@@ -119,7 +141,6 @@ class _Watch:
             )
             for silo, reason in entry["absent"].items():
                 self._console.print(f"           [yellow]without {escape(silo)}: {reason}[/]")
-        self._seen = len(rounds)
         self._status.update(f"round {self._seen + 1}: silos train and label the public set")
 
 
@@ -128,20 +149,20 @@ def _study_name(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("._-")[:64] or "files"
 
 
-def _parse(item: str) -> tuple[str, Any]:
-    key, equals, text = item.partition("=")
-    if not equals:
-        raise ConfigError(f"--set {item!r}: write KEY=VALUE")
-    try:
-        return key.strip(), tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key.strip(), text
-
-
-def _keep(log: Path, path: Path) -> None:
-    if log.exists():
-        path.mkdir(parents=True, exist_ok=True)
-        shutil.copy(log, path / "flower.log")
+def _overrides(items: list[str]) -> dict[str, Any]:
+    """``KEY=VALUE`` with a TOML value; what is no TOML is text. Raises ConfigError."""
+    overrides: dict[str, Any] = {}
+    for item in items:
+        key, equals, text = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise ConfigError(f"--set {item!r}: write KEY=VALUE")
+        if key == "resume":
+            raise ConfigError("resume is no key to set: use --resume with the folder of the run")
+        try:
+            overrides[key] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            overrides[key] = text
+    return overrides
 
 
 def _reason(folder: RunFolder) -> str | None:

@@ -57,6 +57,13 @@ class Resumable(Protocol):
 class Saveable(Protocol):
     """A learner whose trained model can be written to a file that loads without executing code."""
 
+    suffix: str
+    """How the names of such files end."""
+
     def save(self, path: Path) -> None:
-        """Write the trained model, whole or not at all."""
+        """Write the trained model, whole or not at all. Raises TrainingError, OSError."""
+        ...
+
+    def load(self, path: Path) -> Self:
+        """Take over a model that this learner's ``save`` wrote. Raises DataError."""
         ...

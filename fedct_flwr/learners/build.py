@@ -8,7 +8,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.catalog import make, package
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ConfigError, DataError, Features
@@ -40,7 +40,7 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
             raise DataError(
                 f"learner {name!r} needs a table, but features have shape {private.shape[1:]}: use a network"
             )
-        return SklearnLearner(estimator, transformer, weighted=config.pseudo_weight != 1.0)
+        return SklearnLearner(estimator, transformer, weighted=config.pseudo_weight != 1.0, packages=[package(name)])
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training
 

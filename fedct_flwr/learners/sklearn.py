@@ -40,14 +40,20 @@ def prepare(estimator: Any, name: str, random_state: int) -> Any:
 class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
-    Satisfies ``Learner`` and ``Saveable``. Raises ConfigError if it is ``weighted`` but takes no sample weights.
+    Satisfies ``Learner`` and ``Saveable``. ``packages`` are those whose types its files may hold, beside
+    scikit-learn's. Raises ConfigError if it is ``weighted`` but takes no sample weights.
     """
 
-    def __init__(self, estimator: Any, transformer: Any = None, *, weighted: bool = False) -> None:
+    suffix = ".skops"
+
+    def __init__(
+        self, estimator: Any, transformer: Any = None, *, weighted: bool = False, packages: Collection[str] = ()
+    ) -> None:
         if weighted:
             _weight_parameter(estimator)
         self._template = estimator
         self._transformer = transformer
+        self._packages = packages
         self._trained: Any = None
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -84,6 +90,12 @@ class SklearnLearner:
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
         write_atomically(path, content)
+
+    def load(self, path: Path) -> Self:
+        """Take over a saved pipeline: its transformer and its classifier. Raises DataError."""
+        *transform, (_, self._trained) = load_model(path, self._packages).steps
+        self._transformer = transform[0][1] if transform else None
+        return self
 
     def _transform(self, X: Features) -> Features:
         return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))

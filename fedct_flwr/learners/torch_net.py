@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, TrainingError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _PREDICT_BATCH: Final = 1024
 # Creating a network draws from torch's one global generator, whichever thread asks.
@@ -60,6 +60,8 @@ class TorchLearner:
     ``make_network`` returns a fresh ``nn.Module`` that maps ``(n, ...)`` to logits ``(n, num_classes)``.
     On a GPU the network runs in bfloat16 where that is safe (autocast), its weights stay float32.
     """
+
+    suffix = ".safetensors"
 
     def __init__(
         self,
@@ -165,6 +167,14 @@ class TorchLearner:
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
         write_atomically(path, self.dump())
+
+    def load(self, path: Path) -> Self:
+        """Take over a saved network and optimizer. Raises DataError."""
+        try:
+            self.restore(path.read_bytes())
+        except (OSError, TrainingError) as error:
+            raise DataError(f"cannot read the model {path}: {error}") from error
+        return self
 
     def _train(
         self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float, steps: int
