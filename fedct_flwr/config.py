@@ -103,7 +103,7 @@ class RunConfig(_Settings):
 
     num_server_rounds: int = Field(default=10, ge=1, le=_MAX_INT)
     query_size: int = Field(default=0, ge=0, le=_MAX_INT)
-    """Public examples to ask about in each round, drawn anew; 0: all of them."""
+    """Public examples to ask about in each round, drawn anew; 0: all of them, but at most 5,000."""
     stop_at_fixed_point: bool = True
     roster: Names = ()
     """Names of the silos that are expected; empty: all silos of the data set."""

@@ -24,6 +24,9 @@ from fedct_flwr.wire.messages import to_record
 
 logger = logging.getLogger("flwr.fedct")
 
+WHOLE_SET_UP_TO: Final = 5000
+"""A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
+
 _TARGETS: Final = "targets"
 
 
@@ -69,7 +72,7 @@ class CoTraining(Strategy):
         self._consensus = consensus
         self._roster = roster
         self._min_silos = min_silos
-        self._query_size = query_size or terms.num_public
+        self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
         self._folder = folder
