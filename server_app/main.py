@@ -1,5 +1,6 @@
 """Run config to algorithm to rounds: the coordinator's ServerApp."""
 
+import contextlib
 import logging
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.run_folder import Checkpoint, RunFolder, default_path
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.types import FedctError
+from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import Terms
 
 logger = logging.getLogger("flwr.fedct")
@@ -72,7 +73,9 @@ def main(grid: Grid, context: Context) -> None:
         folder.save_labels(arrays_to_targets(result.arrays), terms.classes)
     except FedctError as error:
         logger.error("%s", error)
-        folder.finish("failed", reason=str(error))
+        # On a full disk there is no room for the reason either; the log has it.
+        with contextlib.suppress(RunError):
+            folder.finish("failed", reason=str(error))
         raise
     folder.finish("completed", fixed_point=strategy.fixed_point)
 

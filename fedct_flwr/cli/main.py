@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from fedct_flwr import __version__
 from fedct_flwr.cli.simulate import simulate
-from fedct_flwr.types import FedctError
+from fedct_flwr.types import FedctError, RunError
 
 app = typer.Typer(
     name="fedct",
@@ -45,3 +45,7 @@ def run() -> None:
     except FedctError as error:
         Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # A disk that is full or a folder that may not be written to, on this side of the engine.
+        Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
+        sys.exit(RunError.exit_code)

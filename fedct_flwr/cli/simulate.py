@@ -1,5 +1,6 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
+import math
 import re
 import shutil
 import tempfile
@@ -88,6 +89,9 @@ def simulate(
     scoreboard.save(rows, path / "scores.json")
     console.print()
     console.print(scoreboard.table(rows))
+    lost = [row.silo for row in rows if math.isnan(row.pooled["fedct"])]
+    if lost and config.save_models:
+        console.print(f"[yellow]no model was kept of {escape(', '.join(lost))}: see {path / 'flower.log'}[/]")
     _print_end(console, folder, time.monotonic() - started)
 
 
@@ -105,19 +109,26 @@ def _check(config: RunConfig, dataset: FederatedDataset) -> None:
 
 def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
     """Run on the engine, showing each round as it ends. Raises RunError with the reason that the run folder gives."""
-    kept = folder.path / "flower.log"
-    with tempfile.TemporaryDirectory(prefix="fedct-log-") as temporary:
-        log = Path(temporary) / "flower.log"
-        try:
-            with console.status("starting Flower's simulation engine") as status:
-                watch = _Watch(console, folder, status)
-                run_on_engine(config.to_flower(), len(dataset.silos), log, watch)
-        except RunError as error:
-            raise RunError(f"{_reason(folder) or error} (log: {kept})") from None
-        finally:
-            if log.exists():
-                folder.path.mkdir(parents=True, exist_ok=True)
-                shutil.copy(log, kept)
+    log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / "flower.log"
+    try:
+        with console.status("starting Flower's simulation engine") as status:
+            run_on_engine(config.to_flower(), len(dataset.silos), log, _Watch(console, folder, status))
+    except RunError as error:
+        reason = _reason(folder, log) or str(error)
+        raise RunError(f"{reason} (log: {_keep(log, folder)})") from None
+    _keep(log, folder)
+
+
+def _keep(log: Path, folder: RunFolder) -> Path:
+    """Move Flower's log to the run folder; where there is no room it stays where it is. Returns where it is."""
+    kept = folder.path / log.name
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        shutil.copy(log, kept)
+    except OSError:
+        return log
+    shutil.rmtree(log.parent)
+    return kept
 
 
 class _Watch:
@@ -165,11 +176,13 @@ def _overrides(items: list[str]) -> dict[str, Any]:
     return overrides
 
 
-def _reason(folder: RunFolder) -> str | None:
+def _reason(folder: RunFolder, log: Path) -> str | None:
+    """What the coordinator said last: in the run folder, or in the log if that could not be written."""
     try:
         return str(folder.read_json("result.json")["reason"])
     except (RunError, KeyError):
-        return None
+        said = re.findall(r"ERROR.{0,8}: +(cannot .+)", log.read_text("utf-8", errors="replace"))
+        return said[-1] if said else None
 
 
 def _print_end(console: Console, folder: RunFolder, seconds: float) -> None:
