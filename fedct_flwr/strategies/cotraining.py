@@ -102,13 +102,18 @@ class CoTraining(Strategy):
         self._roster.wait(grid)
         result = Result(arrays=initial_arrays)
         train_config = train_config or ConfigRecord()
+
+        def evaluate(number: int) -> None:
+            if evaluate_fn and (scores := evaluate_fn(number, result.arrays)) is not None:
+                result.evaluate_metrics_serverapp[number] = scores
+
+        evaluate(self._rounds_done)
         for number in range(self._rounds_done + 1, num_rounds + 1):
             messages = self.configure_train(number, result.arrays, train_config, grid)
             replies = grid.send_and_receive(messages, timeout=timeout)
             result.arrays, metrics = self.aggregate_train(number, replies)
             result.train_metrics_clientapp[number] = metrics
-            if evaluate_fn and (scores := evaluate_fn(number, result.arrays)) is not None:
-                result.evaluate_metrics_serverapp[number] = scores
+            evaluate(number)
             if self.fixed_point is not None and self._stop_at_fixed_point:
                 break
         return result

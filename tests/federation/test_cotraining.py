@@ -4,11 +4,18 @@ import csv
 
 import numpy as np
 import pytest
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
+from fedct_flwr.algorithms import build_consensus
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.sklearn import load_model
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
+from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.codec import Terms
 from tests.federation.conftest import Federation
 
 
@@ -142,3 +149,33 @@ def test_a_misspelled_key_stops_the_run_before_it_begins(federation: Federation)
     with pytest.raises(ConfigError, match="num-server-rounds"):
         federation.run(num_server_round=3)
     assert not (federation.path / "run").exists()
+
+
+def test_the_strategy_means_what_every_flower_strategy_means(federation: Federation) -> None:
+    seen: list[int] = []
+    results = []
+
+    def main(grid: Grid, context: Context) -> None:
+        config = RunConfig.from_flower(context.run_config)
+        dataset = datasets.load(config)
+        terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
+        roster = Roster([silo.name for silo in dataset.silos], 2, 1.0)
+        strategy = CoTraining(terms, build_consensus(config, 2), roster)
+
+        def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
+            seen.append(number)
+            return MetricRecord({"labeled": int((arrays_to_targets(arrays) != -1).sum())})
+
+        empty = targets_to_arrays(no_targets(terms.num_public))
+        results.append(strategy.start(grid, empty, num_rounds=2, timeout=30, evaluate_fn=evaluate))
+
+    server_app = ServerApp()
+    server_app.main()(main)
+    settings = {"study": "test", "data": "heart-disease", "learner": "decision-tree", "save-models": False}
+    run_loopback(server_app, federation.app, settings, simulated_nodes(4))
+    (result,) = results
+    assert seen == [0, 1, 2]
+    assert [record["labeled"] for record in result.evaluate_metrics_serverapp.values()] == [0, 228, 228]
+    assert list(result.train_metrics_clientapp) == [1, 2]
+    assert result.train_metrics_clientapp[1]["changed"] == 228
+    assert set(np.unique(arrays_to_targets(result.arrays))) == {0, 1}
