@@ -56,6 +56,8 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
             **_OFFLINE,
             "FLWR_HOME": str(home),
             "PATH": f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}",
+            # Learners of one's own are looked for where the command is given, as Python itself does.
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")])),
         }
         with _superlink(environment, output):
             command = [

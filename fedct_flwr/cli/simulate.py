@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+import sys
 import tempfile
 import time
 import tomllib
@@ -50,6 +51,8 @@ def simulate(
 ) -> None:
     """Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained."""
     console = Console(highlight=False)
+    # Learners of one's own are looked for where the command is given, as Python itself does.
+    sys.path.insert(0, str(Path.cwd()))
     started = time.monotonic()
     if resume:
         if run_dir:

@@ -29,11 +29,13 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
         )
     name, params = config.learner_spec(position)
     seed = random_state(config.seed, "learner", dataset.silos[position].name)
-    num_classes = len(dataset.schema.classes)
-    model = make(name, params, num_classes=num_classes)
     transformer = None
     if config.preprocessing == "standard":
         transformer = preprocessing.standard(dataset.schema, np.concatenate([dataset.public.X, private]))
+    first = private[:1] if transformer is None else transformer.transform(private[:1].astype(np.float64))
+    num_classes = len(dataset.schema.classes)
+    wanted = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
+    model = make(name, params, **wanted)
     if not _is_network(model):
         estimator = prepare(model, name, seed)
         if private.ndim != 2:
@@ -52,7 +54,7 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
         weight_decay=config.weight_decay,
     )
     learner = TorchLearner(
-        lambda: make(name, params, num_classes=num_classes),
+        lambda: make(name, params, **wanted),
         num_classes,
         training,
         seed=seed,
