@@ -1,7 +1,7 @@
 """Instructions and replies to bytes and back, refusing whatever both sides have not agreed upon.
 
 Formal guarantee: there is exactly one encoding of a message. A payload is accepted only if encoding what was
-read from it gives the same bytes, so a reply carries its labels and nothing beside them.
+read from it gives the same bytes, so a reply carries its labels, the scores if it has any, and nothing beside them.
 """
 
 import math
