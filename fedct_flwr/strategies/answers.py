@@ -1,6 +1,6 @@
 """The replies of one round, sorted by silo: those that count, and for the others the reason why not."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,8 @@ _ERRORS: Final[dict[int, str]] = {
     ErrorCode.NODE_UNAVAILABLE: "the silo's node went offline",
 }
 _OTHER_ERROR: Final = "Flower could not deliver the message or its reply"
+_SILENT: Final = "no reply within the deadline"
+_BUSY: Final = "still busy with an earlier round"
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,26 @@ class Answers:
     def collect(
         cls,
         replies: Iterable[Message],
-        asked: Mapping[int, float],
+        asked: Mapping[str, Message],
+        busy: Collection[int],
         roster: Roster,
         terms: Terms,
         instruction: Instruction,
     ) -> "Answers":
-        """Sort the replies to ``asked`` nodes (id: seconds since the epoch) into valid ones and reasons."""
+        """Sort the replies to the messages ``asked``, by id, into valid ones and reasons.
+
+        ``busy`` nodes were not asked, as they have not answered an earlier round yet.
+        """
         answers = cls(terms, instruction)
-        valid, reasons, heard = {}, {}, set()
+        valid, reasons = {}, {}
+        silent = {message.metadata.dst_node_id: _SILENT for message in asked.values()} | dict.fromkeys(busy, _BUSY)
         for message in replies:
-            node = message.metadata.src_node_id
-            if node not in asked or node in heard:
-                # Flower itself reports some errors, under its own node id: those silos count as silent.
+            question = asked.get(message.metadata.reply_to_message_id)
+            # Not by the sender: Flower reports that a node is gone under its own id.
+            node = question.metadata.dst_node_id if question else None
+            if question is None or node not in silent:
                 continue
-            heard.add(node)
+            del silent[node]
             if message.has_error():
                 reasons[node] = _ERRORS.get(message.error.code, _OTHER_ERROR)
                 continue
@@ -74,11 +82,10 @@ class Answers:
             except Refused as refused:
                 reasons[node] = refused.reason.sentence
             else:
-                seconds = max(0.0, message.metadata.created_at - asked[node])
+                seconds = max(0.0, message.metadata.created_at - question.metadata.created_at)
                 valid[reply.silo] = Answer(payload, seconds, reply.scores)
         answers.valid = dict(sorted(valid.items()))
         absent = {roster.name(node): reason for node, reason in reasons.items()}
-        silent = [node for node in asked if node not in heard]
         absent |= roster.explain_silence(silent, heard_of={*valid, *absent})
         answers.absent = dict(sorted(absent.items()))
         return answers

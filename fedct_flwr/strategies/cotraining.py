@@ -3,12 +3,12 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import DEFAULT_TTL, Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
@@ -18,7 +18,8 @@ from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator, seed_words
 from fedct_flwr.strategies.answers import Answers
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError
+from fedct_flwr.strategies.unanswered import Unanswered
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError, SiloName
 from fedct_flwr.wire.codec import Instruction, Scores, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
@@ -49,8 +50,9 @@ class CoTraining(Strategy):
     """Each round: send the consensus, receive every silo's labels, form the next consensus.
 
     ``start`` means what it means for every Flower strategy, with ``initial_arrays`` from ``targets_to_arrays`` and
-    the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point, and begins
-    after a checkpoint's round if one is given. ``timeout`` is each round's deadline in seconds.
+    the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point (the same silos
+    voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
+    deadline in seconds.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
@@ -79,12 +81,18 @@ class CoTraining(Strategy):
         self._rounds_done = checkpoint.round if checkpoint else 0
         self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
         self._deadline = 3600.0
-        self._asked: dict[int, float] = {}
+        self._asked: list[Message] = []
+        self._unanswered = Unanswered()
+        self._busy: frozenset[int] = frozenset()
+        self._asked_at = time.time()
         self._instruction = Instruction(0, Query(0, 0), no_targets(terms.num_public))
         self._instruction_bytes = 0
         self._absent: dict[str, str] = {}
+        self._voters: frozenset[SiloName] = frozenset()
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
+        if folder and checkpoint:
+            self._remember(folder.rounds())
 
     def start(
         self,
@@ -99,8 +107,10 @@ class CoTraining(Strategy):
         """Run the rounds. Flower's own loop can neither stop early nor begin after round 1, so this is ours."""
         self._deadline = timeout
         self.summary()
-        self._roster.wait(grid)
         result = Result(arrays=initial_arrays)
+        if self._is_over(num_rounds):
+            return result
+        self._roster.wait(grid)
         train_config = train_config or ConfigRecord()
 
         def evaluate(number: int) -> None:
@@ -114,9 +124,20 @@ class CoTraining(Strategy):
             result.arrays, metrics = self.aggregate_train(number, replies)
             result.train_metrics_clientapp[number] = metrics
             evaluate(number)
-            if self.fixed_point is not None and self._stop_at_fixed_point:
+            if self._is_over(num_rounds):
                 break
         return result
+
+    def _is_over(self, num_rounds: int) -> bool:
+        return self._rounds_done >= num_rounds or (self._stop_at_fixed_point and self.fixed_point is not None)
+
+    def _remember(self, rounds: Sequence[Mapping[str, Any]]) -> None:
+        """Take over from the round log what a fixed point is told by."""
+        self._voters = frozenset(rounds[-1]["silos"]) if rounds else frozenset()
+        for record in reversed(rounds):
+            if not record["fixed_point"]:
+                break
+            self.fixed_point = record["round"]
 
     def summary(self) -> None:
         """Log what is about to happen."""
@@ -135,21 +156,29 @@ class CoTraining(Strategy):
         self._instruction = Instruction(server_round, query, arrays_to_targets(arrays))
         payload = encode_instruction(self._instruction, self._terms)
         self._instruction_bytes = len(payload)
-        self._asked = dict.fromkeys(self._roster.nodes(grid), time.time())
-        return [
+        present = self._roster.nodes(grid)
+        self._busy = self._unanswered.busy(grid) & frozenset(present)
+        self._asked_at = time.time()
+        self._asked = [
+            # Longer than the deadline: that a reply comes late tells that its silo is free again.
             Message(
                 content=to_record(payload),
                 dst_node_id=node_id,
                 message_type="train",
-                ttl=self._deadline,
+                ttl=max(self._deadline, DEFAULT_TTL),
                 group_id=str(server_round),
             )
-            for node_id in self._asked
+            for node_id in present
+            if node_id not in self._busy
         ]
+        return self._asked
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
-        answers = Answers.collect(replies, self._asked, self._roster, self._terms, self._instruction)
+        replies = list(replies)
+        self._unanswered.add(self._asked, replies)
+        asked = {message.metadata.message_id: message for message in self._asked}
+        answers = Answers.collect(replies, asked, self._busy, self._roster, self._terms, self._instruction)
         for name, reason in answers.absent.items():
             if self._absent.get(name) != reason:
                 logger.warning("Round %s: no votes from %s: %s", server_round, name, reason)
@@ -169,8 +198,7 @@ class CoTraining(Strategy):
         targets = self._instruction.targets.copy()
         targets[positions] = decided
         changed = int((decided != incumbent).sum())
-        if changed == 0 and len(positions) == self._terms.num_public:
-            self.fixed_point = server_round
+        self._note_fixed_point(server_round, changed, frozenset(answers.valid), len(positions))
 
         record = self._record(server_round, answers, decided, targets, changed)
         logger.info(
@@ -182,6 +210,7 @@ class CoTraining(Strategy):
         if self._folder:
             self._folder.append_round(record)
             self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
+        self._rounds_done = server_round
         metrics = MetricRecord(
             {
                 "silos": len(record.silos),
@@ -192,6 +221,14 @@ class CoTraining(Strategy):
             }
         )
         return targets_to_arrays(targets), metrics
+
+    def _note_fixed_point(self, server_round: int, changed: int, voters: frozenset[SiloName], asked: int) -> None:
+        """Nothing changes any more once the same silos have labeled the whole public set as they did before."""
+        if changed or voters != self._voters or asked < self._terms.num_public:
+            self.fixed_point = None
+        elif self.fixed_point is None:
+            self.fixed_point = server_round
+        self._voters = voters
 
     def _record(
         self, server_round: int, answers: Answers, decided: HardLabels, targets: HardLabels, changed: int
@@ -209,7 +246,7 @@ class CoTraining(Strategy):
         counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
         return RoundRecord(
             round=server_round,
-            seconds=round(time.time() - min(self._asked.values()), 3),
+            seconds=round(time.time() - self._asked_at, 3),
             queried=len(decided),
             changed=changed,
             abstained=int((~labeled).sum()),

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from flwr.serverapp import Grid
@@ -13,7 +13,6 @@ from fedct_flwr.wire.refusal import Refusal, Refused
 logger = logging.getLogger("flwr.fedct")
 
 _POLL_SECONDS: Final = 0.2
-_SILENT: Final = "no reply within the deadline"
 _NOT_THERE: Final = "no node at the start of the round"
 
 
@@ -29,6 +28,7 @@ class Roster:
         self._min_silos = min_silos
         self._deadline = deadline
         self._names: dict[int, SiloName] = {}
+        self._present: frozenset[int] = frozenset()
 
     def wait(self, grid: Grid) -> None:
         """Wait until every silo's node is there, at most ``deadline`` seconds.
@@ -54,21 +54,26 @@ class Roster:
 
     def nodes(self, grid: Grid) -> list[int]:
         """The nodes that may answer, by id; those registered under a name that is on no roster are left out."""
-        present = []
-        for node in grid.get_nodes():
-            if node.name and node.name in self.silos:
-                self._names[node.node_id] = node.name
-            if not node.name or node.name in self.silos:
-                present.append(int(node.node_id))
-        return sorted(present)
+        nodes = [node for node in grid.get_nodes() if not node.name or node.name in self.silos]
+        self._present = frozenset(int(node.node_id) for node in nodes)
+        for node in nodes:
+            if node.name:
+                self._take(int(node.node_id), node.name)
+        return sorted(self._present)
 
     def introduce(self, node_id: int, silo: SiloName) -> bool:
-        """Remember which silo a node says it stands for; False if it cannot be: off the roster, or taken."""
-        owner = next((node for node, name in self._names.items() if name == silo), node_id)
-        if silo not in self.silos or owner != node_id or self._names.get(node_id, silo) != silo:
+        """Remember which silo a node says it stands for; False if it cannot be: off the roster, or taken.
+
+        A silo whose node is gone may come back with another one.
+        """
+        taken = any(name == silo and node != node_id and node in self._present for node, name in self._names.items())
+        if silo not in self.silos or taken or self._names.get(node_id, silo) != silo:
             return False
-        self._names[node_id] = silo
+        self._take(node_id, silo)
         return True
+
+    def _take(self, node_id: int, silo: SiloName) -> None:
+        self._names = {node: name for node, name in self._names.items() if name != silo} | {node_id: silo}
 
     def claim(self, node_id: int, silo: SiloName) -> None:
         """Let a node answer for a silo. Raises Refused (SILO) if it may not."""
@@ -79,18 +84,18 @@ class Roster:
         """The silo a node stands for, or its node id as long as nobody knows."""
         return self._names.get(node_id, f"node {node_id}")
 
-    def explain_silence(self, silent: Sequence[int], heard_of: Collection[str]) -> dict[str, str]:
-        """Why silos are absent from a round: their nodes were asked but are ``silent``, or there is no node.
+    def explain_silence(self, silent: Mapping[int, str], heard_of: Collection[str]) -> dict[str, str]:
+        """Why silos are absent from a round: their nodes are ``silent`` for a reason, or there is no node.
 
         ``heard_of`` are the silos that did reply, with votes or with a reason for having none.
         """
-        absent = {self.name(node): _SILENT for node in silent if node in self._names}
-        nameless = [self.name(node) for node in silent if node not in self._names]
+        absent = {self.name(node): reason for node, reason in silent.items() if node in self._names}
+        nameless = {self.name(node): reason for node, reason in silent.items() if node not in self._names}
         unaccounted = [silo for silo in self.silos if silo not in heard_of and silo not in absent]
-        if len(nameless) == len(unaccounted):
+        if len(nameless) == len(unaccounted) and len(set(nameless.values())) == 1:
             # Nodes without a name that never replied: together they are the silos nobody has heard of.
-            return absent | dict.fromkeys(unaccounted, _SILENT)
-        return absent | dict.fromkeys(nameless, _SILENT) | dict.fromkeys(unaccounted, _NOT_THERE)
+            return absent | dict.fromkeys(unaccounted, next(iter(nameless.values())))
+        return absent | nameless | dict.fromkeys(unaccounted, _NOT_THERE)
 
     def _who_is_missing(self, nodes: Sequence[int]) -> str:
         known = {self._names[node] for node in nodes if node in self._names}

@@ -1,6 +1,7 @@
 """A federation in one process, with silos that can be made to fail."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,14 @@ class Federation:
         self.app = ClientApp()
         self.app.train()(self._train)
 
+        self._reached: defaultdict[int, threading.Event] = defaultdict(threading.Event)
+
+    def reached(self, number: int) -> threading.Event:
+        """Set as soon as a silo is asked in this round."""
+        return self._reached[number]
+
     def _train(self, message: Message, context: Context) -> Message:
+        self._reached[int(message.metadata.group_id)].set()
         behave = self.behave.get(context.node_config["partition-id"], client_app)
         reply = behave(message, context)
         self.sent.append(message_to_proto(reply).SerializeToString())
@@ -40,7 +48,7 @@ class Federation:
         self.release.wait(30)
         return client_app(message, context)
 
-    def run(self, *, silos: int = 4, workers: int = 4, **settings: Any) -> RunFolder:
+    def run(self, *, silos: int = 4, workers: int = 2, **settings: Any) -> RunFolder:
         """Run with these settings (underscores for hyphens) and return the run folder."""
         config = {
             "study": "test",

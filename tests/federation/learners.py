@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import QuantileTransformer
+from sklearn.tree import DecisionTreeClassifier
 
 SECRET = "patient 4711 has a secret"
 
@@ -34,3 +35,17 @@ class OutsideLabelSpace(ClassifierMixin, BaseEstimator):
 def pipeline() -> Pipeline:
     """A pipeline by way of a factory."""
     return make_pipeline(QuantileTransformer(n_quantiles=10), LogisticRegression(max_iter=1000))
+
+
+class Unwritable(DecisionTreeClassifier):
+    """Cannot be written to a file."""
+
+    def __getstate__(self) -> Any:
+        raise TypeError("cannot be written")
+
+
+def network(num_features: int, num_classes: int) -> Any:
+    """A linear network."""
+    from torch import nn
+
+    return nn.Linear(num_features, num_classes)

@@ -68,18 +68,43 @@ def test_labels_outside_the_label_space_do_not_leave_the_silo(federation: Federa
     assert absences(folder)[0] == {NAME: "a label lies outside the label space"}
 
 
-def test_a_silo_that_hangs_is_given_up_at_the_deadline_and_named(federation: Federation) -> None:
+SILENT = {NAME: "no reply within the deadline"}
+BUSY = {NAME: "still busy with an earlier round"}
+
+
+def test_a_silo_that_hangs_is_given_up_at_the_deadline_and_not_asked_again(federation: Federation) -> None:
     federation.behave[FAULTY] = from_round(2, federation.hang)
     start = time.monotonic()
-    folder = federation.run(num_server_rounds=2, round_deadline=2.0)
-    assert absences(folder) == [{}, {NAME: "no reply within the deadline"}]
+    folder = federation.run(num_server_rounds=4, round_deadline=2.0, stop_at_fixed_point=False)
+    assert absences(folder) == [{}, SILENT, BUSY, BUSY]
     assert time.monotonic() - start < 10
 
 
-def test_a_silo_that_hangs_from_the_first_round_is_named_too(federation: Federation) -> None:
-    federation.behave[FAULTY] = federation.hang
-    folder = federation.run(num_server_rounds=1, round_deadline=2.0)
-    assert absences(folder) == [{NAME: "no reply within the deadline"}]
+def test_silos_that_hang_from_the_first_round_are_named_too(federation: Federation) -> None:
+    federation.behave = {FAULTY: federation.hang, 0: federation.hang}
+    folder = federation.run(num_server_rounds=4, round_deadline=2.0, stop_at_fixed_point=False, workers=3)
+    first, *others = absences(folder)
+    assert first == SILENT | {"cleveland": SILENT[NAME]}
+    assert others == [BUSY | {"cleveland": BUSY[NAME]}] * 3
+
+
+def test_a_silo_that_comes_to_an_end_late_is_asked_again(federation: Federation) -> None:
+    def late(message: Message, context: Context) -> Message:
+        reply = client_app(message, context)
+        if message.metadata.group_id == "1":
+            # Until the others have begun the second round, which waits for nobody who is busy.
+            federation.reached(2).wait(20)
+        return reply
+
+    def unhurried(message: Message, context: Context) -> Message:
+        time.sleep(0.2)
+        return client_app(message, context)
+
+    federation.behave = {FAULTY: late, 0: from_round(2, unhurried)}
+    folder = federation.run(num_server_rounds=6, round_deadline=1.0, stop_at_fixed_point=False)
+    first, second, *others = absences(folder)
+    assert (first, second) == (SILENT, BUSY)
+    assert {} in others
 
 
 def garbage(content: RecordDict):  # type: ignore[no-untyped-def]
