@@ -29,6 +29,10 @@ _MAX_INT: Final = 2**63 - 1
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 
 
+def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
+    return {key: ",".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
 def _kebab(name: str) -> str:
     return name.replace("_", "-")
 
@@ -127,10 +131,13 @@ class RunConfig(_Settings):
 
     def to_flower(self) -> dict[str, str | int | float | bool]:
         """The flat mapping that ``from_flower`` reads."""
-        return {
-            key: ",".join(value) if isinstance(value, tuple) else value
-            for key, value in self.model_dump(by_alias=True).items()
-        }
+        return _flat(self.model_dump(by_alias=True))
+
+    @classmethod
+    def defaults(cls) -> dict[str, str | int | float | bool]:
+        """The flat mapping of all settings that need not be given."""
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return _flat(cls.model_construct().model_dump(by_alias=True, exclude=required))
 
     @field_validator("learner_params")
     @classmethod
@@ -180,20 +187,18 @@ class RunConfig(_Settings):
             params = [params] * len(self.learner)
         return tuple(zip(self.learner, params, strict=True))
 
-    def learner_spec(self, silo: int) -> tuple[str, dict[str, Any]]:
+    def learner_spec(self, silo: int, num_silos: int) -> tuple[str, dict[str, Any]]:
         """Name and parameters of the learner of the silo at this position of the data set.
 
-        Raises ConfigError if there are several learners but none for this silo.
+        Raises ConfigError if there are several learners but not one for each silo.
         """
         specs = self.learner_specs
-        if len(specs) == 1:
-            return specs[0]
-        if silo >= len(specs):
+        if len(specs) not in (1, num_silos):
             raise ConfigError(
-                f"learner names {len(specs)} learners but the data set has more silos: "
+                f"learner names {len(specs)} learners but the data set has {num_silos} silos: "
                 "name one learner for all, or one for each silo"
             )
-        return specs[silo]
+        return specs[silo % len(specs)]
 
 
 class NodeConfig(_Settings):
@@ -203,6 +208,10 @@ class NodeConfig(_Settings):
     """Name of the silo this node stands for; empty: the one at position ``partition-id``."""
     state_dir: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
     """Folder for what the silo keeps between rounds; without one it is kept in Flower's context."""
+    learner_packages: Names = ()
+    """Python packages whose learners a named silo trains if the run config asks for them, beside the short names."""
+    allow_scores: bool = False
+    """Let a named silo put test scores on its replies if the run config asks for them."""
     partition_id: int | None = Field(default=None, ge=0)
     num_partitions: int | None = Field(default=None, ge=1)
 
@@ -210,6 +219,11 @@ class NodeConfig(_Settings):
     def from_flower(cls, node_config: Mapping[str, Any]) -> Self:
         """Read Flower's node config. Raises ConfigError."""
         return cls._read(node_config, "the node config")
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the node has no silo of its own: everything it works with is the run's."""
+        return not self.silo
 
     @model_validator(mode="after")
     def _check_identity(self) -> Self:

@@ -1,11 +1,12 @@
-"""What a run leaves behind, each file whole or absent.
+"""What a run leaves behind. Files are replaced whole or not at all.
 
 - ``config.json``: settings, versions, the public set's fingerprint
-- ``rounds.jsonl``: one line per round
+- ``rounds.jsonl``: one line per round; a last line cut short by a crash is not read
 - ``checkpoint.npz``: the consensus after the last round, to resume from
 - ``labels.csv``: the final labels of the public set
 - ``result.json``: completed or failed, and why
 - ``models/``: the silos' models (simulation only)
+- ``.lock``: held by the coordinator that writes here
 """
 
 import csv
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from fedct_flwr import __version__
 from fedct_flwr.atomic import write_atomically
@@ -27,6 +29,10 @@ from fedct_flwr.consensus import State
 from fedct_flwr.types import ABSTAIN, HardLabels, RunError, SiloName
 
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
+_LOCK: Final = ".lock"
+
+RUN_FAILED: Final = "The run failed"
+"""What the coordinator's log says before the reason."""
 
 
 class Checkpoint(NamedTuple):
@@ -70,10 +76,15 @@ class RoundRecord:
 
 
 class RunFolder:
-    """A run folder that exists. Every write is whole or not at all; RunError says what to do if it fails."""
+    """A run folder that exists. Where writing fails, RunError says what to do.
+
+    Whoever has created or resumed a run holds the folder's lock until ``close``; to read needs no lock.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # Held by the process, not by whichever of its threads asked for it.
+        self._lock = FileLock(path / _LOCK, thread_local=False)
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> "RunFolder":
@@ -82,31 +93,76 @@ class RunFolder:
         folder = cls(path)
         with folder._writing("the run folder"):
             path.mkdir(parents=True, exist_ok=True)
+            folder._take_lock()
             folder._write_json("config.json", {"settings": dict(settings), **facts, "versions": _versions()})
         return folder
 
     @classmethod
     def resume(
-        cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any], may_change: frozenset[str]
+        cls,
+        path: Path,
+        settings: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        may_change: frozenset[str],
+        defaults: Mapping[str, Any],
     ) -> tuple["RunFolder", Checkpoint]:
         """Continue a run: forgets rounds after its checkpoint.
 
-        Raises RunError if it cannot go on: other settings (but those that ``may_change``) or other data.
+        ``defaults`` are the values of settings that did not exist when the run began. Raises RunError if it cannot
+        go on: other settings (but those that ``may_change``), other data, or another coordinator at work on it.
         """
         folder = cls(path)
-        stored, before = folder.read_json("config.json"), folder.settings()
+        stored, before = folder.read_json("config.json"), {**defaults, **folder.settings()}
+        with folder._writing("the run folder"):
+            folder._take_lock()
+        try:
+            return folder, folder._go_back_to_checkpoint(stored, before, settings, facts, may_change)
+        except RunError:
+            folder.close()
+            raise
+
+    def close(self) -> None:
+        """Let another coordinator go on with the run."""
+        self._lock.release()
+
+    def _go_back_to_checkpoint(
+        self,
+        stored: Mapping[str, Any],
+        before: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        may_change: frozenset[str],
+    ) -> Checkpoint:
+        path = self.path
         changed = sorted(k for k in {*settings, *before} - may_change if settings.get(k) != before.get(k))
         if changed:
             raise RunError(f"cannot resume {path} with other settings: set back {', '.join(changed)}")
         moved = [name for name, fact in json.loads(json.dumps(dict(facts))).items() if stored.get(name) != fact]
         if moved:
             raise RunError(f"cannot resume {path} with other data: {', '.join(moved)} changed; start a new run")
-        checkpoint = folder.load_checkpoint()
-        kept = [record for record in folder.rounds() if record["round"] <= checkpoint.round]
-        with folder._writing("the round log"):
+        checkpoint = self.load_checkpoint()
+        kept = [record for record in self.rounds() if record["round"] <= checkpoint.round]
+        with self._writing("the round log"):
             write_atomically(path / "rounds.jsonl", "".join(json.dumps(record) + "\n" for record in kept).encode())
-        (path / "result.json").unlink(missing_ok=True)
-        return folder, checkpoint
+            (path / "result.json").unlink(missing_ok=True)
+        return checkpoint
+
+    def _take_lock(self) -> None:
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise RunError(f"another coordinator is at work on {self.path}: stop it, or wait for its end") from None
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "config.json").is_file()
+
+    def ended_at(self) -> int | None:
+        """When the run ended, in nanoseconds since the epoch; None as long as it has not."""
+        try:
+            return (self.path / "result.json").stat().st_mtime_ns
+        except OSError:
+            return None
 
     @property
     def models(self) -> Path:

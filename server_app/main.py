@@ -10,7 +10,8 @@ from flwr.serverapp import Grid, ServerApp
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import build_consensus
 from fedct_flwr.config import RunConfig
-from fedct_flwr.run_folder import Checkpoint, RunFolder, default_path
+from fedct_flwr.consensus import Consensus
+from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import FedctError, RunError
@@ -49,8 +50,21 @@ def main(grid: Grid, context: Context) -> None:
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         folder, checkpoint = _open(path, config, terms, roster)
     except FedctError as error:
-        logger.error("%s", error)
+        logger.error("%s: %s", RUN_FAILED, error)
         raise
+    with contextlib.closing(folder):
+        _run(grid, config, terms, roster, consensus, folder, checkpoint)
+
+
+def _run(
+    grid: Grid,
+    config: RunConfig,
+    terms: Terms,
+    roster: Roster,
+    consensus: Consensus,
+    folder: RunFolder,
+    checkpoint: Checkpoint | None,
+) -> None:
     try:
         strategy = CoTraining(
             terms,
@@ -72,7 +86,7 @@ def main(grid: Grid, context: Context) -> None:
         )
         folder.save_labels(arrays_to_targets(result.arrays), terms.classes)
     except FedctError as error:
-        logger.error("%s", error)
+        logger.error("%s: %s", RUN_FAILED, error)
         # On a full disk there is no room for the reason either; the log has it.
         with contextlib.suppress(RunError):
             folder.finish("failed", reason=str(error))
@@ -88,5 +102,5 @@ def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[
         "silos": roster.silos,
     }
     if config.resume:
-        return RunFolder.resume(path, config.to_flower(), facts, _MAY_CHANGE)
+        return RunFolder.resume(path, config.to_flower(), facts, _MAY_CHANGE, RunConfig.defaults())
     return RunFolder.create(path, config.to_flower(), facts), None

@@ -289,13 +289,13 @@ def test_lists_of_names_are_written_with_commas(text: str) -> None:
 
 @pytest.mark.parametrize("silo", [0, 1, 99])
 def test_one_learner_serves_every_silo(silo: int) -> None:
-    assert read(learner="svm", learner_params='{"C": 2}').learner_spec(silo) == ("svm", {"C": 2})
+    assert read(learner="svm", learner_params='{"C": 2}').learner_spec(silo, 100) == ("svm", {"C": 2})
 
 
 def test_several_learners_go_by_position_with_parameters_of_their_own() -> None:
     config = read(learner="svm,decision-tree", learner_params='[{"C": 2}, {"max_depth": 3}]')
     assert config.learner_specs == (("svm", {"C": 2}), ("decision-tree", {"max_depth": 3}))
-    assert [config.learner_spec(silo) for silo in range(2)] == list(config.learner_specs)
+    assert [config.learner_spec(silo, 2) for silo in range(2)] == list(config.learner_specs)
 
 
 def test_several_learners_may_share_their_parameters() -> None:
@@ -303,10 +303,15 @@ def test_several_learners_may_share_their_parameters() -> None:
     assert [params for _, params in config.learner_specs] == [{"max_depth": 3}] * 2
 
 
-def test_a_silo_beyond_the_last_of_several_learners_is_an_error_that_says_what_to_do() -> None:
+@pytest.mark.parametrize("num_silos", [1, 3])
+def test_several_learners_must_be_one_for_each_silo(num_silos: int) -> None:
     config = read(learner="svm,decision-tree")
-    with pytest.raises(ConfigError, match="2 learners but the data set has more silos: name one learner for all"):
-        config.learner_spec(2)
+    with pytest.raises(ConfigError, match=f"2 learners but the data set has {num_silos} silos: name one learner"):
+        config.learner_spec(0, num_silos)
+
+
+def test_defaults_are_the_settings_that_need_not_be_given() -> None:
+    assert {"study": "s", "data": "d", **RunConfig.defaults()} == read(study="s", data="d").to_flower()
 
 
 # --- node config

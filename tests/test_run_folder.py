@@ -38,7 +38,10 @@ except RunError as error:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder.create(tmp_path / "run", SETTINGS, FACTS)
+    folder = RunFolder.create(tmp_path / "run", SETTINGS, FACTS)
+    # As when its coordinator has ended.
+    folder.close()
+    return folder
 
 
 def record(number: int, **changes: Any) -> RoundRecord:
@@ -69,7 +72,7 @@ def on_a_full_disk(folder: RunFolder, action: str, limit: int) -> str:
 
 
 def names(folder: RunFolder) -> set[str]:
-    return {path.name for path in folder.path.iterdir()}
+    return {path.name for path in folder.path.iterdir()} - {".lock"}
 
 
 class TestCreate:
@@ -229,7 +232,7 @@ class TestDamagedCheckpoint:
 class TestResume:
     def test_goes_on_from_the_checkpoint(self, folder: RunFolder):
         run_rounds(folder, 2)
-        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
         assert resumed.path == folder.path
         assert checkpoint.round == 2
         assert checkpoint.targets.tolist() == TARGETS.tolist()
@@ -238,27 +241,33 @@ class TestResume:
     def test_names_the_settings_that_changed(self, folder: RunFolder):
         run_rounds(folder, 1)
         with pytest.raises(RunError, match=r"other settings: set back learner, seed$"):
-            RunFolder.resume(folder.path, SETTINGS | {"seed": 1, "learner": "tree"}, FACTS, NOTHING_MAY_CHANGE)
+            RunFolder.resume(folder.path, SETTINGS | {"seed": 1, "learner": "tree"}, FACTS, NOTHING_MAY_CHANGE, {})
 
     @pytest.mark.parametrize("settings", [SETTINGS | {"more": 1}, {"seed": 0, "quorum": 0.9}])
     def test_a_setting_more_or_less_is_a_change(self, settings: dict[str, Any], folder: RunFolder):
         run_rounds(folder, 1)
         with pytest.raises(RunError, match=r"set back (more|learner)"):
-            RunFolder.resume(folder.path, settings, FACTS, NOTHING_MAY_CHANGE)
+            RunFolder.resume(folder.path, settings, FACTS, NOTHING_MAY_CHANGE, {})
+
+    def test_a_setting_that_did_not_exist_when_the_run_began_has_its_default(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match="set back more"):
+            RunFolder.resume(folder.path, SETTINGS | {"more": 2}, FACTS, NOTHING_MAY_CHANGE, {"more": 1})
+        RunFolder.resume(folder.path, SETTINGS | {"more": 1}, FACTS, NOTHING_MAY_CHANGE, {"more": 1})
 
     def test_other_data_cannot_continue_a_run(self, folder: RunFolder):
         run_rounds(folder, 1)
         with pytest.raises(RunError, match="other data: num_public changed"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS | {"num_public": 4}, NOTHING_MAY_CHANGE)
+            RunFolder.resume(folder.path, SETTINGS, FACTS | {"num_public": 4}, NOTHING_MAY_CHANGE, {})
 
     def test_some_settings_may_change(self, folder: RunFolder):
         run_rounds(folder, 1)
-        RunFolder.resume(folder.path, SETTINGS | {"seed": 1}, FACTS, frozenset({"seed"}))
+        RunFolder.resume(folder.path, SETTINGS | {"seed": 1}, FACTS, frozenset({"seed"}), {})
 
     def test_forgets_rounds_after_the_checkpoint(self, folder: RunFolder):
         run_rounds(folder, 2)
         folder.append_round(record(3))
-        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
         resumed.append_round(record(3, changed=0))
         assert [(line["round"], line["changed"]) for line in resumed.rounds()] == [(1, 1), (2, 1), (3, 0)]
 
@@ -266,39 +275,39 @@ class TestResume:
         run_rounds(folder, 1)
         with (folder.path / "rounds.jsonl").open("a") as file:
             file.write('{"round": 2, "seco')
-        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
         resumed.append_round(record(2))
         assert [line["round"] for line in resumed.rounds()] == [1, 2]
 
     def test_forgets_how_the_run_ended(self, folder: RunFolder):
         run_rounds(folder, 1)
         folder.finish("failed", reason="no power")
-        RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+        RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
         assert "result.json" not in names(folder)
 
     def test_without_a_finished_round_there_is_nothing_to_resume(self, folder: RunFolder):
         folder.append_round(record(1))
         with pytest.raises(RunError, match="no round was finished"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
 
     def test_a_refused_resume_leaves_the_folder_as_it_was(self, folder: RunFolder):
         run_rounds(folder, 1)
         folder.append_round(record(2))
         before = {path: path.read_bytes() for path in folder.path.iterdir()}
         with pytest.raises(RunError):
-            RunFolder.resume(folder.path, {}, FACTS, NOTHING_MAY_CHANGE)
+            RunFolder.resume(folder.path, {}, FACTS, NOTHING_MAY_CHANGE, {})
         assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
 
     def test_needs_a_run(self, tmp_path: Path):
         with pytest.raises(RunError, match=r"is no complete run folder: cannot read config\.json"):
-            RunFolder.resume(tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+            RunFolder.resume(tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
 
     @pytest.mark.parametrize("content", ["", "{", "{}", "[]", "null", '{"settings": null}', '{"settings": []}'])
     def test_a_damaged_config_is_refused(self, content: str, folder: RunFolder):
         run_rounds(folder, 1)
         (folder.path / "config.json").write_text(content)
         with pytest.raises(RunError, match="is no complete run folder"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
 
     @pytest.mark.parametrize("line", ["\0\0\0\0", '{"round": 1', "[]", "{}"])
     def test_a_damaged_line_between_whole_ones_is_refused(self, line: str, folder: RunFolder):
@@ -308,7 +317,38 @@ class TestResume:
         folder.append_round(record(2))
         folder.save_checkpoint(Checkpoint(2, TARGETS, {}))
         with pytest.raises(RunError, match=r"rounds\.jsonl"):
-            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+
+class TestLock:
+    def test_a_run_that_has_a_coordinator_cannot_be_resumed_by_another(self, tmp_path: Path):
+        folder = RunFolder.create(tmp_path / "run", SETTINGS, FACTS)
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match="another coordinator is at work on"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        folder.close()
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        with pytest.raises(RunError, match="another coordinator is at work on"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed.close()
+
+    def test_a_coordinator_that_was_killed_holds_no_lock(self, tmp_path: Path):
+        code = (
+            "import os, sys; from pathlib import Path; from fedct_flwr.run_folder import *; import numpy as np\n"
+            f"folder = RunFolder.create(Path(sys.argv[1]), {SETTINGS!r}, {FACTS!r})\n"
+            "folder.save_checkpoint(Checkpoint(1, np.int16([0]), {}))\n"
+            "os.kill(os.getpid(), 9)"
+        )
+        ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=False)
+        assert ended.returncode == -9
+        _, checkpoint = RunFolder.resume(tmp_path / "run", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        assert checkpoint.round == 1
+
+    def test_a_refused_resume_holds_no_lock(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match="set back seed"):
+            RunFolder.resume(folder.path, SETTINGS | {"seed": 1}, FACTS, NOTHING_MAY_CHANGE, {})
+        RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
 
 
 class TestRounds:
@@ -366,7 +406,7 @@ class TestFullDisk:
 
     @pytest.mark.usefixtures("half_a_line")
     def test_the_run_goes_on_once_there_is_room(self, folder: RunFolder):
-        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE)
+        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
         resumed.append_round(record(3))
         assert checkpoint.round == 2
         assert [line["round"] for line in resumed.rounds()] == [1, 2, 3]
