@@ -9,10 +9,10 @@ from typing import Final
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from client_app.site import Site, model_path, open_site, silo_name
+from client_app.site import Site, check_agreed, model_path, open_site, silo_name
 from client_app.state import ContextState, FolderState, LocalState
 from fedct_flwr.config import NodeConfig, RunConfig
-from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.silo import cotrain
 from fedct_flwr.types import ConfigError, DataError, TrainingError
 from fedct_flwr.wire.codec import Reply, Terms, decode_instruction, encode_reply
@@ -35,12 +35,13 @@ def train(message: Message, context: Context) -> Message:
         config = RunConfig.from_flower(context.run_config)
         node = NodeConfig.from_flower(context.node_config)
         silo = silo_name(config, node)
+        check_agreed(config, node)
         site = open_site(config, silo)
         state = FolderState(node.state_dir) if node.state_dir else ContextState(context.state)
         payload = from_record(message.content)
         reply = _answer_once(payload, site, config, node, state, context.run_id)
     except Refused as refused:
-        logger.warning("Silo %s refuses an instruction: %s", silo, refused)
+        logger.warning("Silo %s sends no labels: %s", silo, refused)
         reply = _refusal(silo, refused.reason)
     except ConfigError as error:
         logger.error("Silo %s: %s", silo, error)
@@ -75,29 +76,44 @@ def _answer_once(
     instruction = decode_instruction(payload, site.terms)
     if instruction.round <= last_round:
         raise Refused(Refusal.ROUND)
-    learner = site.learner
-    if isinstance(learner, Resumable):
-        progress = state.get(f"{name}-learner")
-        learner.reset() if progress is None else learner.restore(progress)
-    votes = cotrain(learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight)
-    scores = site.scores() if config.report_scores else None
-    reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
     path = model_path(config, node, site, run_id)
-    if path and isinstance(learner, Saveable):
-        _keep_model(learner, path)
-    if isinstance(learner, Resumable):
+    _set_back(site.learner, instruction.round, state.get(f"{name}-learner"), path)
+    votes = cotrain(
+        site.learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight
+    )
+    scores = site.scores() if config.report_scores and (node.is_simulated or node.allow_scores) else None
+    reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
+    if path:
+        _keep_model(site.learner, path)
+    if isinstance(site.learner, Resumable):
         # Before the answer is on record: asked again after a crash in between, the silo trains from here once more.
-        state.put(f"{name}-learner", learner.dump())
+        state.put(f"{name}-learner", site.learner.dump())
     state.put(name, _HEADER.pack(digest, instruction.round) + reply)
     return reply
 
 
-def _keep_model(learner: Saveable, path: Path) -> None:
+def _set_back(learner: Learner, number: int, progress: bytes | None, kept: Path | None) -> None:
+    """Put a learner that trains on into the state that it had before this round."""
+    if not isinstance(learner, Resumable):
+        return
+    if progress is not None:
+        learner.restore(progress)
+    elif number > 1 and isinstance(learner, Saveable) and kept and kept.exists():
+        # The run was resumed, which Flower knows as another run.
+        learner.load(kept)
+    else:
+        learner.reset()
+
+
+def _keep_model(learner: Learner, path: Path) -> None:
+    if not isinstance(learner, Saveable):
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         learner.save(path)
     except (TrainingError, OSError) as error:
-        # The labels are good all the same; a model that is not kept harms nobody but its owner.
+        # The labels are good all the same. Better no model than that of an earlier round, which nobody would notice.
+        path.unlink(missing_ok=True)
         logger.warning("The model was not kept in %s: %s", path, error)
 
 

@@ -8,6 +8,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config import NodeConfig, RunConfig
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.run_folder import RunFolder, default_path
 from fedct_flwr.scoring import accuracy, balanced_accuracy
@@ -56,13 +57,24 @@ def silo_name(config: RunConfig, node: NodeConfig) -> SiloName:
     return silos[position].name
 
 
+def check_agreed(config: RunConfig, node: NodeConfig) -> None:
+    """Raise ConfigError if the run config asks a named silo for what only its own node may decide."""
+    if node.is_simulated:
+        return
+    if config.data == "files":
+        raise ConfigError("data = 'files' is for simulation: a named silo reads no folder that the run config names")
+    for name in config.learner:
+        check_allowed(name, node.learner_packages)
+
+
 def model_path(config: RunConfig, node: NodeConfig, site: Site, run_id: int) -> Path | None:
     """Where the silo's model is kept, if it can be: its own state folder, or the run folder when all is simulated."""
     if not isinstance(site.learner, Saveable):
         return None
     if node.state_dir:
-        return node.state_dir / f"model{site.learner.suffix}"
-    if node.silo or not config.save_models:
+        return node.state_dir / f"{config.study}{site.learner.suffix}"
+    if not node.is_simulated or not config.save_models:
         return None
     run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
-    return run.models / f"{site.silo}{site.learner.suffix}"
+    # Only where a coordinator on this machine has begun a run: the run config alone names no place to write to.
+    return run.models / f"{site.silo}{site.learner.suffix}" if run.exists() else None

@@ -1,5 +1,6 @@
 """A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it."""
 
+import unicodedata
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, refuse_split
 from fedct_flwr.datasets.tables import SUFFIXES, columns_of, encode, read_table
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
@@ -21,9 +22,10 @@ PUBLIC: Final = "public"
 def load(config: RunConfig) -> FederatedDataset:
     """``data-dir`` holds ``public.csv`` and a CSV or Parquet file per silo with the column ``label-column``.
 
-    Each silo holds ``test-fraction`` of its records out. A label column in the public file is dropped unread.
+    Each silo holds ``test-fraction`` of its records out. A label column in the public file is not used.
     Raises DataError that names the file and the columns concerned.
     """
+    refuse_split(config)
     folder, label = Path(config.data_dir), config.label_column
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
@@ -85,6 +87,8 @@ def _class_names(labels: pa.ChunkedArray, label: str, path: Path) -> list[str]:
 
 
 def _class_name(text: str) -> str:
+    # However a file spells its accents, and whatever blanks surround them.
+    text = unicodedata.normalize("NFC", text).strip()
     if text.lower() in ("true", "false"):
         return text.lower()
     try:

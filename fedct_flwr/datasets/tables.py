@@ -21,6 +21,10 @@ SUFFIXES: Final = (".csv", ".parquet")
 _SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
 
 
+_NOT_UTF8: Final = "the text of {} is not in UTF-8: save it as CSV UTF-8"
+_LONGEST_HEADER: Final = 1_000_000
+
+
 def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
     """Read a CSV (header in the first line, empty fields are missing) or Parquet file.
 
@@ -36,11 +40,16 @@ def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
             convert = pyarrow.csv.ConvertOptions(
                 strings_can_be_null=True, column_types=dict.fromkeys(text, pa.string())
             )
+            _check_separator(path)
             table = pyarrow.csv.read_csv(path, convert_options=convert)
             names = table.column_names
+            if any(pa.types.is_binary(column.type) for column in table.columns):
+                raise DataError(_NOT_UTF8.format(path))
     except UnicodeDecodeError:
-        raise DataError(f"cannot read {path}: its column names are not in UTF-8") from None
+        raise DataError(_NOT_UTF8.format(path)) from None
     except (pa.ArrowException, OSError, ValueError) as error:
+        if "invalid UTF8" in str(error):
+            raise DataError(_NOT_UTF8.format(path)) from None
         safe = _SAFE.search(str(error))
         reason = safe[0] if safe else "it is missing, damaged or of another kind"
         raise DataError(f"cannot read {path}: {reason}") from None
@@ -48,6 +57,16 @@ def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
     if repeated:
         raise DataError(f"{path} has columns of the same name: {', '.join(repeated)}; rename them")
     return table
+
+
+def _check_separator(path: Path) -> None:
+    with path.open("rb") as file:
+        header = file.readline(_LONGEST_HEADER)
+    if header.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(_NOT_UTF8.format(path))
+    for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
+        if separator in header and b"," not in header:
+            raise DataError(f"the fields of {path} are separated by {name}: save it with commas")
 
 
 def columns_of(table: pa.Table, path: Path) -> tuple[Column, ...]:

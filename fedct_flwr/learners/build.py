@@ -11,7 +11,7 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import make, package
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ConfigError, DataError, Features
+from fedct_flwr.types import DataError, Features
 
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
@@ -22,12 +22,7 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
     Raises ConfigError for an unknown learner or parameter, or one that takes no weights where pseudo-weight needs
     them; DataError for features that cannot be preprocessed.
     """
-    if len(config.learner) not in (1, len(dataset.silos)):
-        raise ConfigError(
-            f"learner names {len(config.learner)} learners but the data set has {len(dataset.silos)} silos: "
-            "name one learner for all, or one for each silo"
-        )
-    name, params = config.learner_spec(position)
+    name, params = config.learner_spec(position, len(dataset.silos))
     seed = random_state(config.seed, "learner", dataset.silos[position].name)
     transformer = None
     if config.preprocessing == "standard":

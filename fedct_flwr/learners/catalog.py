@@ -2,7 +2,12 @@
 
 import importlib
 import inspect
+import os
+import sys
+from collections.abc import Collection
 from typing import Any, Final
+
+from sklearn.base import BaseEstimator
 
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -29,6 +34,9 @@ NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 """The networks of the FedCT paper."""
 
+LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
+"""Environment variable: a folder in which learners are looked for that are not installed."""
+
 SHORT_NAMES: Final = {**CLASSIFIERS, **NETWORKS}
 
 _EXTRAS: Final = {
@@ -44,11 +52,14 @@ _EXTRAS: Final = {
 def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
     """Make what a short name or an import path such as ``my_package.models.make_pipeline`` leads to.
 
-    The path leads to a class or a function; ``params`` are its keyword arguments, and so are those of ``wanted``
-    that it takes. Raises ConfigError for whatever goes wrong, naming the nearest name or the missing extra.
+    The path leads to a class, which must be a learner's, or to a function that makes one; ``params`` are its keyword
+    arguments, and so are those of ``wanted`` that it takes. Importing and calling run code, see ``check_allowed``.
+    Raises ConfigError for whatever goes wrong, naming the nearest name or the missing extra.
     """
     path, defaults = SHORT_NAMES.get(name, (name, {}))
     found = _import(name, path)
+    if inspect.isclass(found) and not _is_learner(found):
+        raise ConfigError(f"learner {name!r} is no classifier: {path} is neither a scikit-learn nor a torch class")
     try:
         signature = inspect.signature(found)
     except ValueError:
@@ -72,12 +83,30 @@ def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
         raise ConfigError(f"learner {name!r} cannot be made: {error}") from error
 
 
+def check_allowed(name: str, packages: Collection[str]) -> None:
+    """Raise ConfigError unless a silo that trusts these ``packages`` trains this learner; short names are trusted."""
+    if name not in SHORT_NAMES and package(name) not in packages:
+        raise ConfigError(
+            f"learner {name!r} is not allowed at this silo: use a short name, or add {package(name)!r} to "
+            "learner-packages in the silo's node config"
+        )
+
+
 def package(name: str) -> str:
     """The top package that a learner's name leads to."""
     return SHORT_NAMES.get(name, (name, {}))[0].partition(".")[0]
 
 
+def _is_learner(kind: type) -> bool:
+    # Whoever has not imported torch has no torch module.
+    torch = sys.modules.get("torch")
+    return issubclass(kind, BaseEstimator) or (torch is not None and issubclass(kind, torch.nn.Module))
+
+
 def _import(name: str, path: str) -> Any:
+    if (folder := os.environ.get(LEARNER_FOLDER)) and folder not in sys.path:
+        # Last, so that no file there takes the place of a module that somebody else needs.
+        sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:
         raise ConfigError(f"unknown learner {path!r}: {suggest(path, SHORT_NAMES)} (or give an import path)")
@@ -95,5 +124,7 @@ def _import(name: str, path: str) -> Any:
 def _missing(name: str, error: ImportError) -> ConfigError:
     extra = _EXTRAS.get((error.name or "").partition(".")[0])
     if extra:
-        return ConfigError(f"learner {name!r} needs {error.name}: pip install 'fedct-flwr[{extra}]'")
+        return ConfigError(
+            f"learner {name!r} needs {error.name}, the extra {extra!r}: pip install -c constraints.txt -e '.[{extra}]'"
+        )
     return ConfigError(f"cannot import learner {name!r}: {error}")

@@ -9,11 +9,13 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.supercore.task_identity import TaskIdentity
+from safetensors.torch import load
 
 from client_app.main import app
 from client_app.site import open_site
 from fedct_flwr.config import RunConfig
 from fedct_flwr.public_set import Query
+from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.wire.codec import Instruction, Reply, Terms, decode_reply, encode_instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -81,7 +83,7 @@ def test_state_on_disk_outlives_the_process_and_keeps_runs_apart(tmp_path: Path)
 def test_a_silo_with_a_folder_keeps_its_model_there_and_nowhere_else(tmp_path: Path) -> None:
     silo = Silo({"silo": "cleveland", "state-dir": str(tmp_path / "state")}, **{"run-dir": str(tmp_path / "run")})
     silo.outcome(silo.instruction())
-    assert (tmp_path / "state" / "model.skops").exists()
+    assert (tmp_path / "state" / "test.skops").exists()
     assert not (tmp_path / "run").exists()
 
 
@@ -125,7 +127,9 @@ def test_garbage_is_refused_without_an_exception(silo: Silo, content: RecordDict
         ({}, {"silo": ""}, Refusal.CONFIG),
         ({}, {"sillo": "cleveland"}, Refusal.CONFIG),
         ({}, {"silo": "atlantis"}, Refusal.NO_DATA),
-        ({"learner": "tests.federation.learners.Raising"}, {}, Refusal.TRAINING_FAILED),
+        ({"learner": "tests.federation.learners.Raising"}, {"learner-packages": "tests"}, Refusal.TRAINING_FAILED),
+        ({"learner": "tests.federation.learners.Raising"}, {}, Refusal.CONFIG),
+        ({"data": "files", "data-dir": "/", "label-column": "y"}, {}, Refusal.CONFIG),
     ],
 )
 def test_whatever_is_wrong_at_the_silo_travels_as_a_number(
@@ -152,3 +156,45 @@ def test_silos_answer_differently_only_because_their_data_differs() -> None:
         silo = Silo({"silo": name})
         votes.append(silo.outcome(silo.instruction()).tobytes())
     assert all(a != b for a, b in itertools.combinations(votes, 2))
+
+
+def test_a_named_silo_tells_its_scores_only_if_its_own_node_allows_it() -> None:
+    def scores(**node: Any) -> Any:
+        silo = Silo({"silo": "cleveland", **node}, **{"report-scores": True})
+        instruction = silo.instruction()
+        payload = silo.ask(to_record(encode_instruction(instruction, silo.terms)))
+        return decode_reply(payload, silo.terms, instruction).scores
+
+    assert scores() is None
+    assert scores(**{"allow-scores": True}) is not None
+
+
+def test_a_simulated_silo_writes_only_to_a_folder_where_a_run_was_begun(tmp_path: Path) -> None:
+    settings = {"run-dir": str(tmp_path / "run"), "save-models": True}
+    silo = Silo({"partition-id": 0}, **settings)
+    silo.outcome(silo.instruction())
+    assert list(tmp_path.iterdir()) == []
+    RunFolder.create(tmp_path / "run", {}, {}).close()
+    silo.outcome(silo.instruction(number=2))
+    assert (tmp_path / "run" / "models" / "cleveland.skops").exists()
+
+
+def test_a_model_that_cannot_be_written_leaves_none_of_an_earlier_round(tmp_path: Path) -> None:
+    silo = Silo({"silo": "cleveland", "state-dir": str(tmp_path / "state"), "learner-packages": "tests"})
+    silo.outcome(silo.instruction())
+    assert (tmp_path / "state" / "test.skops").exists()
+    silo.context.run_config["learner"] = "tests.federation.learners.Unwritable"
+    assert isinstance(silo.outcome(silo.instruction(number=2)), np.ndarray)
+    assert not (tmp_path / "state" / "test.skops").exists()
+
+
+def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(tmp_path: Path) -> None:
+    network = {"learner": "tests.federation.learners.network", "local-steps": 5, "batch-size": 16}
+    node = {"silo": "cleveland", "state-dir": str(tmp_path / "state"), "learner-packages": "tests"}
+
+    def steps(run_id: int, number: int) -> int:
+        silo = Silo(node, run_id, **network)
+        silo.outcome(silo.instruction(number))
+        return int(load((tmp_path / "state" / "test.safetensors").read_bytes())["steps"])
+
+    assert [steps(1, 1), steps(1, 2), steps(2, 3), steps(3, 1)] == [5, 10, 15, 5]

@@ -1,5 +1,6 @@
 """A folder of tables as a federation. Whatever is wrong: one sentence, the file's name, and nobody's record."""
 
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -403,3 +404,12 @@ def test_no_message_quotes_a_parquet_file_that_breaks_off(folder: Folder, share:
     said = error(path)
     assert str(path / "west.parquet") in said
     assert MARKER not in said
+
+
+def test_a_class_is_the_same_however_its_accents_and_blanks_are_written(tmp_path: Path) -> None:
+    (tmp_path / "public.csv").write_text("age\n1\n", "utf-8")
+    for form in ("NFC", "NFD"):
+        text = unicodedata.normalize(form, "age,ill\n1,früh\n2, früh \n3,no\n4,no\n")
+        (tmp_path / f"{form}.csv").write_text(text, "utf-8")
+    config = RunConfig.from_flower({"study": "s", "data": "files", "data-dir": str(tmp_path), "label-column": "ill"})
+    assert files.load(config).schema.classes == (unicodedata.normalize("NFC", "früh"), "no")

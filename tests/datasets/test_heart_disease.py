@@ -14,7 +14,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, heart_disease
-from fedct_flwr.types import LABEL_DTYPE, DataError
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError
 
 RAW = Path(__file__).parents[3] / "shared" / "data" / "heart_disease"
 FILES = {"cleveland": "cleveland", "budapest": "hungarian", "zurich": "switzerland", "long-beach": "va"}
@@ -248,10 +248,16 @@ def test_the_public_set_of_seed_0_is_the_one_it_has_always_been() -> None:
 
 
 def test_nothing_but_seed_and_shares_moves_a_record() -> None:
-    settings = {"algorithm": "fedct-qualified", "learner": "svm", "partition": "dirichlet", "num_silos": 3}
+    settings = {"algorithm": "fedct-qualified", "learner": "svm", "num_server_rounds": 3}
     assert load(**settings).public.fingerprint == load().public.fingerprint
 
 
 def test_a_share_too_small_for_one_public_example_is_refused() -> None:
     with pytest.raises(DataError, match="public set"):
         load(public_fraction=0.001)
+
+
+@pytest.mark.parametrize("setting", [{"num_silos": 3}, {"private_size": 100}, {"partition": "dirichlet"}])
+def test_how_to_split_is_refused_where_the_hospitals_are_given(setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="has no effect on 'heart-disease', which has silos of its own: leave it out"):
+        load(**setting)

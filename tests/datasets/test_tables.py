@@ -303,3 +303,23 @@ def test_whole_numbers_too_long_for_a_float_are_refused_with_the_name_of_their_c
     said = error(pa.table({"age": [number], "ward": ["east"]}))
     assert "'age'" in said
     assert str(number) not in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a;b;c\n1;2;3\n", "are separated by semicolons: save it with commas"),
+        (b"a\tb\n1\t2\n", "are separated by tabs: save it with commas"),
+        ("a,b\nMüller,1\n".encode("latin-1"), "is not in UTF-8"),
+        ("ä,b\nx,1\n".encode("latin-1"), "is not in UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), "is not in UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("text", [[], ["a"]])
+def test_what_spreadsheets_write_in_other_countries_is_told_by_name(
+    tmp_path: Path, content: bytes, said: str, text: list[str]
+) -> None:
+    (tmp_path / "silo.csv").write_bytes(content)
+    with pytest.raises(DataError, match=said) as raised:
+        read_table(tmp_path / "silo.csv", text)
+    assert "Müller" not in str(raised.value)
