@@ -54,12 +54,13 @@ def run(seeds: int | None, fast: bool) -> None:
         seconds, records = _federation(config, scores=False)
         _, scored = _federation(config, scores=True)
         last = [silo["scores"]["pooled_accuracy"] for silo in scored[-1]["silos"].values()]
-        alone = [accuracy(model, dataset.test) for model in local_only(config, dataset)]
+        models = (local_only(config, dataset, position) for position in range(len(dataset.silos)))
+        alone = [accuracy(model, dataset.test) for model in models]
         runs.add(
             fedct=fmean(last),
             spread=float(np.std(last)),
             local=fmean(alone),
-            central=accuracy(centralized(config, dataset)[0], dataset.test),
+            central=accuracy(centralized(config, dataset, 0), dataset.test),
             bare_seconds=bare,
             fedct_seconds=seconds,
             ratio=seconds / bare,

@@ -64,7 +64,9 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
             for name in reported[0]:
                 test, _, kind = name.partition("_")
                 runs.add(**{f"{method}_{kind.split('_')[0]}_{test}": fmean(scores[name] for scores in reported)})
-        together, vote = centralized(config, dataset), _LocalVote(config, dataset)
+        positions = range(len(dataset.silos))
+        together = [centralized(config, dataset, position) for position in positions]
+        vote = _LocalVote(config, dataset)
         for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
             runs.add(**{f"central_{kind}_pooled": fmean(score(model, dataset.test) for model in together)})
             if dataset.silos[0].test.size:
@@ -80,7 +82,8 @@ class _LocalVote:
     """The plurality of the silos' local models."""
 
     def __init__(self, config: RunConfig, dataset: datasets.FederatedDataset) -> None:
-        self._models, self._classes, self._seed = local_only(config, dataset), len(dataset.schema.classes), config.seed
+        self._models = [local_only(config, dataset, position) for position in range(len(dataset.silos))]
+        self._classes, self._seed = len(dataset.schema.classes), config.seed
 
     def predict(self, X: Features) -> HardLabels:
         """The class with the most votes."""

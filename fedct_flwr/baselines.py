@@ -1,4 +1,4 @@
-"""What co-training is measured against: every silo alone, and all private records in one place."""
+"""What co-training is measured against: a silo alone, and all private records in one place."""
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, pool
@@ -6,18 +6,16 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 
 
-def local_only(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
-    """Each silo's learner trained on its private records alone, in the data set's order."""
-    return [
-        build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
-        for position, silo in enumerate(dataset.silos)
-    ]
+def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
+    """The learner of the silo at ``position`` trained on its private records alone. Raises TrainingError."""
+    private = dataset.silos[position].private
+    return build_learner(config, dataset, position, private.X).fit(*private)
 
 
-def centralized(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
-    """Each silo's learner trained on all silos' private records: what pooling the data would give."""
+def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
+    """The same learner trained on all silos' private records: what pooling the data would give.
+
+    Raises TrainingError.
+    """
     everything = pool([silo.private for silo in dataset.silos])
-    return [
-        build_learner(config, dataset, position, everything.X).fit(*everything)
-        for position in range(len(dataset.silos))
-    ]
+    return build_learner(config, dataset, position, everything.X).fit(*everything)

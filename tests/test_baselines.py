@@ -1,5 +1,6 @@
 """Every silo alone, and all data in one place."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -35,14 +36,20 @@ def predictions(learners: list[Any], dataset: FederatedDataset) -> list[list[int
     return [learner.predict(dataset.test.X).tolist() for learner in learners]
 
 
+def for_all(
+    baseline: Callable[[RunConfig, FederatedDataset, int], Any], config: RunConfig, dataset: FederatedDataset
+) -> list[Any]:
+    return [baseline(config, dataset, position) for position in range(len(dataset.silos))]
+
+
 def test_alone_each_silo_knows_only_its_own_private_records() -> None:
     config = run_config()
     dataset = load(config)
     others_changed = replace(
         dataset, silos=(dataset.silos[0], *(relabeled(silo, private=True) for silo in dataset.silos[1:]))
     )
-    before = predictions(local_only(config, dataset), dataset)
-    after = predictions(local_only(config, others_changed), dataset)
+    before = predictions(for_all(local_only, config, dataset), dataset)
+    after = predictions(for_all(local_only, config, others_changed), dataset)
     assert before[0] == after[0]
     assert all(old != new for old, new in zip(before[1:], after[1:], strict=True))
 
@@ -50,11 +57,11 @@ def test_alone_each_silo_knows_only_its_own_private_records() -> None:
 def test_central_training_knows_every_silos_private_records() -> None:
     config = run_config()
     dataset = load(config)
-    before = predictions(centralized(config, dataset), dataset)
+    before = predictions(for_all(centralized, config, dataset), dataset)
     for position in range(len(dataset.silos)):
         silos = list(dataset.silos)
         silos[position] = relabeled(silos[position], private=True)
-        after = predictions(centralized(config, replace(dataset, silos=tuple(silos))), dataset)
+        after = predictions(for_all(centralized, config, replace(dataset, silos=tuple(silos))), dataset)
         assert all(old != new for old, new in zip(before, after, strict=True))
 
 
@@ -64,7 +71,9 @@ def test_no_baseline_learns_from_test_records(baseline: Any) -> None:
     dataset = load(config)
     silos = tuple(relabeled(silo, test=True) for silo in dataset.silos)
     changed = replace(dataset, silos=silos, test=pool([silo.test for silo in silos]))
-    assert predictions(baseline(config, dataset), dataset) == predictions(baseline(config, changed), dataset)
+    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
+        for_all(baseline, config, changed), dataset
+    )
 
 
 @pytest.mark.parametrize("baseline", [local_only, centralized])
@@ -72,14 +81,16 @@ def test_a_baseline_learns_from_public_examples_no_more_than_how_to_scale(baseli
     config = run_config(preprocessing="none")
     dataset = load(config)
     changed = replace(dataset, public=PublicSet(dataset.public.X[:1] * 100))
-    assert predictions(baseline(config, dataset), dataset) == predictions(baseline(config, changed), dataset)
+    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
+        for_all(baseline, config, changed), dataset
+    )
 
 
 @pytest.mark.parametrize("baseline", [local_only, centralized])
 def test_there_is_one_learner_per_silo_in_the_data_sets_order(baseline: Any) -> None:
     config = run_config(learner="decision-tree,naive-bayes,svm,logistic-regression", learner_params="{}")
     dataset = load(config)
-    learners = baseline(config, dataset)
+    learners = for_all(baseline, config, dataset)
     data = pool([silo.private for silo in dataset.silos])
     for position, (learner, silo) in enumerate(zip(learners, dataset.silos, strict=True)):
         records = data if baseline is centralized else silo.private
@@ -90,7 +101,7 @@ def test_there_is_one_learner_per_silo_in_the_data_sets_order(baseline: Any) -> 
 def test_one_deterministic_learner_on_all_data_is_the_same_at_every_silo() -> None:
     config = run_config(learner="logistic-regression", learner_params="{}")
     dataset = load(config)
-    first, *others = predictions(centralized(config, dataset), dataset)
+    first, *others = predictions(for_all(centralized, config, dataset), dataset)
     assert all(other == first for other in others)
 
 
@@ -98,14 +109,16 @@ def test_one_deterministic_learner_on_all_data_is_the_same_at_every_silo() -> No
 def test_baselines_repeat_exactly(baseline: Any) -> None:
     config = run_config(learner="random-forest", learner_params='{"n_estimators": 5}')
     dataset = load(config)
-    assert predictions(baseline(config, dataset), dataset) == predictions(baseline(config, dataset), dataset)
+    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
+        for_all(baseline, config, dataset), dataset
+    )
 
 
 def test_pooling_the_hospitals_data_beats_working_alone() -> None:
     config = run_config(learner="logistic-regression", learner_params="{}")
     dataset = load(config)
     alone, central = (
-        np.mean([balanced_accuracy(learner, dataset.test) for learner in baseline(config, dataset)])
+        np.mean([balanced_accuracy(learner, dataset.test) for learner in for_all(baseline, config, dataset)])
         for baseline in (local_only, centralized)
     )
     assert 0.6 < alone < central < 0.95

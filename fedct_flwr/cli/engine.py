@@ -4,8 +4,10 @@
 call, and would exit with 0 when the run has failed.
 """
 
+import contextlib
 import importlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -28,6 +30,8 @@ from fedct_flwr.types import RunError
 _CONNECTION: Final = "fedct-simulate"
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 10.0
+_GRACE_SECONDS: Final = 10.0
+_QUIET_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.1
 _BIN: Final = Path(sys.executable).parent
 # Everything runs offline: dependencies are installed already, and nothing is reported to anybody.
@@ -39,10 +43,13 @@ _OFFLINE: Final = {
 }
 
 
-def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch: Callable[[], None]) -> None:
-    """Run the app with these run-config values and one simulated node per silo; ``watch`` is called meanwhile.
+def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch: Callable[[], bool]) -> None:
+    """Run the app with these run-config values and one simulated node per silo.
 
-    Flower's output goes to ``log``. Raises RunError if the run did not complete, whatever Flower's exit code says.
+    ``watch`` is called meanwhile and says whether the coordinator is done; Flower itself would wait for silos that
+    hang, so soon after that everything is ended. Flower's output goes to ``log``. Raises RunError if the run did not
+    complete on the engine, whatever Flower's exit code says; if it was ended here, how it went is the caller's to find
+    out.
     """
     # Flower wants the app's folder to be named like the app.
     with tempfile.TemporaryDirectory(prefix="fedct-") as temporary, log.open("w", encoding="utf-8") as output:
@@ -56,8 +63,6 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
             **_OFFLINE,
             "FLWR_HOME": str(home),
             "PATH": f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}",
-            # Learners of one's own are looked for where the command is given, as Python itself does.
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(Path.cwd()), os.environ.get("PYTHONPATH")])),
         }
         with _superlink(environment, output):
             command = [
@@ -65,13 +70,26 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
                 "--federation-config", f"num-supernodes={num_silos} client-resources-num-cpus=1",
             ]  # fmt: skip
             stream = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+            end = math.inf
             while stream.poll() is None:
-                watch()
+                if watch():
+                    end = min(end, time.monotonic() + _GRACE_SECONDS)
+                if time.monotonic() > end:
+                    return
                 time.sleep(_POLL_SECONDS)
             watch()
             status = _status(environment)
     if status != "finished:completed":
         raise RunError(f"the run did not complete on Flower's engine (status {status})")
+
+
+def check_interpreter() -> None:
+    """Raise RunError where Ray, which does not quote the interpreter's path, could start no worker."""
+    if any(character.isspace() for character in sys.executable):
+        raise RunError(
+            f"the simulation engine cannot start workers with {sys.executable}, as there is a space in the path: "
+            "install into another folder, for instance with make VENV=~/fedct-venv run"
+        )
 
 
 def _stage_app(app: Path) -> None:
@@ -124,15 +142,26 @@ def _status(environment: dict[str, str]) -> str:
 
 
 def _stop_all(flower_home: str) -> None:
-    """End every process of this run: they share a Flower home that nobody else has. Ray's daemons leave any tree."""
-    processes = [process for process in psutil.process_iter() if _has_home(process, flower_home)]
-    for end in (signal.SIGTERM, signal.SIGKILL):
-        for process in processes:
-            try:
-                process.send_signal(end)
-            except psutil.NoSuchProcess:
-                continue
-        _, processes = psutil.wait_procs(processes, timeout=_STOP_SECONDS)
+    """End every process of this run: they share a Flower home that nobody else has. Ray's daemons leave any tree.
+
+    A dying process may still start another one, so this looks again until there has been none for a moment.
+    """
+    end = time.monotonic() + 3 * _STOP_SECONDS
+    quiet = False
+    while not quiet and time.monotonic() < end:
+        if processes := _processes(flower_home):
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                for process in processes:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.send_signal(number)
+                _, processes = psutil.wait_procs(processes, timeout=_STOP_SECONDS)
+        else:
+            time.sleep(_QUIET_SECONDS)
+            quiet = not _processes(flower_home)
+
+
+def _processes(flower_home: str) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter() if _has_home(process, flower_home)]
 
 
 def _has_home(process: psutil.Process, flower_home: str) -> bool:

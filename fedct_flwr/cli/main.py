@@ -1,7 +1,7 @@
 """``fedct``: subcommands, and errors as one sentence with an exit code.
 
 Exit codes: 0 done, 1 unexpected, 2 settings, 3 data, 4 the run failed, 5 a learner failed,
-130 interrupted, 143 terminated.
+129 hung up, 130 interrupted, 143 terminated.
 """
 
 import signal
@@ -39,7 +39,9 @@ def options(version: bool = typer.Option(False, "--version", callback=_print_ver
 def run() -> None:
     """Entry point."""
     # Asked to end, end in order: what was started is stopped on the way out.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # Windows knows no SIGHUP
+            signal.signal(getattr(signal, name), lambda number, frame: sys.exit(128 + number))
     try:
         app()
     except FedctError as error:

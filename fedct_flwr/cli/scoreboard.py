@@ -1,5 +1,6 @@
 """The table at the end of a simulation: every silo alone, co-trained, and with all data in one place."""
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
+from fedct_flwr.types import TrainingError
 
 METHODS = ("local", "fedct", "centralized")
 _TITLES = {"local": "alone", "fedct": "FedCT", "centralized": "central"}
@@ -37,16 +39,14 @@ class SiloScores:
 def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> list[SiloScores]:
     """Train the baselines, load the silos' models from the run folder, and score all of them.
 
-    A silo that left no model (it failed throughout) has NaN for FedCT.
+    A silo that had no part in the last round has NaN throughout: its model is not the run's, and its learner, which
+    may have failed or hung, is not tried again. NaN is also what stands for a model that was not kept.
     """
-    alone, together = local_only(config, dataset), centralized(config, dataset)
     rounds = folder.rounds()
+    last = rounds[-1]["silos"]
     rows = []
     for position, silo in enumerate(dataset.silos):
-        models: dict[str, Predictor] = {"local": alone[position], "centralized": together[position]}
-        learner = build_learner(config, dataset, position, silo.private.X)
-        if isinstance(learner, Saveable) and (path := folder.models / f"{silo.name}{learner.suffix}").exists():
-            models["fedct"] = learner.load(path)
+        models = _models(config, dataset, position, folder) if silo.name in last else {}
         own, pooled = (
             {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)
@@ -54,6 +54,19 @@ def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> li
         sent = sum(entry["silos"].get(silo.name, {}).get("bytes_sent", 0) for entry in rounds)
         rows.append(SiloScores(silo.name, own, pooled, sent))
     return rows
+
+
+def _models(config: RunConfig, dataset: FederatedDataset, position: int, folder: RunFolder) -> dict[str, Predictor]:
+    models: dict[str, Predictor] = {}
+    for name, train in {"local": local_only, "centralized": centralized}.items():
+        # A learner that manages with pseudo-labels may fail without; what it says may quote data.
+        with contextlib.suppress(TrainingError):
+            models[name] = train(config, dataset, position)
+    silo = dataset.silos[position]
+    learner = build_learner(config, dataset, position, silo.private.X)
+    if isinstance(learner, Saveable) and (path := folder.models / f"{silo.name}{learner.suffix}").exists():
+        models["fedct"] = learner.load(path)
+    return models
 
 
 def save(rows: list[SiloScores], path: Path) -> None:
@@ -65,9 +78,7 @@ def save(rows: list[SiloScores], path: Path) -> None:
 def table(rows: list[SiloScores]) -> Table:
     """The rows and their mean as a table."""
     sections = [("own test", "own"), ("pooled", "pooled")]
-    sections = [
-        (title, name) for title, name in sections if any(not np.isnan(getattr(row, name)["local"]) for row in rows)
-    ]
+    sections = [(title, name) for title, name in sections if any(_has_scores(getattr(row, name)) for row in rows)]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column("balanced\naccuracy", no_wrap=True)
     for title, _ in sections:
@@ -77,14 +88,27 @@ def table(rows: list[SiloScores]) -> Table:
     for row in rows:
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in METHODS]
         result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
-    means = [
-        _cell({m: fmean(getattr(row, name)[m] for row in rows) for m in METHODS}, method)
-        for _, name in sections
-        for method in METHODS
-    ]
+    complete = [row for row in rows if all(_is_complete(getattr(row, name)) for _, name in sections)]
+    means = [_cell(_means(complete, name), method) for _, name in sections for method in METHODS]
+    title = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
     result.add_section()
-    result.add_row("mean", *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
+    result.add_row(title, *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
     return result
+
+
+def _has_scores(scores: dict[str, float]) -> bool:
+    return not all(np.isnan(value) for value in scores.values())
+
+
+def _is_complete(scores: dict[str, float]) -> bool:
+    return not any(np.isnan(value) for value in scores.values())
+
+
+def _means(complete: list[SiloScores], name: str) -> dict[str, float]:
+    """Over the silos that have a value for every method: only those can be compared."""
+    if not complete:
+        return dict.fromkeys(METHODS, float("nan"))
+    return {method: fmean(getattr(row, name)[method] for row in complete) for method in METHODS}
 
 
 def _cell(scores: dict[str, float], method: str) -> str:

@@ -1,12 +1,13 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
 import math
+import os
 import re
 import shutil
-import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -19,15 +20,17 @@ from rich.status import Status
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import build_consensus
 from fedct_flwr.cli import scoreboard
-from fedct_flwr.cli.engine import run_on_engine
+from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.run_folder import RUN_FAILED, RunFolder, check_new
 from fedct_flwr.types import ConfigError, RunError
 
 
 def simulate(
+    context: typer.Context,
     data: Annotated[str, typer.Option(help="Data set by name.")] = "heart-disease",
     data_dir: Annotated[
         Path | None, typer.Option(help="Instead: folder with public.csv and one CSV or Parquet file per silo.")
@@ -51,13 +54,12 @@ def simulate(
 ) -> None:
     """Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained."""
     console = Console(highlight=False)
-    # Learners of one's own are looked for where the command is given, as Python itself does.
-    sys.path.insert(0, str(Path.cwd()))
+    # Learners of one's own are looked for where the command is given, here and by the silos' processes.
+    os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     started = time.monotonic()
     if resume:
-        if run_dir:
-            raise ConfigError("--run-dir is for a new run: leave it out with --resume")
         # The run in the folder knows its settings; only how long it may go on is ours to say.
+        _refuse_options(context, allowed={"resume", "rounds"}, why="with --resume")
         stored = RunFolder(resume.resolve()).settings()
         chosen = {**stored, **_only(rounds), "resume": True}
     else:
@@ -75,6 +77,10 @@ def simulate(
         }
         if data_dir and not chosen["label-column"]:
             raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
+        if label and not data_dir:
+            raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
+        if data_dir:
+            _refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or Path("runs") / f"{chosen['study']}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     if not resume:
         check_new(path)
@@ -86,16 +92,23 @@ def simulate(
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
     folder = RunFolder(path)
+    check_interpreter()
     _run(console, config, dataset, folder)
     with console.status("training the baselines: every silo alone, and all data in one place"):
         rows = scoreboard.score(config, dataset, folder)
-    scoreboard.save(rows, path / "scores.json")
     console.print()
     console.print(scoreboard.table(rows))
-    lost = [row.silo for row in rows if math.isnan(row.pooled["fedct"])]
-    if lost and config.save_models:
-        console.print(f"[yellow]no model was kept of {escape(', '.join(lost))}: see {path / 'flower.log'}[/]")
+    _print_gaps(console, config, folder, rows)
     _print_end(console, folder, time.monotonic() - started)
+    scoreboard.save(rows, path / "scores.json")
+
+
+def _refuse_options(context: typer.Context, allowed: Collection[str], why: str) -> None:
+    """Raise ConfigError if an option was given that would have no effect."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source and source.name == "COMMANDLINE" and parameter.name not in allowed:
+            raise ConfigError(f"{parameter.opts[0]} has no effect {why}: leave it out")
 
 
 def _only(rounds: int | None) -> dict[str, int]:
@@ -113,20 +126,31 @@ def _check(config: RunConfig, dataset: FederatedDataset) -> None:
 def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
     """Run on the engine, showing each round as it ends. Raises RunError with the reason that the run folder gives."""
     log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / "flower.log"
+    status = console.status("starting Flower's simulation engine")
+    watch = _Watch(console, folder, status)
     try:
-        with console.status("starting Flower's simulation engine") as status:
-            run_on_engine(config.to_flower(), len(dataset.silos), log, _Watch(console, folder, status))
+        with status:
+            run_on_engine(config.to_flower(), len(dataset.silos), log, watch)
+        if folder.read_json("result.json").get("status") != "completed":
+            raise RunError("the run failed")
     except RunError as error:
-        reason = _reason(folder, log) or str(error)
+        reason = _reason(folder if watch.is_over else None, log) or str(error)
         raise RunError(f"{reason} (log: {_keep(log, folder)})") from None
+    except BaseException:
+        # Stopped from outside: what was begun is there to be looked at and gone on with.
+        if folder.exists():
+            _keep(log, folder)
+            console.print(f"stopped; to go on: fedct simulate --resume {escape(str(folder.path))}", soft_wrap=True)
+        else:
+            shutil.rmtree(log.parent, ignore_errors=True)
+        raise
     _keep(log, folder)
 
 
 def _keep(log: Path, folder: RunFolder) -> Path:
-    """Move Flower's log to the run folder; where there is no room it stays where it is. Returns where it is."""
+    """Move Flower's log to the run folder; if there is none, or no room in it, it stays. Returns where it is."""
     kept = folder.path / log.name
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
         shutil.copy(log, kept)
     except OSError:
         return log
@@ -140,10 +164,18 @@ class _Watch:
     def __init__(self, console: Console, folder: RunFolder, status: Status) -> None:
         self._console, self._folder, self._status = console, folder, status
         self._seen = max((entry["round"] for entry in folder.rounds()), default=0)
+        # That of an earlier end, until the coordinator that resumes the run takes it away.
+        self._old_end = folder.ended_at()
 
-    def __call__(self) -> None:
-        if not (self._folder.path / "config.json").exists():
-            return
+    @property
+    def is_over(self) -> bool:
+        """Whether the coordinator has said how the run ended."""
+        return self._folder.ended_at() not in (None, self._old_end)
+
+    def __call__(self) -> bool:
+        """Print the rounds that are new; returns whether the run is over."""
+        if not self._folder.exists():
+            return False
         for entry in self._folder.rounds():
             if entry["round"] <= self._seen:
                 continue
@@ -156,6 +188,7 @@ class _Watch:
             for silo, reason in entry["absent"].items():
                 self._console.print(f"           [yellow]without {escape(silo)}: {reason}[/]")
         self._status.update(f"round {self._seen + 1}: silos train and label the public set")
+        return self.is_over
 
 
 def _study_name(folder: Path) -> str:
@@ -170,8 +203,8 @@ def _overrides(items: list[str]) -> dict[str, Any]:
         key, equals, text = (part.strip() for part in item.partition("="))
         if not equals:
             raise ConfigError(f"--set {item!r}: write KEY=VALUE")
-        if key == "resume":
-            raise ConfigError("resume is no key to set: use --resume with the folder of the run")
+        if key in ("resume", "run-dir"):
+            raise ConfigError(f"{key} is no key to set: use --{key} with the folder of the run")
         try:
             overrides[key] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -179,13 +212,30 @@ def _overrides(items: list[str]) -> dict[str, Any]:
     return overrides
 
 
-def _reason(folder: RunFolder, log: Path) -> str | None:
-    """What the coordinator said last: in the run folder, or in the log if that could not be written."""
+def _reason(folder: RunFolder | None, log: Path) -> str | None:
+    """What the coordinator said last: in the run folder, or in the log if it could not or may not write there."""
     try:
-        return str(folder.read_json("result.json")["reason"])
+        return str(folder.read_json("result.json")["reason"]) if folder else _last_words(log)
     except (RunError, KeyError):
-        said = re.findall(r"ERROR.{0,8}: +(cannot .+)", log.read_text("utf-8", errors="replace"))
-        return said[-1] if said else None
+        return _last_words(log)
+
+
+def _last_words(log: Path) -> str | None:
+    said = re.findall(rf"{RUN_FAILED}: (.+)", log.read_text("utf-8", errors="replace"))
+    return said[-1] if said else None
+
+
+def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Sequence[scoreboard.SiloScores]) -> None:
+    """Say why there is no score where there is none."""
+    last = folder.rounds()[-1]["silos"]
+    for row in rows:
+        silo = escape(row.silo)
+        if row.silo not in last:
+            console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
+        elif config.save_models and math.isnan(row.pooled["fedct"]):
+            console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / 'flower.log'))}[/]")
+        if row.silo in last and math.isnan(row.pooled["local"]):
+            console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")
 
 
 def _print_end(console: Console, folder: RunFolder, seconds: float) -> None:

@@ -126,6 +126,30 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "silos that are not in the data set": (["--set", "roster=cleveland,budapst"], SETTINGS, "'budapst'"),
     "more silos than there are": (["--set", "min-silos=9"], SETTINGS, "min-silos"),
     "more queries than public examples": (["--set", "query-size=9999"], SETTINGS, "query-size"),
+    "a label without files": (["--label", "y"], SETTINGS, "--label is for the files in --data-dir"),
+    "data with files of one's own": (
+        ["--data-dir", "/nowhere", "--label", "y", "--data", "heart-disease"],
+        SETTINGS,
+        "--data has no effect with --data-dir: leave it out",
+    ),
+    "how to split hospitals": (["--set", "num-silos=3"], SETTINGS, "num-silos has no effect on 'heart-disease'"),
+    "a seed for a run that has one": (
+        ["--resume", "nowhere", "--seed", "1"],
+        SETTINGS,
+        "--seed has no effect with --resume: leave it out",
+    ),
+    "settings for a run that has its own": (
+        ["--resume", "nowhere", "--set", "quorum=1"],
+        SETTINGS,
+        "--set has no effect with --resume",
+    ),
+    "a run folder by setting the key": (["--set", "run-dir=x"], SETTINGS, "use --run-dir"),
+    "a function that makes no learner": (["--learner", "os.getcwd"], SETTINGS, "is no classifier"),
+    "a class that is no learner's": (
+        ["--learner", "subprocess.Popen", "--learner-params", '{"args": "touch popen-was-called", "shell": true}'],
+        SETTINGS,
+        "is neither a scikit-learn nor a torch class",
+    ),
     "resuming by setting the key": (["--set", "resume=true"], SETTINGS, "--resume"),
     "no such folder": (["--data-dir", "/nowhere", "--label", "y"], DATA, "/nowhere"),
     "a split of one": (["--data", "breast-cancer", "--set", "num-silos=1"], DATA, "at least two silos"),
@@ -206,6 +230,16 @@ def test_a_data_folder_whose_name_can_name_no_study_is_no_riddle(
     outcome = fedct("simulate", "--data-dir", folder, "--label", "sick")
     # Either a name was made of it, or the user is told how to give one; nobody has typed a study here.
     assert outcome.code == DATA or "--set study=" in outcome.sentence
+
+
+def test_an_interpreter_that_workers_cannot_be_started_with(
+    fedct: Callable[..., Outcome], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/home/my work/.venv/bin/python")
+    outcome = fedct("simulate")
+    assert outcome.code == RUN
+    assert "there is a space in the path" in outcome.sentence
+    assert files_below(here) == []
 
 
 # --- run folders

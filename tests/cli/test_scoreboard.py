@@ -82,6 +82,11 @@ def folder(tmp_path: Path, config: RunConfig, dataset: FederatedDataset) -> RunF
     return folder
 
 
+def last_round(number: int, silos: list[str]) -> RoundRecord:
+    sent = {silo: SiloRecord(bytes_sent=10, seconds=0.1, agreement=0.9) for silo in silos}
+    return RoundRecord(number, 1.0, 228, 0, 0, 0.9, {}, 64, 0, sent)
+
+
 def test_there_is_a_row_for_every_silo_in_the_data_sets_order(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
@@ -91,11 +96,10 @@ def test_there_is_a_row_for_every_silo_in_the_data_sets_order(
 def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
-    alone, central = local_only(config, dataset), centralized(config, dataset)
     for position, entry in enumerate(score(config, dataset, folder)[:-1]):
         for found, test in ((entry.own, dataset.silos[position].test), (entry.pooled, dataset.test)):
-            assert found["local"] == balanced_accuracy(alone[position], test)
-            assert found["centralized"] == balanced_accuracy(central[position], test)
+            assert found["local"] == balanced_accuracy(local_only(config, dataset, position), test)
+            assert found["centralized"] == balanced_accuracy(centralized(config, dataset, position), test)
             # These models saw nothing but private records, so they are the local ones.
             assert found["fedct"] == found["local"]
 
@@ -106,18 +110,42 @@ def test_bytes_are_summed_over_the_rounds_that_a_silo_answered(
     assert [entry.bytes_sent for entry in score(config, dataset, folder)] == [40, 60, 60, 0]
 
 
-def test_a_silo_that_left_no_model_has_baselines_only(
+def test_a_silo_without_a_part_in_the_last_round_has_no_scores(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
-    last = score(config, dataset, folder)[-1]
-    for found in (last.own, last.pooled):
+    silo = dataset.silos[0]
+    # The model it left is that of an earlier round.
+    folder.append_round(last_round(4, [silo.name for silo in dataset.silos[1:-1]]))
+    assert (folder.models / f"{silo.name}.skops").exists()
+    first, *_, last = score(config, dataset, folder)
+    for entry in (first, last):
+        assert all(math.isnan(value) for value in [*entry.own.values(), *entry.pooled.values()])
+
+
+def test_a_silo_whose_model_was_not_kept_has_baselines_only(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> None:
+    (folder.models / f"{dataset.silos[1].name}.skops").unlink()
+    entry = score(config, dataset, folder)[1]
+    for found in (entry.own, entry.pooled):
         assert math.isnan(found["fedct"])
         assert not math.isnan(found["local"] + found["centralized"])
+
+
+def test_a_learner_that_cannot_be_trained_costs_its_own_scores_only(tmp_path: Path) -> None:
+    learners = ["decision-tree", "tests.federation.learners.Raising", "decision-tree", "decision-tree"]
+    config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "learner": ",".join(learners)})
+    dataset = load(config)
+    folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
+    folder.append_round(last_round(1, [silo.name for silo in dataset.silos]))
+    found = [entry.pooled["local"] for entry in score(config, dataset, folder)]
+    assert [math.isnan(value) for value in found] == [False, True, False, False]
 
 
 def test_a_data_set_without_own_test_sets_has_pooled_scores_only(tmp_path: Path) -> None:
     config = RunConfig.from_flower({"study": "s", "data": "breast-cancer", "learner": "naive-bayes"})
     folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
+    folder.append_round(last_round(1, [silo.name for silo in load(config).silos]))
     for entry in score(config, load(config), folder):
         assert all(math.isnan(value) for value in entry.own.values())
         assert entry.pooled["local"] > 0.5
@@ -176,7 +204,7 @@ def test_a_silo_that_left_no_model_has_a_dash() -> None:
     text = render(rows)
     assert line(text, "budapest")[1:7] == ["0.841", "-", "0.863", "0.741", "-", "0.763"]
     # A mean over fewer silos than its neighbors' would mislead.
-    assert line(text, "mean")[2] == "-"
+    assert line(text, "mean") == ["mean", "of", "1", "0.811", "0.822", "0.833", "0.711", "0.722", "0.733", "1,117"]
     assert "nan" not in text.lower()
 
 

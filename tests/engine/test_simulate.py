@@ -10,9 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from tests.federation.learners import SECRET
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -67,7 +71,7 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
     run = tmp_path / "run"
     expected = {
         "config.json", "rounds.jsonl", "checkpoint.npz", "labels.csv",
-        "result.json", "models", "scores.json", "flower.log",
+        "result.json", "models", "scores.json", "flower.log", ".lock",
     }  # fmt: skip
     assert {path.name for path in run.iterdir()} == expected
     assert {row["silo"] for row in json.loads((run / "scores.json").read_text())} == {"north", "south", "east"}
@@ -83,17 +87,55 @@ def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Pa
     assert processes_of(tmp_path) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_simulation_that_is_stopped_leaves_no_process(tmp_path: Path, number: signal.Signals, code: int) -> None:
+def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_path: Path) -> None:
+    learners = ["decision-tree", "tests.federation.learners.Raising", "tests.engine.test_simulate.Hanging"]
+    done = simulate(
+        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=20",
+        "--set", "stop-at-fixed-point=false",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("2 silos sent") == 4
+    assert done.stdout.count("without budapest: training failed; see the log at the silo") == 4
+    assert done.stdout.count("without zurich: no reply within the deadline") == 1
+    assert done.stdout.count("without zurich: still busy with an earlier round") == 3
+    for silo in ("budapest", "zurich"):
+        assert re.search(rf"^ *{silo}( +-){{6}} +0", done.stdout, re.MULTILINE), done.stdout
+        assert f"{silo} had no part in the last round" in done.stdout
+    assert re.search(r"^ *mean of 2( +0\.\d{3}){6}", done.stdout, re.MULTILINE), done.stdout
+    assert SECRET not in done.stdout + done.stderr
+    assert processes_of(tmp_path) == []
+
+
+class Hanging(DecisionTreeClassifier):
+    """A learner that never comes to an end."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        time.sleep(3600)
+
+
+STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+@pytest.mark.parametrize(("number", "code"), STOPS.items())
+def test_a_simulation_that_is_stopped_leaves_its_log_and_no_process(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", "--learner", "tests.engine.test_simulate.slow"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 60
-    while not (tmp_path / "run" / "config.json").exists() and time.monotonic() < end:
-        time.sleep(0.2)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Whoever runs these tests in the background has interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    with process:
+        end = time.monotonic() + 60
+        while not (tmp_path / "run" / "config.json").exists() and time.monotonic() < end:
+            time.sleep(0.2)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in errors
+    assert f"stopped; to go on: fedct simulate --resume {tmp_path / 'run'}" in output
+    assert (tmp_path / "run" / "flower.log").exists()
     assert processes_of(tmp_path) == []
 
 
