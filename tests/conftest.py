@@ -1,5 +1,8 @@
 """For all tests."""
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 from threadpoolctl import threadpool_limits
 
@@ -11,3 +14,24 @@ def _one_thread() -> None:
 
     torch.set_num_threads(1)
     threadpool_limits(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _torchvision() -> Iterator[None]:
+    """torchvision wants operators that its own build for another torch may lack; no network here uses them."""
+    import torch
+
+    try:
+        import torchvision
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "DEF")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        import torchvision  # noqa: F401
+
+        yield
+        del library
+    else:
+        yield

@@ -78,16 +78,26 @@ def normalized(requirement: str) -> str:
 # Files that are only imported for a learner of that extra.
 EXTRAS = {
     "fedct_flwr/learners/networks.py": "torch",
+    "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
     "fedct_flwr/learners/rules.py": "rules",
 }
+
+
+def requirements(extra: str) -> list[str]:
+    """An extra's requirements, and those of the extras that it names."""
+    own = PYPROJECT["project"]["optional-dependencies"][extra]
+    named = [
+        name for entry in own if (found := re.fullmatch(r"fedct-flwr\[(.*)\]", entry)) for name in found[1].split(",")
+    ]
+    return [*own, *(entry for name in named for entry in requirements(name))]
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.endswith(".py")])
 def test_whatever_is_imported_is_a_declared_dependency(path: str) -> None:
     # `pip install fedct-flwr` without extras must give a command that starts.
     project = PYPROJECT["project"]
-    extra = project["optional-dependencies"][EXTRAS[path]] if path in EXTRAS else []
+    extra = requirements(EXTRAS[path]) if path in EXTRAS else []
     declared = {normalized(requirement) for requirement in [*project["dependencies"], *extra]}
     distributions = packages_distributions()
     foreign = set(imports(path)) - set(sys.stdlib_module_names) - set(PACKAGES)

@@ -29,10 +29,13 @@ CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 """Classifiers in scikit-learn's manner: import path and default parameters."""
 
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
-    for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn")
+    **{
+        name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
+        for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn")
+    },
+    "torchvision": ("fedct_flwr.learners.vision.torchvision_network", {}),
 }
-"""The networks of the FedCT paper."""
+"""The networks of the FedCT paper, and torchvision's by the name of their ``model``."""
 
 LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 """Environment variable: a folder in which learners are looked for that are not installed."""

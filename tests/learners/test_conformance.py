@@ -29,6 +29,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "rulefit": {"max_rules": 20},
     "pneumonia-cnn": {"size": 32},
     "mri-cnn": {"size": 32},
+    "torchvision": {"model": "shufflenet_v2_x0_5"},
 }
 
 

@@ -1,0 +1,28 @@
+"""torchvision's image networks, with a last layer for the study's classes."""
+
+from torch import nn
+
+from fedct_flwr.types import ConfigError
+
+
+def torchvision_network(model: str, num_classes: int, weights: str | None = None) -> nn.Module:
+    """A torchvision classification network by name, such as ``efficientnet_b0`` or ``resnet18``.
+
+    ``weights``, such as ``DEFAULT``, are what torchvision trained it to on ImageNet; it downloads them into torch's
+    cache at first use. Takes float images ``(n, 3, height, width)``. Raises ConfigError for a model without a linear
+    layer at its end, or where torchvision does not go with the installed torch; ValueError for an unknown model.
+    """
+    try:
+        from torchvision.models import get_model
+    except RuntimeError as error:
+        raise ConfigError(f"torchvision was built for another torch, install both from one source: {error}") from error
+    network: nn.Module
+    if weights is None:
+        network = get_model(model, weights=None, num_classes=num_classes)
+        return network
+    network = get_model(model, weights=weights)
+    name, last = [*network.named_modules()][-1]
+    if not isinstance(last, nn.Linear):
+        raise ConfigError(f"{model!r} does not end in a linear layer: make the network yourself, see examples")
+    network.set_submodule(name, nn.Linear(last.in_features, num_classes))
+    return network

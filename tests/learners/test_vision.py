@@ -1,0 +1,47 @@
+"""torchvision's networks with a last layer for the study's classes."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.vision import torchvision_network
+from fedct_flwr.types import ConfigError
+
+
+@pytest.fixture
+def no_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are on the network; networks without them have the same layers."""
+    import torchvision.models
+
+    original = torchvision.models.get_model
+
+    def get_model(name: str, weights: Any = None, **more: Any) -> Any:
+        return original(name, weights=None, **more)
+
+    monkeypatch.setattr(torchvision.models, "get_model", get_model)
+
+
+@pytest.mark.parametrize("model", ["resnet18", "efficientnet_b0"])
+def test_a_network_has_an_output_for_each_class(model: str) -> None:
+    network = make("torchvision", {"model": model}, num_classes=3).eval()
+    assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 3)
+
+
+@pytest.mark.usefixtures("no_download")
+@pytest.mark.parametrize("model", ["resnet18", "efficientnet_b0"])
+def test_a_trained_network_gets_a_new_last_layer(model: str) -> None:
+    network = torchvision_network(model, 3, weights="DEFAULT").eval()
+    assert network(torch.zeros(2, 3, 32, 32)).shape == (2, 3)
+
+
+@pytest.mark.usefixtures("no_download")
+def test_a_trained_network_without_a_linear_layer_at_its_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="does not end in a linear layer"):
+        torchvision_network("squeezenet1_0", 3, weights="DEFAULT")
+
+
+def test_an_unknown_model_is_named() -> None:
+    with pytest.raises(ConfigError, match="resnet17"):
+        make("torchvision", {"model": "resnet17"}, num_classes=3)
