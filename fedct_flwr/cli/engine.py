@@ -72,8 +72,7 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
             stream = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
             end = math.inf
             while stream.poll() is None:
-                if watch():
-                    end = min(end, time.monotonic() + _GRACE_SECONDS)
+                end = min(end, time.monotonic() + _GRACE_SECONDS) if watch() else math.inf
                 if time.monotonic() > end:
                     return
                 time.sleep(_POLL_SECONDS)
