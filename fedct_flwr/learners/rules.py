@@ -4,10 +4,25 @@ J. H. Friedman, B. E. Popescu, "Predictive learning via rule ensembles", Annals 
 implementation is imodels'.
 """
 
+import threading
 import warnings
-from typing import Any
+from typing import Any, Final, Self
 
+from imodels import RuleFitClassifier
 from sklearn.multiclass import OneVsRestClassifier
+
+# imodels seeds NumPy's one global generator and draws from it: whoever fits at the same time would draw in between.
+_FITTING: Final = threading.Lock()
+
+
+class _OneAtATime(RuleFitClassifier):  # type: ignore[misc]  # imodels is untyped
+    """RuleFit whose rules depend on its random state alone, also in a process with several silos."""
+
+    def fit(self, *args: Any, **kwargs: Any) -> Self:
+        """Find rules and weigh them."""
+        with _FITTING:
+            super().fit(*args, **kwargs)
+        return self
 
 
 def rule_fit(
@@ -17,12 +32,10 @@ def rule_fit(
 
     The defaults are those of Abourayya et al., arXiv:2310.05696, §5.
     """
-    from imodels import RuleFitClassifier
-
     # imodels calls scikit-learn in its old ways, some thousand times a fit.
     for message in ("'penalty' was deprecated", "Inconsistent values", "The least populated class", "'n_jobs' has no"):
         warnings.filterwarnings("ignore", message=message, module="sklearn")
-    rules = RuleFitClassifier(
+    rules = _OneAtATime(
         tree_size=tree_size, max_rules=max_rules, include_linear=include_linear, random_state=random_state
     )
     return OneVsRestClassifier(rules)
