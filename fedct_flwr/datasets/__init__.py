@@ -5,7 +5,18 @@ from functools import lru_cache
 from typing import Final
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import breast_cancer, fashion_mnist, files, heart_disease
+from fedct_flwr.datasets import (
+    adult,
+    breast_cancer,
+    cifar10,
+    covertype,
+    fashion_mnist,
+    files,
+    heart_disease,
+    mushroom,
+    svhn,
+    wine_quality,
+)
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -13,7 +24,13 @@ from fedct_flwr.types import ConfigError
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "heart-disease": heart_disease.load,
     "breast-cancer": breast_cancer.load,
+    "wine-quality": wine_quality.load,
+    "adult": adult.load,
+    "mushroom": mushroom.load,
+    "covertype": covertype.load,
     "fashion-mnist": fashion_mnist.load,
+    "cifar10": cifar10.load,
+    "svhn": svhn.load,
     "files": files.load,
 }
 

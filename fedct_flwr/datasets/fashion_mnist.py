@@ -12,6 +12,7 @@ import numpy as np
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import cache
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.images import scaled
 from fedct_flwr.datasets.pooled import split_over_silos
 from fedct_flwr.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, Examples
@@ -45,7 +46,7 @@ def load(config: RunConfig) -> FederatedDataset:
 
 def _images(path: Path) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     pixels = np.frombuffer(gzip.decompress(path.read_bytes()), dtype=np.uint8, offset=16)
-    return pixels.reshape(-1, 28 * 28).astype(np.float32) / np.float32(255)
+    return scaled(pixels.reshape(-1, 28 * 28))
 
 
 def _labels(path: Path) -> np.ndarray[tuple[int], np.dtype[np.int16]]:

@@ -60,8 +60,9 @@ def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
 
 
 def _check_separator(path: Path) -> None:
-    with path.open("rb") as file:
-        header = file.readline(_LONGEST_HEADER)
+    # Unpacks a .gz file, as the reader does.
+    with pa.input_stream(path) as file:
+        header = file.read(_LONGEST_HEADER).partition(b"\n")[0]
     if header.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(_NOT_UTF8.format(path))
     for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):

@@ -1,5 +1,6 @@
 """Tables to numbers: the same data from CSV and Parquet, and every fault in one sentence that names the file."""
 
+import gzip
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,20 @@ def test_text_may_hold_commas_quotes_and_any_letter(tmp_path: Path) -> None:
     path = tmp_path / "north.csv"
     path.write_text('ward,age\n"Intensiv, ""Süd""",1\n', encoding="utf-8")
     assert columns_of(read_table(path), path)[0].categories == ('Intensiv, "Süd"',)
+
+
+def test_packed_csv_files_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "north.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert read_table(path).to_pydict() == {"a": [1], "b": [2]}
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,2\n", gzip.compress(b"a,b\n1,2\n" * 99)[:-9], b""])
+def test_packed_files_that_are_damaged_are_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "north.csv.gz"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"cannot read .*north\.csv\.gz"):
+        read_table(path)
 
 
 def test_a_column_that_only_looks_whole_at_first_is_read_as_fractions(tmp_path: Path) -> None:

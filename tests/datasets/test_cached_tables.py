@@ -1,0 +1,185 @@
+"""Adult, Mushroom and WineQuality: the paper's sizes, nothing lost, and every fault in one sentence."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import LOADERS, FederatedDataset
+from fedct_flwr.types import DataError
+
+RAW = Path(__file__).parents[3] / "shared" / "data"
+FILES = {"adult": "adult.csv.gz", "mushroom": "mushroom.csv.gz", "wine-quality": "wine_quality.csv.gz"}
+
+every_table = pytest.mark.parametrize("name", list(FILES))
+
+
+def load(name: str, **settings: Any) -> FederatedDataset:
+    raw = {"study": "s", "data": name} | {key.replace("_", "-"): value for key, value in settings.items()}
+    return LOADERS[name](RunConfig.from_flower(raw))
+
+
+def small(name: str) -> FederatedDataset:
+    """What the data folder of the tests holds of it."""
+    return load(name, private_size=20, public_size=15)
+
+
+def together(dataset: FederatedDataset) -> np.ndarray[Any, Any]:
+    """All features of all parts."""
+    return np.concatenate([dataset.public.X, dataset.test.X, *(silo.private.X for silo in dataset.silos)])
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()).decode().replace(old, new).encode()))
+
+
+# --- the real data
+
+
+@pytest.fixture
+def real(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not all((RAW / file).is_file() for file in FILES.values()):
+        pytest.skip(f"the data sets are not in {RAW}")
+    monkeypatch.setenv("FEDCT_DATA", str(RAW))
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize(
+    ("name", "private", "public", "test"),
+    [("adult", 31_073, 10_000, 7_769), ("mushroom", 2_499, 4_000, 1_625), ("wine-quality", 136, 4_100, 1_084)],
+)
+def test_the_papers_sizes(name: str, private: int, public: int, test: int) -> None:
+    dataset = load(name)
+    assert sum(silo.private.size for silo in dataset.silos) == private
+    assert (len(dataset.silos), len(dataset.public), dataset.test.size) == (5, public, test)
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize(
+    ("name", "columns", "categorical", "missing"),
+    [("adult", 14, 8, 2799 + 2809 + 857), ("mushroom", 22, 22, 2480), ("wine-quality", 11, 0, 0)],
+)
+def test_columns_and_missing_values_are_those_of_the_file(
+    name: str, columns: int, categorical: int, missing: int
+) -> None:
+    dataset = load(name)
+    assert (len(dataset.schema.columns), len(dataset.schema.categorical)) == (columns, categorical)
+    assert np.isnan(together(dataset)).sum() == missing
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize(
+    ("name", "share"), [("adult", 11_687 / 48_842), ("mushroom", 3_916 / 8_124), ("wine-quality", 3_961 / 5_320)]
+)
+def test_the_share_of_the_second_class(name: str, share: float) -> None:
+    # Of what has labels: a public set has none.
+    dataset = load(name)
+    labels = np.concatenate([dataset.test.y, *(silo.private.y for silo in dataset.silos)])
+    assert abs(labels.mean() - share) < 4 * (share * (1 - share) / len(labels)) ** 0.5
+
+
+@pytest.mark.usefixtures("real")
+@pytest.mark.parametrize(
+    ("name", "fingerprint"),
+    [
+        ("adult", "6e27dab3db3666752831a8cd4f90ddfa3c6faaba8266727e3935129fc4574b86"),
+        ("mushroom", "122f8c23238b08ac9388c2f74fd82d56c4a444647f5c138f65a2a93ec0598e7f"),
+        ("wine-quality", "9c2de1627901b31a8e53cab032c35a231a0f376fadba38fdb023661909bca428"),
+    ],
+)
+def test_the_public_set_of_seed_0_is_the_one_it_has_always_been(name: str, fingerprint: str) -> None:
+    assert load(name).public.fingerprint.hex() == fingerprint
+
+
+@pytest.mark.usefixtures("real")
+def test_no_wine_is_there_twice() -> None:
+    # Two have the same measurements and another quality each: four rows.
+    counts = Counter(row.tobytes() for row in together(load("wine-quality")))
+    assert Counter(counts.values()) == {1: 5_316, 2: 2}
+
+
+# --- any table in the data folder
+
+
+@pytest.mark.usefixtures("data_folder")
+@pytest.mark.parametrize(
+    ("name", "classes", "columns"),
+    [
+        ("adult", ("<=50K", ">50K"), ["age", "workclass"]),
+        ("mushroom", ("edible", "poisonous"), ["odor", "stalk-root"]),
+        ("wine-quality", ("red", "white"), ["alcohol", "pH"]),
+    ],
+)
+def test_neither_the_label_nor_what_is_unused_is_a_feature(
+    name: str, classes: tuple[str, ...], columns: list[str]
+) -> None:
+    schema = small(name).schema
+    assert schema.classes == classes
+    assert [column.name for column in schema.columns] == columns
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_labels_stay_with_their_records() -> None:
+    dataset = small("mushroom")
+    pungent = dataset.schema.columns[0].categories == ("none", "pungent")
+    assert pungent
+    for part in (dataset.test, *(silo.private for silo in dataset.silos)):
+        np.testing.assert_array_equal(part.X[:, 0], part.y)
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_empty_fields_are_missing_and_no_category() -> None:
+    dataset = small("adult")
+    assert dataset.schema.columns[1].categories == ("Private", "State-gov")
+    assert np.isnan(together(dataset)[:, 1]).sum() == 13
+
+
+def test_only_wines_lose_rows_that_repeat(data_folder: Path) -> None:
+    for name in ("wine-quality", "adult"):
+        path = data_folder / FILES[name]
+        header, *lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        path.write_bytes(gzip.compress("\n".join([header, *lines, *lines, ""]).encode()))
+    assert len(together(small("wine-quality"))) == 40
+    assert len(together(small("adult"))) == 80
+
+
+@every_table
+def test_a_folder_of_its_own_will_do(name: str, data_folder: Path) -> None:
+    before = small(name).public.fingerprint
+    (data_folder / name).mkdir()
+    (data_folder / FILES[name]).rename(data_folder / name / FILES[name])
+    assert small(name).public.fingerprint == before
+
+
+@every_table
+def test_a_table_that_is_not_there_is_asked_for_in_one_sentence(name: str, data_folder: Path) -> None:
+    (data_folder / FILES[name]).unlink()
+    with pytest.raises(DataError) as caught:
+        small(name)
+    said = str(caught.value)
+    assert "\n" not in said
+    for part in (FILES[name], str(data_folder), "https://archive.ics.uci.edu/dataset/", "FEDCT_DATA"):
+        assert part in said
+
+
+def test_a_table_without_its_label_says_what_it_has(data_folder: Path) -> None:
+    rewrite(data_folder / "adult.csv.gz", "income", "earnings")
+    with pytest.raises(DataError, match=r"adult\.csv\.gz has no column 'income': it has age, workclass, earnings"):
+        small("adult")
+
+
+@pytest.mark.parametrize("label", [">50K.", ""])
+def test_labels_that_are_none_of_the_classes_are_counted(label: str, data_folder: Path) -> None:
+    rewrite(data_folder / "adult.csv.gz", ">50K", label)
+    with pytest.raises(DataError, match=r"has 20 records whose 'income' is none of <=50K, >50K"):
+        small("adult")
+
+
+def test_a_damaged_table_is_named(data_folder: Path) -> None:
+    (data_folder / "mushroom.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataError, match=r"cannot read .*mushroom\.csv\.gz"):
+        small("mushroom")

@@ -1,0 +1,101 @@
+"""CIFAR10 and SVHN from files in their published formats: the right pixels in the right place, and faults named."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import LOADERS, FederatedDataset
+from fedct_flwr.datasets.images import scaled
+from fedct_flwr.types import DataError
+
+FILES = {"cifar10": "data_batch_3.bin", "svhn": "train_32x32.mat"}
+
+every_images = pytest.mark.parametrize("name", list(FILES))
+
+
+def load(name: str, **settings: Any) -> FederatedDataset:
+    raw = {"study": "s", "data": name} | {key.replace("_", "-"): value for key, value in settings.items()}
+    return LOADERS[name](RunConfig.from_flower(raw))
+
+
+def small(name: str) -> FederatedDataset:
+    """What the data folder of the tests holds of it."""
+    return load(name, private_size=20, public_size=15)
+
+
+def test_bytes_become_zero_to_one() -> None:
+    found = scaled(np.array([[0, 51, 255]], dtype=np.uint8))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [[0, 0.2, 1]], rtol=1e-6)
+
+
+@pytest.mark.usefixtures("data_folder")
+@every_images
+def test_images_are_what_the_networks_take(name: str) -> None:
+    dataset = small(name)
+    for X in (dataset.public.X, dataset.test.X, *(silo.private.X for silo in dataset.silos)):
+        assert X.shape[1:] == (3, 32, 32)
+        assert X.dtype == np.float32
+        assert X.flags.c_contiguous
+    assert len(dataset.schema.classes) == 10
+
+
+def test_cifar10_records_are_class_red_green_blue(data_folder: Path) -> None:
+    raw = np.fromfile(data_folder / "cifar10" / "test_batch.bin", dtype=np.uint8).reshape(10, 3073)
+    test = small("cifar10").test
+    np.testing.assert_array_equal(test.y, raw[:, 0])
+    mean, deviation = [0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616]
+    for color in range(3):
+        pixel = raw[7, 1 + 1024 * color + 32 * 5 + 9] / 255  # row 5, column 9
+        np.testing.assert_allclose(test.X[7, color, 5, 9], (pixel - mean[color]) / deviation[color], rtol=1e-5)
+
+
+def test_cifar10_trains_on_all_five_batches(data_folder: Path) -> None:
+    dataset = load("cifar10", private_size=25, public_size=25)
+    assert sum(silo.private.size for silo in dataset.silos) + len(dataset.public) == 50
+    rows = {row.tobytes() for X in (dataset.public.X, *(s.private.X for s in dataset.silos)) for row in X}
+    assert len(rows) == 50
+
+
+def test_cifar10_may_lie_where_its_archive_unpacks_to(data_folder: Path) -> None:
+    before = small("cifar10").public.fingerprint
+    (data_folder / "cifar10").rename(data_folder / "cifar-10-batches-bin")
+    assert small("cifar10").public.fingerprint == before
+
+
+def test_svhn_writes_height_width_color_number_and_ten_for_zero(data_folder: Path) -> None:
+    raw = scipy.io.loadmat(data_folder / "svhn" / "test_32x32.mat")
+    test = small("svhn").test
+    assert test.y.tolist() == [*range(1, 10), 0] * 4
+    np.testing.assert_allclose(test.X[11, 2, 5, 9], raw["X"][5, 9, 2, 11] / 255, rtol=1e-6)
+
+
+@every_images
+def test_files_that_are_not_there_are_asked_for_in_one_sentence(name: str, data_folder: Path) -> None:
+    (data_folder / name / FILES[name]).unlink()
+    with pytest.raises(DataError) as caught:
+        small(name)
+    said = str(caught.value)
+    assert "\n" not in said
+    for part in (FILES[name], str(data_folder / name), "http", "FEDCT_DATA"):
+        assert part in said
+
+
+@every_images
+def test_a_download_that_broke_off_is_named(name: str, data_folder: Path) -> None:
+    path = data_folder / name / FILES[name]
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(DataError, match=f"{path} is damaged: "):
+        small(name)
+
+
+@pytest.mark.usefixtures("data_folder")
+@every_images
+def test_the_papers_sizes_are_asked_for(name: str) -> None:
+    sizes = {"cifar10": "private-size 40000 and public-size 10000", "svhn": "private-size 38257 and public-size 35000"}
+    with pytest.raises(DataError, match=sizes[name]):
+        load(name)
