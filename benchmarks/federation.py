@@ -2,6 +2,7 @@
 
 import logging
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,17 +10,22 @@ from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
 
 from client_app.main import app as client_app
+from client_app.site import open_site, silo_name
 from fedct_flwr import datasets
-from fedct_flwr.baselines import centralized, local_only
-from fedct_flwr.config import RunConfig
+from fedct_flwr.baselines import centralized
+from fedct_flwr.config import NodeConfig, RunConfig
 from fedct_flwr.consensus import plurality, tally
+from fedct_flwr.learners.base import Learner
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, SiloName
+from fedct_flwr.wire.codec import Scores
 from server_app.main import app as server_app
 
 
@@ -46,47 +52,84 @@ class Runs:
 def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     """Co-train to the fixed point for each seed; scores are means over the silos.
 
+    Centralized there is one model for each learner that the settings name, not for each silo.
+
     Names: method_score_test, e.g. ``fedct_balanced_pooled``. Methods: ``local``, ``once`` (one co-training round),
     ``fedct`` (the fixed point or the last round), ``central``, ``vote`` (of the local models, pooled test only).
+    ``seconds`` are those of all rounds together.
     """
     logging.getLogger("flwr").setLevel(logging.ERROR)
     runs = Runs()
     for seed in seeds:
+        scores: dict[SiloName, list[Scores]] = {}
+        alone: dict[SiloName, HardLabels] = {}
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "run"
-            fixed = {"seed": seed, "run-dir": str(path), "report-scores": True, "save-models": False}
+            fixed = {"seed": seed, "run-dir": str(path), "save-models": False}
             config = RunConfig.from_flower({"study": "benchmark", **settings, **fixed})
             dataset = datasets.load(config)
-            run_loopback(server_app, client_app, config.to_flower(), simulated_nodes(len(dataset.silos)))
+            start = time.perf_counter()
+            run_loopback(server_app, _scored(scores, alone), config.to_flower(), simulated_nodes(len(dataset.silos)))
+            seconds = time.perf_counter() - start
             rounds = RunFolder(path).rounds()
-        for method, entry in {"local": rounds[0], "once": rounds[1], "fedct": rounds[-1]}.items():
-            reported = [silo["scores"] for silo in entry["silos"].values()]
-            for name in reported[0]:
+        for method, number in {"local": 0, "once": 1, "fedct": -1}.items():
+            reached = [of_silo[number]._asdict() for of_silo in scores.values()]
+            for name in reached[0]:
                 test, _, kind = name.partition("_")
-                runs.add(**{f"{method}_{kind.split('_')[0]}_{test}": fmean(scores[name] for scores in reported)})
-        positions = range(len(dataset.silos))
-        together = [centralized(config, dataset, position) for position in positions]
-        vote = _LocalVote(config, dataset)
+                if test == "pooled" or dataset.silos[0].test.size:
+                    runs.add(**{f"{method}_{kind.split('_')[0]}_{test}": fmean(silo[name] for silo in reached)})
+        together, vote = _centralized(config, dataset), _Known(_plurality(alone, dataset, seed))
         for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
             runs.add(**{f"central_{kind}_pooled": fmean(score(model, dataset.test) for model in together)})
             if dataset.silos[0].test.size:
                 own = fmean(score(model, silo.test) for model, silo in zip(together, dataset.silos, strict=True))
                 runs.add(**{f"central_{kind}_own": own})
             runs.add(**{f"vote_{kind}_pooled": score(vote, dataset.test)})
-        silos = len(rounds[0]["silos"])
-        runs.add(rounds=len(rounds), bytes_per_silo_and_round=rounds[0]["bytes_sent"] / silos)
+        sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
+        runs.add(rounds=len(rounds), bytes_per_silo_and_round=sent, seconds=seconds)
     return runs
 
 
-class _LocalVote:
-    """The plurality of the silos' local models."""
+def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabels]) -> ClientApp:
+    """The silo's app, and the scores of its model after every reply: no reply carries them, so bytes are real.
 
-    def __init__(self, config: RunConfig, dataset: datasets.FederatedDataset) -> None:
-        self._models = [local_only(config, dataset, position) for position in range(len(dataset.silos))]
-        self._classes, self._seed = len(dataset.schema.classes), config.seed
+    ``alone`` gets what the model of the first round, trained on private records only, predicts for the pooled test set.
+    """
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        reply = client_app(message, context)
+        config = RunConfig.from_flower(context.run_config)
+        silo = silo_name(config, NodeConfig.from_flower(context.node_config))
+        site = open_site(config, silo)
+        scores.setdefault(silo, []).append(site.scores())
+        if silo not in alone:
+            alone[silo] = site.learner.predict(site.pooled_test.X)
+        return reply
+
+    return app
+
+
+def _centralized(config: RunConfig, dataset: datasets.FederatedDataset) -> list[Learner]:
+    """A model for each silo, the same one for all if they share a learner."""
+    models = [centralized(config, dataset, position) for position in range(len(config.learner))]
+    return models * (len(dataset.silos) // len(models))
+
+
+def _plurality(votes: dict[SiloName, HardLabels], dataset: datasets.FederatedDataset, seed: int) -> HardLabels:
+    """The class with the most votes for each example of the pooled test set."""
+    counts = tally(votes.values(), dataset.test.size, len(dataset.schema.classes))
+    no_incumbent = np.full(dataset.test.size, ABSTAIN, dtype=LABEL_DTYPE)
+    return plurality(counts, no_incumbent, generator(seed, "vote"))
+
+
+class _Known:
+    """Predictions that are there already, where a score asks a model."""
+
+    def __init__(self, y: HardLabels) -> None:
+        self._y = y
 
     def predict(self, X: Features) -> HardLabels:
-        """The class with the most votes."""
-        counts = tally((model.predict(X) for model in self._models), len(X), self._classes)
-        no_incumbent = np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)
-        return plurality(counts, no_incumbent, generator(self._seed, "vote"))
+        """The predictions."""
+        return self._y

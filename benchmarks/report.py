@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import shlex
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +27,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any], seconds: float) -> None:
-    """Write ``results/NAME.md`` and ``results/NAME.json``."""
+    """Write ``results/NAME.md`` and ``results/NAME.json``, with the command line that runs now."""
     packages = ("flwr", "numpy", "scikit-learn")
     machine = {
         "processor": platform.machine(),
@@ -35,10 +37,12 @@ def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any],
     }
     RESULTS.mkdir(exist_ok=True)
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
-    note = f"\nMeasured by `python -m benchmarks {name}` in {seconds:.0f} s ({about}).\n"
+    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    note = f"\nMeasured by `{command}` in {seconds:.0f} s ({about}).\n"
     (RESULTS / f"{name}.md").write_text(text + note, encoding="utf-8")
     content = {
         "name": name,
+        "command": command,
         "settings": settings,
         "machine": machine,
         "seconds": round(seconds, 1),

@@ -1,0 +1,55 @@
+"""The benchmarks measure what a run without scores sends, and say by what command."""
+
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from benchmarks import report
+from benchmarks.federation import Runs, measure
+from fedct_flwr import datasets
+from fedct_flwr.baselines import centralized, local_only
+from fedct_flwr.config import RunConfig
+from fedct_flwr.scoring import balanced_accuracy
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_bytes_are_those_of_replies_without_scores() -> None:
+    runs = measure({"data": "heart-disease", "learner": "naive-bayes", "num-server-rounds": 2}, range(1))
+    # 29 of labels, 72 of what was agreed upon, and round, the silo's name and framing.
+    assert 29 + 72 + 8 <= runs.mean("bytes_per_silo_and_round") <= 29 + 72 + 21
+
+
+def test_local_vote_and_centralized_are_those_of_the_baselines() -> None:
+    settings = {"data": "heart-disease", "learner": "naive-bayes,decision-tree,naive-bayes,svm"}
+    runs = measure({**settings, "num-server-rounds": 2}, [5])
+    config = RunConfig.from_flower({"study": "s", "seed": 5, **settings})
+    dataset = datasets.load(config)
+    alone, together = ([train(config, dataset, i) for i in range(4)] for train in (local_only, centralized))
+    for method, models in {"local": alone, "central": together}.items():
+        expected = fmean(balanced_accuracy(model, dataset.test) for model in models)
+        assert runs.values[f"{method}_balanced_pooled"] == [pytest.approx(expected)]
+    votes = sum(model.predict(dataset.test.X) for model in alone)
+    decided = votes != 2
+    # Ties of two to two are broken at random.
+    sure = ((votes > 2) == dataset.test.y)[decided].sum() / dataset.test.size
+    assert sure <= runs.values["vote_accuracy_pooled"][0] <= sure + (~decided).mean()
+
+
+def test_a_result_tells_the_whole_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "a-name", "--fast", "--seeds", "3"])
+    report.write("a-name", "a text\n", {"a setting": Runs({"a": [1.0, 2.0]})}, {}, 7.0)
+    for file in ("a-name.md", "a-name.json"):
+        assert "python -m benchmarks a-name --fast --seeds 3" in (tmp_path / file).read_text("utf-8")
+
+
+def test_the_list_has_a_line_for_each() -> None:
+    command = [sys.executable, "-m", "benchmarks", "LIST"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    names = [line.split()[0] for line in listed.splitlines()]
+    assert {"heart-disease", "fedct-trees", "fedct-fashion-mnist"} <= set(names)
+    assert all(len(line.split()) > 3 for line in listed.splitlines())
