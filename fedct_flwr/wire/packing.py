@@ -33,9 +33,11 @@ def pack(labels: HardLabels, num_classes: int) -> tuple[bytes, bool]:
     if len(labels) and not (labels.min() >= ABSTAIN and labels.max() < num_classes):
         raise Refused(Refusal.UNKNOWN_CLASS)
     abstentions = bool((labels == ABSTAIN).any())
-    codes = (labels.astype(np.uint16) + np.uint16(abstentions)).astype("<u2")
-    bits = np.unpackbits(codes.view(np.uint8).reshape(-1, 2), axis=1, bitorder="little")
-    return np.packbits(bits[:, : code_width(num_classes, abstentions)], bitorder="little").tobytes(), abstentions
+    codes = labels.astype(np.uint16) + np.uint16(abstentions)
+    bits = np.empty((len(codes), code_width(num_classes, abstentions)), dtype=np.uint8)
+    for place, column in enumerate(bits.T):
+        column[:] = (codes >> place) & 1
+    return np.packbits(bits, bitorder="little").tobytes(), abstentions
 
 
 def unpack(packed: bytes, count: int, num_classes: int, abstentions: bool) -> HardLabels:
@@ -50,9 +52,9 @@ def unpack(packed: bytes, count: int, num_classes: int, abstentions: bool) -> Ha
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), bitorder="little")
     if bits[count * width :].any():
         raise Refused(Refusal.MALFORMED)
-    padded = np.zeros((count, 16), dtype=np.uint8)
-    padded[:, :width] = bits[: count * width].reshape(count, width)
-    codes = np.packbits(padded, axis=1, bitorder="little").view("<u2").ravel()
+    codes = np.zeros(count, dtype=np.uint16)
+    for place, column in enumerate(bits[: count * width].reshape(count, width).T):
+        codes |= column.astype(np.uint16) << np.uint16(place)
     if count and codes.max() >= num_classes + abstentions:
         raise Refused(Refusal.UNKNOWN_CLASS)
     labels = codes.astype(LABEL_DTYPE) - LABEL_DTYPE(abstentions)
