@@ -1,7 +1,8 @@
 """What co-training needs of a learner, and what it may offer beyond; each capability is a protocol of its own."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,4 +67,17 @@ class Saveable(Protocol):
 
     def load(self, path: Path) -> Self:
         """Take over a model that this learner's ``save`` wrote. Raises DataError."""
+        ...
+
+
+@runtime_checkable
+class Averageable(Protocol):
+    """A learner whose weights can be taken out, averaged with others' and put back. For baselines in simulation."""
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """All that the model predicts with, by name: parameters, and running statistics if it has any."""
+        ...
+
+    def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Predict and train on with these; whatever else training keeps (optimizer) stays. Raises TrainingError."""
         ...

@@ -5,7 +5,8 @@ Nothing is copied in the hot loop but the batch: data stay on the device, batche
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -21,8 +22,8 @@ from fedct_flwr.atomic import write_atomically
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _PREDICT_BATCH: Final = 1024
-# Creating a network draws from torch's one global generator, whichever thread asks.
-_creating = threading.Lock()
+# Torch has one global generator for all threads. A network is created from it, so nobody may set it meanwhile.
+_generator = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def choose_device(name: str) -> torch.device:
 
 
 class TorchLearner:
-    """A network with its optimizer (Adam). Satisfies ``Learner``, ``Resumable`` and ``Saveable``.
+    """A network with its optimizer (Adam). Satisfies all protocols of ``learners.base``.
 
     ``make_network`` returns a fresh ``nn.Module`` that maps ``(n, ...)`` to logits ``(n, num_classes)``.
     On a GPU the network runs in bfloat16 where that is safe (autocast), its weights stay float32.
@@ -85,7 +86,7 @@ class TorchLearner:
 
     def reset(self) -> None:
         """A fresh network, as at the start of a run."""
-        with _creating, torch.random.fork_rng():
+        with _generator, torch.random.fork_rng():
             torch.manual_seed(self._seed)
             self._network = self._make_network().to(self._device)
         self._optimizer = torch.optim.Adam(
@@ -164,6 +165,17 @@ class TorchLearner:
         except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
             raise TrainingError(f"the stored state does not fit the network: {error}") from error
 
+    def weights(self) -> dict[str, NDArray[Any]]:
+        """The network's parameters and buffers by name; copies."""
+        return {name: value.detach().cpu().numpy().copy() for name, value in self._network.state_dict().items()}
+
+    def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Take over parameters and buffers; the optimizer stays. Raises TrainingError if they do not fit."""
+        try:
+            self._network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+        except RuntimeError as error:
+            raise TrainingError(f"the weights do not fit the network: {error}") from error
+
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
         write_atomically(path, self.dump())
@@ -186,8 +198,7 @@ class TorchLearner:
             weights = torch.ones(2 * self._training.batch_size, device=self._device)
             weights[self._training.batch_size :] = pseudo_weight
         # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
-        with torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
-            torch.manual_seed(seed)
+        with _seeded(seed, self._device):
             worst = self._descend(self._batches(private, public, targets, steps, seed), weights)
         self._steps_done += steps
         if not math.isfinite(worst):
@@ -245,3 +256,17 @@ class TorchLearner:
                 return tensor
         self._resident = [*self._resident[-1:], (X, self._tensor(X))]
         return self._resident[-1][1]
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Set torch's global generator and put it back, both while no other thread creates a network from it."""
+    with ExitStack() as before:
+        with _generator:
+            before.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
+            torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            with _generator:
+                before.close()

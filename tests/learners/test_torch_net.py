@@ -1,6 +1,7 @@
 """The network learner: the paper's networks, devices, losses that explode, states from elsewhere."""
 
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,26 @@ def test_a_state_of_another_network_is_refused() -> None:
         small().restore(other.dump())
 
 
+def test_weights_taken_out_and_put_back_predict_the_same_and_leave_the_optimizer_alone() -> None:
+    one, other = small(), small()
+    one.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    other.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    other.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    taken, optimizer = one.weights(), _tensors(other.dump())
+    other.set_weights(taken)
+    np.testing.assert_array_equal(other.predict(X), one.predict(X))
+    after = _tensors(other.dump())
+    assert all(torch.equal(after[name], optimizer[name]) for name in after if not name.startswith("network."))
+    one.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    np.testing.assert_array_equal(taken["weight"], other.weights()["weight"])
+
+
+@pytest.mark.parametrize("weights", [{}, {"weight": np.zeros((2, 5)), "bias": np.zeros(2)}])
+def test_weights_of_another_network_are_refused(weights: dict[str, Any]) -> None:
+    with pytest.raises(TrainingError, match="do not fit"):
+        small().set_weights(weights)
+
+
 def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None:
     learner = TorchLearner(lambda: nn.Linear(4, 7), 3, Training(), device="cpu")
     with pytest.raises(ConfigError, match=r"shape \(2, 7\).*3 classes"):
@@ -119,6 +140,28 @@ def test_creating_a_network_leaves_the_global_generator_alone() -> None:
     torch.manual_seed(1)
     small()
     torch.testing.assert_close(torch.rand(3), expected)
+
+
+def test_a_network_begins_the_same_while_other_threads_train() -> None:
+    def fresh() -> Any:
+        return TorchLearner(lambda: nn.Linear(4, 500), 500, Training(), device="cpu").weights()["weight"]
+
+    alone, over = fresh(), threading.Event()
+
+    def train() -> None:
+        learner = small(steps=1)
+        while not over.is_set():
+            learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+
+    others = [threading.Thread(target=train) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    try:
+        assert all((fresh() == alone).all() for _ in range(300))
+    finally:
+        over.set()
+        for thread in others:
+            thread.join()
 
 
 def test_a_network_by_import_path_gets_the_number_of_classes() -> None:
