@@ -11,6 +11,7 @@ from flwr.clientapp import ClientApp
 
 from client_app.site import Site, check_agreed, model_path, open_site, silo_name
 from client_app.state import ContextState, FolderState, LocalState
+from client_app.weights import train_on
 from fedct_flwr.config import NodeConfig, RunConfig
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.silo import cotrain
@@ -18,6 +19,7 @@ from fedct_flwr.types import ConfigError, DataError, TrainingError
 from fedct_flwr.wire.codec import Reply, Terms, decode_instruction, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.weights import asks_for_weights
 
 logger = logging.getLogger("flwr.fedct")
 
@@ -38,6 +40,8 @@ def train(message: Message, context: Context) -> Message:
         check_agreed(config, node)
         site = open_site(config, silo)
         state = FolderState(node.state_dir) if node.state_dir else ContextState(context.state)
+        if asks_for_weights(message.content):
+            return Message(train_on(message.content, site, node, state, context.run_id), reply_to=message)
         payload = from_record(message.content)
         reply = _answer_once(payload, site, config, node, state, context.run_id)
     except Refused as refused:

@@ -1,15 +1,31 @@
-"""The papers as a table: how the pipeline tally, perturb, decide is put together for each algorithm."""
+"""The papers as a table: how each algorithm is put together, from the run config to what the coordinator runs."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final, Protocol
+
+from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Consensus, counting, plurality, qualified
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.strategies.averaging import Averaging
+from fedct_flwr.strategies.label_sharing import LabelSharing
+from fedct_flwr.strategies.study import Study
+from fedct_flwr.strategies.weight_sharing import WeightSharing
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
-Build = Callable[[RunConfig, int], Consensus]
+
+class Algorithm(Protocol):
+    """What the coordinator does."""
+
+    def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
+        """Raise ConfigError for settings that the algorithm cannot work with, before anything runs."""
+        ...
+
+    def run(self, study: Study, grid: Grid) -> dict[str, Any]:
+        """Run all rounds and return what ``result.json`` tells. Raises RunError."""
+        ...
 
 
 def _fedct(config: RunConfig, num_classes: int) -> Consensus:
@@ -22,11 +38,27 @@ def _fedct_qualified(config: RunConfig, num_classes: int) -> Consensus:
     return counting(num_classes, partial(qualified, quorum=config.quorum))
 
 
-ALGORITHMS: Final[dict[str, Build]] = {"fedct": _fedct, "fedct-qualified": _fedct_qualified}
+ALGORITHMS: Final[dict[str, Algorithm]] = {
+    "fedct": LabelSharing(_fedct),
+    "fedct-qualified": LabelSharing(_fedct_qualified),
+    # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
+    "fedavg": WeightSharing(Averaging),
+}
+
+
+def find_algorithm(config: RunConfig) -> Algorithm:
+    """The algorithm that the run config names. Raises ConfigError for an unknown name."""
+    if config.algorithm not in ALGORITHMS:
+        raise ConfigError(f"unknown algorithm {config.algorithm!r}: {suggest(config.algorithm, ALGORITHMS)}")
+    return ALGORITHMS[config.algorithm]
 
 
 def build_consensus(config: RunConfig, num_classes: int) -> Consensus:
-    """The consensus of the algorithm that the run config names. Raises ConfigError for an unknown name."""
-    if config.algorithm not in ALGORITHMS:
-        raise ConfigError(f"unknown algorithm {config.algorithm!r}: {suggest(config.algorithm, ALGORITHMS)}")
-    return ALGORITHMS[config.algorithm](config, num_classes)
+    """The consensus of the algorithm that the run config names. Raises ConfigError if it has none."""
+    algorithm = find_algorithm(config)
+    if not isinstance(algorithm, LabelSharing):
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} shares weights, so there are no labels to agree on: "
+            "run it with flwr run, or on the loopback"
+        )
+    return algorithm.consensus(config, num_classes)

@@ -58,7 +58,8 @@ class RoundRecord:
     """One line of ``rounds.jsonl``. Counts are of public examples.
 
     ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (payloads, without
-    Flower's envelope). ``absent`` says why a silo did not count.
+    Flower's envelope). ``absent`` says why a silo did not count. ``accuracy_spread`` is the
+    standard deviation of the silos' accuracies on the pooled test set, where at least two report one.
     """
 
     round: int
@@ -73,6 +74,32 @@ class RoundRecord:
     silos: dict[SiloName, SiloRecord]
     absent: dict[str, str] = field(default_factory=dict)
     fixed_point: bool = False
+    accuracy_spread: float | None = None
+
+
+@dataclass(frozen=True)
+class WeightsSent:
+    """What one silo sent in a round of a baseline that shares weights: bytes of its arrays, seconds until its reply."""
+
+    bytes_sent: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class WeightsRecord:
+    """One line of ``rounds.jsonl`` where silos share weights; ``scores`` are those of the global model.
+
+    ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (arrays, without Flower's
+    envelope). ``absent`` says why a silo did not count.
+    """
+
+    round: int
+    seconds: float
+    instruction_bytes: int
+    bytes_sent: int
+    silos: dict[SiloName, WeightsSent]
+    absent: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, float] | None = None
 
 
 class RunFolder:
@@ -169,7 +196,7 @@ class RunFolder:
         """Where simulated silos keep their models."""
         return self.path / "models"
 
-    def append_round(self, record: RoundRecord) -> None:
+    def append_round(self, record: RoundRecord | WeightsRecord) -> None:
         """Add a line to ``rounds.jsonl``."""
         with self._writing(f"round {record.round}"), (self.path / "rounds.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(record)) + "\n")

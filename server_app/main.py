@@ -8,12 +8,11 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import build_consensus
+from fedct_flwr.algorithms import Algorithm, find_algorithm
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import Consensus
 from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
-from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.roster import Roster
+from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import Terms
 
@@ -46,52 +45,28 @@ def main(grid: Grid, context: Context) -> None:
         silos = [silo.name for silo in dataset.silos]
         config.check_fits(silos, terms.num_public)
         roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
-        consensus = build_consensus(config, terms.num_classes)
+        algorithm = find_algorithm(config)
+        algorithm.check(config, dataset)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         folder, checkpoint = _open(path, config, terms, roster)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)
         raise
     with contextlib.closing(folder):
-        _run(grid, config, terms, roster, consensus, folder, checkpoint)
+        _run(algorithm, Study(config, dataset, terms, roster, folder, checkpoint), grid)
 
 
-def _run(
-    grid: Grid,
-    config: RunConfig,
-    terms: Terms,
-    roster: Roster,
-    consensus: Consensus,
-    folder: RunFolder,
-    checkpoint: Checkpoint | None,
-) -> None:
+def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
     try:
-        strategy = CoTraining(
-            terms,
-            consensus,
-            roster,
-            min_silos=config.min_silos,
-            query_size=config.query_size,
-            stop_at_fixed_point=config.stop_at_fixed_point,
-            seed=config.seed,
-            folder=folder,
-            checkpoint=checkpoint,
-        )
-        logger.info("Run folder: %s", folder.path)
-        result = strategy.start(
-            grid,
-            targets_to_arrays(checkpoint.targets if checkpoint else no_targets(terms.num_public)),
-            num_rounds=config.num_server_rounds,
-            timeout=config.round_deadline,
-        )
-        folder.save_labels(arrays_to_targets(result.arrays), terms.classes)
+        logger.info("Run folder: %s", study.folder.path)
+        facts = algorithm.run(study, grid)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)
         # On a full disk there is no room for the reason either; the log has it.
         with contextlib.suppress(RunError):
-            folder.finish("failed", reason=str(error))
+            study.folder.finish("failed", reason=str(error))
         raise
-    folder.finish("completed", fixed_point=strategy.fixed_point)
+    study.folder.finish("completed", **facts)
 
 
 def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[RunFolder, Checkpoint | None]:

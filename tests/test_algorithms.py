@@ -7,15 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.algorithms import ALGORITHMS, build_consensus
+from fedct_flwr.algorithms import ALGORITHMS, build_consensus, find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Ballot
+from fedct_flwr.strategies.label_sharing import LabelSharing
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels
 
 CLASSES = 3
 EXAMPLES = 4
 
-every_algorithm = pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+LABEL_SHARING = {name: entry for name, entry in ALGORITHMS.items() if isinstance(entry, LabelSharing)}
+
+every_algorithm = pytest.mark.parametrize("algorithm", list(LABEL_SHARING))
 some_votes = st.lists(
     st.lists(st.integers(ABSTAIN, CLASSES - 1), min_size=EXAMPLES, max_size=EXAMPLES), min_size=1, max_size=6
 )
@@ -68,7 +71,7 @@ def test_where_nobody_votes_nobody_decides(algorithm: str) -> None:
 
 @every_algorithm
 def test_every_algorithm_cites_its_paper(algorithm: str) -> None:
-    words = (ALGORITHMS[algorithm].__doc__ or "").split()
+    words = (LABEL_SHARING[algorithm].consensus.__doc__ or "").split()
     assert any("arXiv" in word or "ibid" in word for word in words)
 
 
@@ -91,11 +94,17 @@ def test_the_qualified_majority_takes_its_quorum_from_the_run_config(quorum: flo
 def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": wrong})
     with pytest.raises(ConfigError) as caught:
-        build_consensus(config, CLASSES)
+        find_algorithm(config)
     assert str(caught.value) == f"unknown algorithm {wrong!r}: did you mean {meant!r}?"
 
 
 def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "xyz"})
-    with pytest.raises(ConfigError, match="there are fedct, fedct-qualified"):
+    with pytest.raises(ConfigError, match="there are fedct, fedct-qualified, fedavg"):
+        find_algorithm(config)
+
+
+def test_a_baseline_that_shares_weights_has_no_consensus() -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "fedavg"})
+    with pytest.raises(ConfigError, match="'fedavg' shares weights"):
         build_consensus(config, CLASSES)

@@ -24,6 +24,7 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_TRAINING_FAILED: _ClassVar[Refusal]
     REFUSAL_CONFIG: _ClassVar[Refusal]
     REFUSAL_INTERNAL: _ClassVar[Refusal]
+    REFUSAL_WEIGHTS: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_MALFORMED: Refusal
 REFUSAL_VERSION: Refusal
@@ -39,6 +40,7 @@ REFUSAL_NO_DATA: Refusal
 REFUSAL_TRAINING_FAILED: Refusal
 REFUSAL_CONFIG: Refusal
 REFUSAL_INTERNAL: Refusal
+REFUSAL_WEIGHTS: Refusal
 
 class Terms(_message.Message):
     __slots__ = ("version", "study", "public_fingerprint", "classes")

@@ -24,6 +24,7 @@ class Refusal(Enum):
     TRAINING_FAILED = labels_pb2.REFUSAL_TRAINING_FAILED, "training failed; see the log at the silo"
     CONFIG = labels_pb2.REFUSAL_CONFIG, "the silo's settings are wrong; see the log at the silo"
     INTERNAL = labels_pb2.REFUSAL_INTERNAL, "an unexpected error at the silo; see the log at the silo"
+    WEIGHTS = labels_pb2.REFUSAL_WEIGHTS, "the silo shares labels only, and was asked for weights"
 
     def __init__(self, number: int, sentence: str) -> None:
         self.number = number

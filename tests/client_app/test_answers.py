@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.supercore.task_identity import TaskIdentity
 from safetensors.torch import load
@@ -198,3 +198,19 @@ def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(tmp_path: Pat
         return int(load((tmp_path / "state" / "test.safetensors").read_bytes())["steps"])
 
     assert [steps(1, 1), steps(1, 2), steps(2, 3), steps(3, 1)] == [5, 10, 15, 5]
+
+
+WEIGHTS = RecordDict({"arrays": ArrayRecord([np.zeros(3)]), "config": ConfigRecord()})
+
+
+def test_a_silo_of_its_own_hands_out_no_weights_and_trains_on_none(silo: Silo) -> None:
+    silo.context.run_config["learner"] = "tests.federation.learners.network"
+    silo.context.node_config["learner-packages"] = "tests"
+    payload = silo.ask(WEIGHTS)
+    assert decode_reply(payload, silo.terms, silo.instruction()).outcome is Refusal.WEIGHTS
+    assert len(silo.context.state) == 0
+
+
+def test_a_simulated_silo_without_weights_has_none_to_hand_out() -> None:
+    silo = Silo({"partition-id": 0})
+    assert decode_reply(silo.ask(WEIGHTS), silo.terms, silo.instruction()).outcome is Refusal.WEIGHTS

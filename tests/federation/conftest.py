@@ -30,14 +30,14 @@ class Federation:
         self.app = ClientApp()
         self.app.train()(self._train)
 
-        self._reached: defaultdict[int, threading.Event] = defaultdict(threading.Event)
+        self._reached: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
     def reached(self, number: int) -> threading.Event:
         """Set as soon as a silo is asked in this round."""
-        return self._reached[number]
+        return self._reached[str(number)]
 
     def _train(self, message: Message, context: Context) -> Message:
-        self._reached[int(message.metadata.group_id)].set()
+        self._reached[message.metadata.group_id].set()
         behave = self.behave.get(context.node_config["partition-id"], client_app)
         reply = behave(message, context)
         self.sent.append(message_to_proto(reply).SerializeToString())

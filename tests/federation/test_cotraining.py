@@ -1,12 +1,15 @@
 """Whole runs of the two apps on the loopback."""
 
 import csv
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.app import ArrayRecord, Context, Message, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
+from client_app.main import app as client_app
+from client_app.site import open_site
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import build_consensus
 from fedct_flwr.config import RunConfig
@@ -15,7 +18,8 @@ from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.codec import Terms
+from fedct_flwr.wire.codec import Instruction, Terms, decode_instruction
+from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Federation
 
 
@@ -83,6 +87,21 @@ def test_a_query_subset_asks_for_and_receives_less(federation: Federation) -> No
     assert first["bytes_sent"] < whole.rounds()[0]["bytes_sent"]
 
 
+def test_silos_train_on_the_labels_of_the_round_before_and_on_no_older_ones(federation: Federation) -> None:
+    asked: list[Instruction] = []
+
+    def listen(message: Message, context: Context) -> Message:
+        site = open_site(RunConfig.from_flower(context.run_config), "cleveland")
+        asked.append(decode_instruction(from_record(message.content), site.terms))
+        return client_app(message, context)
+
+    federation.behave[0] = listen
+    federation.run(query_size=50, num_server_rounds=3)
+    assert (asked[0].targets == -1).all()
+    for before, now in pairwise(asked):
+        np.testing.assert_array_equal(np.flatnonzero(now.targets != -1), before.query.positions(228))
+
+
 def test_qualified_majority_abstains_below_the_quorum(federation: Federation) -> None:
     folder = federation.run(algorithm="fedct-qualified", quorum=1.0)
     targets = folder.load_checkpoint().targets
@@ -101,6 +120,15 @@ def test_scores_travel_only_if_the_run_asks_for_them(federation: Federation) -> 
             "own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy",
         ]  # fmt: skip
         assert all(0 <= score <= 1 for score in silo["scores"].values())
+
+
+def test_the_spread_of_the_silos_accuracies_is_told_where_they_report_them(federation: Federation) -> None:
+    silent = federation.run(num_server_rounds=1)
+    open_run = federation.run(num_server_rounds=2, report_scores=True, run_dir=str(federation.path / "open"))
+    assert silent.rounds()[0]["accuracy_spread"] is None
+    for entry in open_run.rounds():
+        accuracies = [silo["scores"]["pooled_accuracy"] for silo in entry["silos"].values()]
+        assert entry["accuracy_spread"] == pytest.approx(np.std(accuracies))
 
 
 def test_a_reply_is_a_few_dozen_bytes_around_the_packed_labels(federation: Federation) -> None:

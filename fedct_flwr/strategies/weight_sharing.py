@@ -1,0 +1,92 @@
+"""Baselines in which silos share weights: the same silos, data, networks and steps as in co-training."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from flwr.app import ArrayRecord
+from flwr.serverapp import Grid
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.learners.base import Averageable, Learner, Saveable
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.scoring import accuracy, balanced_accuracy
+from fedct_flwr.strategies.averaging import Averaging
+from fedct_flwr.strategies.study import Study
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.weights import to_arrays, to_weights
+
+_GLOBAL_MODEL: Final = "global"
+
+
+@dataclass(frozen=True)
+class WeightSharing:
+    """``strategy`` averages. For simulation only: real silos hand out no weights."""
+
+    strategy: type[Averaging]
+
+    def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
+        """Raise ConfigError unless every silo trains a network with the same weights, in a run of its own."""
+        if config.resume:
+            raise ConfigError(f"algorithm {config.algorithm!r} keeps no checkpoint to resume from: start a new run")
+        shapes = set()
+        for position in range(len(dataset.silos)):
+            _, learner = _learner(config, dataset, position)
+            shapes.add(tuple((name, value.shape) for name, value in learner.weights().items()))
+        if len(shapes) > 1:
+            raise ConfigError(f"algorithm {config.algorithm!r} averages weights: give all silos the same network")
+
+    def run(self, study: Study, grid: Grid) -> dict[str, Any]:
+        """Average, keep the global model, and return what ``result.json`` tells. Raises RunError.
+
+        The first silo's fresh network is what all begin with; its preprocessing is the one that test examples of
+        the global model go through (silos' own statistics hardly differ, as the public set is most of them).
+        """
+        config, test = study.config, study.dataset.test
+        model, weights = _learner(config, study.dataset, 0)
+
+        def score(arrays: ArrayRecord) -> dict[str, float]:
+            weights.set_weights(to_weights(arrays))
+            return {"accuracy": accuracy(model, test), "balanced_accuracy": balanced_accuracy(model, test)}
+
+        strategy = self.strategy(
+            study.roster,
+            min_silos=config.min_silos,
+            deadline=config.round_deadline,
+            folder=study.folder,
+            score=score if config.report_scores and test.size else None,
+        )
+        study.roster.wait(grid)
+        result = strategy.start(
+            grid,
+            to_arrays(weights.weights()),
+            num_rounds=config.num_server_rounds,
+            timeout=config.round_deadline,
+            evaluate_fn=strategy.evaluate,
+        )
+        if config.save_models and isinstance(model, Saveable):
+            weights.set_weights(to_weights(result.arrays))
+            _save(model, study.folder.models / f"{_GLOBAL_MODEL}{model.suffix}")
+        return {}
+
+
+def _save(model: Saveable, path: Path) -> None:
+    try:
+        path.parent.mkdir(exist_ok=True)
+        model.save(path)
+    except OSError as error:
+        raise RunError(
+            f"cannot write the global model to {path}: {error.strerror}; see to that, then start anew"
+        ) from error
+
+
+def _learner(config: RunConfig, dataset: FederatedDataset, position: int) -> tuple[Learner, Averageable]:
+    learner = build_learner(config, dataset, position, dataset.silos[position].private.X)
+    if not isinstance(learner, Averageable):
+        name = config.learner[position % len(config.learner)]
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} averages weights but learner {name!r} has none: use a network, such as "
+            "fashion-mnist-mlp, or an algorithm that shares labels"
+        )
+    return learner, learner

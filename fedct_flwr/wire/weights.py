@@ -1,0 +1,74 @@
+"""Weights in Flower's records, as its FedAvg sends and expects them. For baselines in simulation only.
+
+Coordinator to silo: the global weights under ``arrays``. Silo to coordinator: its own under ``arrays``, the number of
+its records under ``metrics``, its name under ``silo``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from fedct_flwr.types import SiloName
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+ARRAYS: Final = "arrays"
+NUM_EXAMPLES: Final = "num-examples"
+
+Weights = Mapping[str, NDArray[Any]]
+
+
+def to_arrays(weights: Weights) -> ArrayRecord:
+    """Weights by name as Flower's arrays."""
+    return ArrayRecord({name: Array(value) for name, value in weights.items()})
+
+
+def to_weights(arrays: ArrayRecord) -> dict[str, NDArray[Any]]:
+    """Flower's arrays as weights by name."""
+    return {name: array.numpy() for name, array in arrays.items()}
+
+
+def num_bytes(arrays: ArrayRecord) -> int:
+    """What the arrays weigh on the wire, without Flower's envelope."""
+    return sum(len(array.data) for array in arrays.values())
+
+
+def asks_for_weights(content: RecordDict) -> bool:
+    """Whether a message carries weights to train on from, instead of an instruction."""
+    return ARRAYS in content.array_records
+
+
+def to_reply(silo: SiloName, weights: Weights, num_examples: int) -> RecordDict:
+    """A silo's answer; FedAvg weighs it by ``num_examples``."""
+    return RecordDict(
+        {
+            ARRAYS: to_arrays(weights),
+            "metrics": MetricRecord({NUM_EXAMPLES: num_examples}),
+            "silo": ConfigRecord({"name": silo}),
+        }
+    )
+
+
+def read_reply(content: RecordDict, sent: ArrayRecord) -> SiloName:
+    """The silo that a reply to ``sent`` comes from.
+
+    Raises Refused (MALFORMED) unless its weights are finite, of the names and shapes of those sent, and weighed by a
+    positive number: one silo's mistake must not spoil the average.
+    """
+    try:
+        if set(content) != {ARRAYS, "metrics", "silo"}:
+            raise Refused(Refusal.MALFORMED)
+        received, expected = to_weights(content.array_records[ARRAYS]), to_weights(sent)
+        silo, weight = content.config_records["silo"]["name"], content.metric_records["metrics"][NUM_EXAMPLES]
+        fits = {name: value.shape for name, value in received.items()} == {
+            name: value.shape for name, value in expected.items()
+        }
+        if not (fits and all(np.isfinite(value).all() for value in received.values())):
+            raise Refused(Refusal.MALFORMED)
+        if not (isinstance(silo, str) and isinstance(weight, int) and weight > 0):
+            raise Refused(Refusal.MALFORMED)
+    except (KeyError, TypeError, ValueError):
+        raise Refused(Refusal.MALFORMED) from None
+    return silo

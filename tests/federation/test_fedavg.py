@@ -1,0 +1,199 @@
+"""FedAvg, the baseline that shares weights: the same silos, data, network and steps, without a consensus."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, Context, Message, RecordDict
+from safetensors.numpy import load_file
+
+from client_app.main import app as client_app
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.learners.base import Averageable, Resumable
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.scoring import accuracy
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.weights import to_reply, to_weights
+from tests.federation.conftest import Federation
+from tests.federation.learners import SECRET
+
+FEDAVG: dict[str, Any] = {
+    "algorithm": "fedavg",
+    "learner": "tests.federation.learners.network",
+    "learner_params": "{}",
+    "local_steps": 5,
+    "learning_rate": 0.01,
+    "num_server_rounds": 3,
+    "device": "cpu",
+}
+FAULTY = 1  # budapest
+
+
+def global_weights(folder: RunFolder) -> dict[str, Any]:
+    stored = load_file(folder.models / "global.safetensors")
+    prefix = "network."
+    return {name.removeprefix(prefix): value for name, value in stored.items() if name.startswith(prefix)}
+
+
+def test_a_run_leaves_config_rounds_result_and_the_global_model(federation: Federation) -> None:
+    folder = federation.run(**FEDAVG, save_models=True)
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        ".lock", "config.json", "models", "result.json", "rounds.jsonl",
+    ]  # fmt: skip
+    assert [path.name for path in folder.models.iterdir()] == ["global.safetensors"]
+    assert folder.read_json("result.json") == {"status": "completed"}
+    rounds = folder.rounds()
+    assert [entry["round"] for entry in rounds] == [1, 2, 3]
+    for entry in rounds:
+        sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
+        assert list(entry["silos"]) == ["budapest", "cleveland", "long-beach", "zurich"]
+        assert sum(sent) == entry["bytes_sent"]
+        assert min(sent) == entry["instruction_bytes"] > 4 * (13 * 4 + 4 + 4 * 2 + 2)
+        assert entry["scores"] is None
+
+
+def test_one_round_is_the_average_of_what_each_silo_learns_weighed_by_its_records(federation: Federation) -> None:
+    folder = federation.run(**{**FEDAVG, "num_server_rounds": 1}, save_models=True)
+    config = RunConfig.from_flower(folder.settings())
+    dataset = datasets.load(config)
+    learners = [build_learner(config, dataset, i, silo.private.X) for i, silo in enumerate(dataset.silos)]
+    start = averageable(learners[0]).weights()
+    records = sum(silo.private.size for silo in dataset.silos)
+    average = {name: np.zeros_like(value) for name, value in start.items()}
+    for learner, silo in zip(learners, dataset.silos, strict=True):
+        averageable(learner).set_weights(start)
+        assert isinstance(learner, Resumable)
+        learner.advance(silo.private, dataset.public.X, np.full(len(dataset.public), -1, dtype=np.int16), 1.0)
+        for name, value in averageable(learner).weights().items():
+            average[name] += value * silo.private.size / records
+    for name, value in global_weights(folder).items():
+        np.testing.assert_allclose(value, average[name], rtol=1e-5, atol=1e-6)
+
+
+def averageable(learner: Any) -> Averageable:
+    assert isinstance(learner, Averageable)
+    return learner
+
+
+def test_the_same_seed_gives_the_same_weights_whatever_the_order_of_replies(federation: Federation) -> None:
+    a, b, c = (
+        global_weights(
+            federation.run(**FEDAVG, save_models=True, run_dir=str(federation.path / name), workers=workers, seed=seed)
+        )
+        for name, workers, seed in (("a", 1, 0), ("b", 4, 0), ("c", 4, 1))
+    )
+    assert all((a[name] == b[name]).all() for name in a)
+    assert any((a[name] != c[name]).any() for name in a)
+
+
+def test_the_global_model_is_scored_every_round_if_the_run_asks_for_scores(federation: Federation) -> None:
+    folder = federation.run(**{**FEDAVG, "num_server_rounds": 20}, save_models=True, report_scores=True)
+    scores = [entry["scores"] for entry in folder.rounds()]
+    assert scores[-1]["accuracy"] > 0.65
+    config = RunConfig.from_flower(folder.settings())
+    dataset = datasets.load(config)
+    model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
+    averageable(model).set_weights(global_weights(folder))
+    assert scores[-1]["accuracy"] == accuracy(model, dataset.test)
+
+
+def test_a_silo_keeps_its_optimizer_and_spends_the_steps_of_co_training(federation: Federation) -> None:
+    states: list[Any] = []
+
+    def watch(message: Message, context: Context) -> Message:
+        reply = client_app(message, context)
+        states.append(context.state["fedct"][f"run-{context.run_id}-learner"])
+        return reply
+
+    federation.behave[0] = watch
+    federation.run(**FEDAVG)
+    from safetensors.torch import load
+
+    assert [int(load(state)["steps"]) for state in states] == [5, 10, 15]
+    assert [float(load(state)["optimizer.0.step"]) for state in states] == [5, 10, 15]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"learner": "decision-tree"}, "learner 'decision-tree' has none: use a network"),
+        (
+            {"learner_params": '[{}, {}, {}, {"width": 3}]', "learner": ",".join([FEDAVG["learner"]] * 4)},
+            "same network",
+        ),
+        ({"resume": True}, "no checkpoint to resume from"),
+    ],
+)
+def test_what_cannot_be_averaged_stops_the_run_before_it_begins(
+    federation: Federation, settings: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        federation.run(**{**FEDAVG, **settings})
+    assert not (federation.path / "run").exists()
+    assert federation.sent == []
+
+
+def raises(message: Message, context: Context) -> Message:
+    raise ValueError(SECRET)
+
+
+def sends(change: Callable[[dict[str, Any]], dict[str, Any]], num_examples: int = 1) -> Any:
+    def behave(message: Message, context: Context) -> Message:
+        weights = change(to_weights(message.content.array_records["arrays"]))
+        return Message(to_reply("budapest", weights, num_examples), reply_to=message)
+
+    return behave
+
+
+def refuses(message: Message, context: Context) -> Message:
+    context.run_config["learner"] = "tests.federation.learners.Raising"
+    return client_app(message, context)
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        raises,
+        refuses,
+        sends(lambda weights: {name: value * np.nan for name, value in weights.items()}),
+        sends(lambda weights: {name: value[:1] for name, value in weights.items()}),
+        sends(lambda weights: {"other": np.zeros(3)}),
+        sends(lambda weights: weights, num_examples=0),
+        lambda message, context: Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), reply_to=message),
+        lambda message, context: Message(RecordDict(), reply_to=message),
+    ],
+    ids=["raises", "refuses", "nan", "other shapes", "other names", "weighs nothing", "nameless", "empty"],
+)
+def test_a_silo_that_fails_is_left_out_and_its_words_go_no_further(
+    federation: Federation, caplog: pytest.LogCaptureFixture, behave: Any
+) -> None:
+    federation.behave[FAULTY] = behave
+    with caplog.at_level(logging.INFO, "flwr"):
+        folder = federation.run(**{**FEDAVG, "num_server_rounds": 1})
+    (entry,) = folder.rounds()
+    assert list(entry["silos"]) == ["cleveland", "long-beach", "zurich"]
+    assert entry["absent"]["budapest"]
+    assert SECRET not in (folder.path / "rounds.jsonl").read_text()
+    if behave is not refuses:  # here the silo's own log is the coordinator's
+        assert SECRET not in caplog.text
+
+
+def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
+    def impersonate(message: Message, context: Context) -> Message:
+        context.node_config["partition-id"] = 0
+        return client_app(message, context)
+
+    federation.behave[FAULTY] = impersonate
+    folder = federation.run(**{**FEDAVG, "num_server_rounds": 1}, workers=1)
+    assert list(folder.rounds()[0]["silos"]) == ["cleveland", "long-beach", "zurich"]
+
+
+def test_without_a_quorum_the_run_fails_with_one_sentence(federation: Federation) -> None:
+    federation.behave = {0: raises, 1: raises}
+    with pytest.raises(RunError, match=r"round 1 has 2 valid replies but min-silos is 3: "):
+        federation.run(**FEDAVG, min_silos=3)
+    assert RunFolder(federation.path / "run").read_json("result.json")["status"] == "failed"
