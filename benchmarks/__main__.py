@@ -1,15 +1,22 @@
 """``python -m benchmarks NAME``: run an experiment and write its results; ``LIST`` tells which there are."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from benchmarks import fashion_mnist, heart_disease, trees
+from benchmarks import compare, convergence, experiments, fashion_mnist, heart_disease, mixed, trees
+from benchmarks.variants import VARIANTS
+from fedct_flwr.datasets import LOADERS
 
-EXPERIMENTS = {
+EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "heart-disease": heart_disease.run,
     "fedct-trees": trees.run,
     "fedct-fashion-mnist": fashion_mnist.run,
+    "fedct-mixed": mixed.run,
+    "fedct-convergence": convergence.run,
+    **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }
 
 
@@ -20,12 +27,19 @@ def main(
 ) -> None:
     """Run an experiment; results go to benchmarks/results/."""
     if name.upper() == "LIST":
-        for known, run in EXPERIMENTS.items():
-            typer.echo(f"{known:<22}{(run.__doc__ or '').splitlines()[0]}")
+        for known in EXPERIMENTS:
+            typer.echo(f"{known:<22}{_about(known)}")
         return
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}")
+    LOADERS.update(VARIANTS)
     EXPERIMENTS[name](seeds or (2 if fast else None), fast)
+
+
+def _about(name: str) -> str:
+    if name in experiments.EXPERIMENTS:
+        return f"FashionMNIST: {experiments.EXPERIMENTS[name].title}."
+    return (EXPERIMENTS[name].__doc__ or "").splitlines()[0]
 
 
 if __name__ == "__main__":

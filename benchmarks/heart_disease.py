@@ -17,7 +17,7 @@ LEARNERS = {
 
 
 def run(seeds: int | None, fast: bool) -> None:
-    """Balanced accuracy on the pooled test set and on each hospital's own; 20 seeds."""
+    """Four real hospitals, balanced accuracy on the pooled test set and on each one's own; 20 seeds."""
     seeds = seeds or 20
     settings = {"data": "heart-disease", "num-server-rounds": 10}
     start = time.perf_counter()

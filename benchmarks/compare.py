@@ -1,0 +1,69 @@
+"""Run an experiment of the table and write ours beside the paper's."""
+
+import logging
+import time
+from typing import Any
+
+import torch
+
+from benchmarks import report
+from benchmarks.experiments import EXPERIMENTS, Experiment, Row
+from benchmarks.federation import Runs
+from benchmarks.methods import METHODS, SETTINGS
+from fedct_flwr.config import RunConfig
+
+
+def run(name: str, seeds: int | None, fast: bool) -> None:
+    """Every row with every method it names, for each seed."""
+    experiment = EXPERIMENTS[name]
+    seeds, steps = seeds or experiment.seeds, experiment.fast_steps if fast else experiment.steps
+    rows = [row for row in experiment.rows if not (fast and row.name in experiment.slow)]
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    runs = {row.name: _measure(row, steps, seeds) for row in rows}
+    text = f"# FedCT on FashionMNIST: {experiment.title}, {steps} steps, {seeds} seeds\n\n"
+    text += _tables(experiment, rows, runs)
+    settings = {**SETTINGS, "steps": steps, "rows": {row.name: row.settings for row in rows}}
+    report.write(name, text, runs, settings, time.perf_counter() - start)
+    print(text)
+
+
+def _measure(row: Row, steps: int, seeds: int) -> Runs:
+    runs = Runs()
+    for seed in range(seeds):
+        settings: dict[str, Any] = {**SETTINGS, **row.settings, "seed": seed}
+        rounds = max(1, steps // settings.get("local-steps", 50))
+        config = RunConfig.from_flower({**settings, "num-server-rounds": rounds})
+        for method in row.methods:
+            measured = METHODS[method](config)
+            runs.add(**{f"{method}: {name}": value for name, value in measured._asdict().items()})
+    return runs
+
+
+def _tables(experiment: Experiment, rows: list[Row], runs: dict[str, Runs]) -> str:
+    methods = [method for method in METHODS if any(method in row.methods for row in rows)]
+    accuracies, costs = [], []
+    for row in rows:
+        cells, spent = [row.name], [row.name]
+        for method in methods:
+            if method not in row.methods:
+                cells.append("-")
+                spent.append("-")
+                continue
+            paper = f" (paper {row.paper[method]})" if method in row.paper else ""
+            cells.append(report.cell(runs[row.name], f"{method}: accuracy") + paper)
+            values = (
+                runs[row.name].mean(f"{method}: {cost}")
+                for cost in ("bytes_per_silo_and_round", "seconds", "gigabytes")
+            )
+            spent.append("{:,.0f} B, {:.0f} s, {:.1f} GB".format(*values))
+        accuracies.append(cells)
+        costs.append(spent)
+    return (
+        f"{experiment.about}\n\n"
+        + report.table(["Test accuracy", *methods], accuracies)
+        + "\n"
+        + report.table(["Bytes a silo sends in a round, wall time, peak memory", *methods], costs)
+        + "\nMean ± standard error. Peak memory is the process's, with all silos and the coordinator in it.\n"
+    )

@@ -1,0 +1,140 @@
+"""The paper's experiments with networks as a table (Abourayya et al., arXiv:2310.05696), all on FashionMNIST.
+
+Figures of the paper are from its text and tables; those that it only plots are not read off. The paper trains for
+20,000 steps with all of the public set; here it is fewer steps and 5,000 public examples a round (``query-size``).
+"""
+
+from typing import Any, Final, NamedTuple
+
+from benchmarks.variants import CONCENTRATIONS, NUM_DIGITS, halves
+
+
+class Row(NamedTuple):
+    """One line of a table: settings beside those that all share, methods to compare, the paper's figure for each."""
+
+    name: str
+    settings: dict[str, Any]
+    methods: tuple[str, ...]
+    paper: dict[str, str]
+
+
+class Experiment(NamedTuple):
+    """``steps`` of a full run and of a fast one; a fast one leaves out the rows of ``slow``."""
+
+    title: str
+    about: str
+    rows: tuple[Row, ...]
+    steps: int
+    fast_steps: int
+    seeds: int
+    slow: frozenset[str] = frozenset()
+
+
+_WITHOUT_PUBLIC: Final = ("local only", "FedAvg", "centralized")
+
+_PAPER_NON_IID: Final = (
+    {"FedCT": "0.7975", "FedCT (QM)": "0.7968", "FedAvg": "0.8150"},
+    {"FedCT": "0.7905", "FedCT (QM)": "0.7808", "FedAvg": "0.7950"},
+    {"FedCT": "0.6252", "FedCT (QM)": "0.7358", "FedAvg": "0.7346"},
+)
+
+EXPERIMENTS: Final[dict[str, Experiment]] = {
+    "fedct-non-iid": Experiment(
+        title="silos whose classes differ, 10 silos",
+        about=(
+            "Paper: Table 2. Half of the private records is split over the silos by Dirichlet(alpha1) for each class, "
+            "the other half by Dirichlet(alpha2); how exactly the paper splits is our reading of one sentence. QM: "
+            "quorum 0.9."
+        ),
+        rows=tuple(
+            Row(
+                f"alpha1 = {both[0]:g}, alpha2 = {both[1]:g}",
+                {"data": halves(both), "num-silos": 10},
+                ("local only", "FedCT", "FedCT (QM)", "FedAvg"),
+                paper,
+            )
+            for both, paper in zip(CONCENTRATIONS, _PAPER_NON_IID, strict=True)
+        ),
+        steps=1000,
+        fast_steps=150,
+        seeds=2,
+    ),
+    "fedct-scale": Experiment(
+        title="from 5 to 100 silos that share 10,000 images",
+        about=(
+            "Paper: Table 8 (m = 100) and D.5, whose Figure 9 has no figures in the text: accuracy falls moderately "
+            "with m, FedAvg slightly above FedCT."
+        ),
+        rows=tuple(
+            Row(
+                f"m = {silos}",
+                {"num-silos": silos},
+                ("local only", "FedCT", "FedAvg"),
+                {"FedCT": "0.7154"} if silos == 100 else {},
+            )
+            for silos in (5, 10, 20, 40, 80, 100)
+        ),
+        steps=250,
+        fast_steps=100,
+        seeds=2,
+        slow=frozenset({"m = 10", "m = 20", "m = 40", "m = 80"}),
+    ),
+    "fedct-communication": Experiment(
+        title="how often silos communicate, 5 silos",
+        about="Paper: Table 10 (no communication; b = 50). Other periods are ours; all rows train for the same steps.",
+        rows=(
+            Row("no communication", {}, ("local only", "centralized"), {"local only": "0.79 ± 0.005"}),
+            Row("every 200 steps", {"local-steps": 200}, ("FedCT", "FedAvg"), {}),
+            Row(
+                "every 50 steps",
+                {"local-steps": 50},
+                ("FedCT", "FedAvg"),
+                {"FedCT": "0.84 ± 0.004", "FedAvg": "0.83 ± 0.024"},
+            ),
+            Row("every 10 steps", {"local-steps": 10}, ("FedCT", "FedAvg"), {}),
+        ),
+        steps=1000,
+        fast_steps=400,
+        seeds=3,
+    ),
+    "fedct-public-size": Experiment(
+        title="the size of the public set, 5 silos with 100 images each",
+        about=(
+            "Paper: Figure 12, on Pneumonia with 100 private images per silo, no figures in the text: with 100 public "
+            "images comparable to FedAvg, with 1,000 nearly centralized, with too few worse."
+        ),
+        rows=(
+            Row("no public set", {"private-size": 500}, _WITHOUT_PUBLIC, {}),
+            *(
+                Row(f"{size:,} public images", {"private-size": 500, "public-size": size}, ("FedCT",), {})
+                for size in (10, 100, 1000, 10_000, 50_000)
+            ),
+        ),
+        steps=1000,
+        fast_steps=300,
+        seeds=3,
+    ),
+    "fedct-public-shift": Experiment(
+        title="a public set from elsewhere, 5 silos",
+        about=(
+            f"Paper: Table 4, on CIFAR10 with 8,500 public images. Here {NUM_DIGITS:,} in each row, as many as "
+            "scikit-learn has digits (8 x 8, enlarged to 28 x 28), which take the place of CIFAR100. Skewed: shares of "
+            "the classes drawn from Dirichlet(alpha)."
+        ),
+        rows=(
+            Row("no public set", {"data": "fashion-mnist-public-iid"}, _WITHOUT_PUBLIC, {}),
+            Row("iid", {"data": "fashion-mnist-public-iid"}, ("FedCT",), {"FedCT": "CIFAR10: 0.77"}),
+            Row("skewed, alpha = 1", {"data": "fashion-mnist-public-1"}, ("FedCT",), {"FedCT": "CIFAR10: 0.74"}),
+            Row("skewed, alpha = 0.5", {"data": "fashion-mnist-public-0.5"}, ("FedCT",), {"FedCT": "CIFAR10: 0.72"}),
+            Row(
+                "digits, another data set entirely",
+                {"data": "fashion-mnist-public-digits"},
+                ("FedCT",),
+                {"FedCT": "CIFAR100 for CIFAR10: 0.65"},
+            ),
+        ),
+        steps=1000,
+        fast_steps=300,
+        seeds=3,
+    ),
+}

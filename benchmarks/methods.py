@@ -1,0 +1,115 @@
+"""Ways to train the same networks on the same data for the same steps; each measured for one seed."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from benchmarks.probe import PeakMemory
+from benchmarks.variants import change
+from client_app.main import app as client_app
+from client_app.site import open_site
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import pool
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.scoring import accuracy
+from server_app.main import app as server_app
+
+SETTINGS: Final[dict[str, Any]] = {
+    "study": "benchmark",
+    "data": "fashion-mnist",
+    "learner": "fashion-mnist-mlp",
+    "preprocessing": "none",
+    "save-models": False,
+    "stop-at-fixed-point": False,
+    "device": "cpu",
+}
+"""The paper's network, optimizer and period b = 50; a public set above 5,000 is asked about in random subsets."""
+
+WORKERS: Final = 2
+
+
+class Measured(NamedTuple):
+    """Accuracy on the pooled test set (mean over the silos' models), cost, and the most memory of the process in GB."""
+
+    accuracy: float
+    bytes_per_silo_and_round: float
+    seconds: float
+    gigabytes: float
+
+
+def run_federation(config: RunConfig) -> tuple[list[dict[str, Any]], float, float]:
+    """Run on the loopback; returns the round log, seconds without reading the data, and the most memory in GB."""
+    silos = len(datasets.load(config).silos)
+    start = time.perf_counter()
+    with PeakMemory() as memory:
+        run_loopback(server_app, client_app, config.to_flower(), simulated_nodes(silos), workers=WORKERS)
+    seconds = time.perf_counter() - start
+    return RunFolder(Path(config.run_dir)).rounds(), seconds, memory.gigabytes
+
+
+def _cotrained(algorithm: str, config: RunConfig) -> Measured:
+    with tempfile.TemporaryDirectory() as temporary:
+        config = change(config, algorithm=algorithm, run_dir=f"{temporary}/run")
+        rounds, seconds, gigabytes = run_federation(config)
+        dataset = datasets.load(config)
+        # The silos' sites, as they are after the last round: scores on replies would take time and bytes.
+        reached = fmean(accuracy(open_site(config, silo.name).learner, dataset.test) for silo in dataset.silos)
+    open_site.cache_clear()
+    return Measured(reached, _bytes(rounds), seconds, gigabytes)
+
+
+def _averaged(config: RunConfig) -> Measured:
+    with tempfile.TemporaryDirectory() as temporary:
+        config = change(config, algorithm="fedavg", run_dir=f"{temporary}/run", save_models=True)
+        rounds, seconds, gigabytes = run_federation(config)
+        dataset = datasets.load(config)
+        model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
+        assert isinstance(model, Saveable)
+        reached = accuracy(model.load(Path(config.run_dir) / "models" / f"global{model.suffix}"), dataset.test)
+    open_site.cache_clear()
+    return Measured(reached, _bytes(rounds), seconds, gigabytes)
+
+
+def _alone(config: RunConfig) -> Measured:
+    dataset = datasets.load(config)
+
+    def train(position: int) -> float:
+        private = dataset.silos[position].private
+        return accuracy(build_learner(config, dataset, position, private.X).fit(*private), dataset.test)
+
+    start = time.perf_counter()
+    with PeakMemory() as memory, ThreadPoolExecutor(WORKERS) as threads:
+        reached = fmean(threads.map(train, range(len(dataset.silos))))
+    return Measured(reached, 0.0, time.perf_counter() - start, memory.gigabytes)
+
+
+def _centralized(config: RunConfig) -> Measured:
+    dataset = datasets.load(config)
+    start = time.perf_counter()
+    with PeakMemory() as memory:
+        everything = pool([silo.private for silo in dataset.silos])
+        reached = accuracy(build_learner(config, dataset, 0, everything.X).fit(*everything), dataset.test)
+    return Measured(reached, 0.0, time.perf_counter() - start, memory.gigabytes)
+
+
+def _bytes(rounds: list[dict[str, Any]]) -> float:
+    return fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
+
+
+METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
+    "local only": _alone,
+    "FedCT": partial(_cotrained, "fedct"),
+    "FedCT (QM)": partial(_cotrained, "fedct-qualified"),
+    "FedAvg": _averaged,
+    "centralized": _centralized,
+}
+"""QM: qualified majority, with the paper's quorum of 0.9."""
