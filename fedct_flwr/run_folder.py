@@ -57,9 +57,11 @@ class SiloRecord:
 class RoundRecord:
     """One line of ``rounds.jsonl``. Counts are of public examples.
 
-    ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (payloads, without
-    Flower's envelope). ``absent`` says why a silo did not count. ``accuracy_spread`` is the
-    standard deviation of the silos' accuracies on the pooled test set, where at least two report one.
+    ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
+    stay, of those that the examples asked about had before (None if they had none). ``instruction_bytes`` went to each
+    silo, ``bytes_sent`` came from all of them together (payloads, without Flower's envelope). ``absent`` says why a
+    silo did not count. ``accuracy_spread`` is the standard deviation of the silos' accuracies on the pooled test set,
+    where at least two report one.
     """
 
     round: int
@@ -74,6 +76,7 @@ class RoundRecord:
     silos: dict[SiloName, SiloRecord]
     absent: dict[str, str] = field(default_factory=dict)
     fixed_point: bool = False
+    churn: float | None = None
     accuracy_spread: float | None = None
 
 

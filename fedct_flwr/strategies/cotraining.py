@@ -209,10 +209,13 @@ class CoTraining(Strategy):
         decided, self._state = self._consensus.apply(answers.ballots(), incumbent, self._state, rng)
         targets = self._table.copy()
         targets[positions] = decided
-        changed = int((decided != incumbent).sum())
+        differs = decided != incumbent
+        changed = int(differs.sum())
         self._note_fixed_point(server_round, changed, frozenset(answers.valid), len(positions))
 
-        record = self._record(server_round, answers, decided, targets, changed)
+        had_one = incumbent != ABSTAIN
+        churn = float(differs[had_one].mean()) if had_one.any() else None
+        record = self._record(server_round, answers, decided, targets, changed, churn)
         logger.info(
             "Round %s: %s silos, %s labels changed, %s abstained, silos agree with the consensus on %.1f%%, "
             "%s bytes received%s",
@@ -243,7 +246,13 @@ class CoTraining(Strategy):
         self._voters = voters
 
     def _record(
-        self, server_round: int, answers: Answers, decided: HardLabels, targets: HardLabels, changed: int
+        self,
+        server_round: int,
+        answers: Answers,
+        decided: HardLabels,
+        targets: HardLabels,
+        changed: int,
+        churn: float | None,
     ) -> RoundRecord:
         labeled = decided != ABSTAIN
         silos = {}
@@ -269,6 +278,7 @@ class CoTraining(Strategy):
             silos=silos,
             absent=answers.absent,
             fixed_point=self.fixed_point is not None,
+            churn=churn,
             accuracy_spread=_spread(silos.values()),
         )
 

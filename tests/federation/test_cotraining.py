@@ -15,6 +15,8 @@ from fedct_flwr.algorithms import build_consensus
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.public_set import Query
+from fedct_flwr.seeding import seed_words
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ConfigError, RunError
@@ -51,6 +53,7 @@ def test_trees_reach_a_fixed_point_after_one_cotraining_round(federation: Federa
     assert [entry["fixed_point"] for entry in folder.rounds()] == [False, True]
     assert folder.read_json("result.json")["fixed_point"] == 2
     assert folder.rounds()[-1]["changed"] == 0
+    assert [entry["churn"] for entry in folder.rounds()] == [None, 0.0]
 
 
 def test_a_run_goes_on_beyond_a_fixed_point_if_asked_to(federation: Federation) -> None:
@@ -85,6 +88,18 @@ def test_a_query_subset_asks_for_and_receives_less(federation: Federation) -> No
     assert 50 < sum(second["class_counts"].values()) <= 100
     assert not second["fixed_point"]
     assert first["bytes_sent"] < whole.rounds()[0]["bytes_sent"]
+
+
+def test_churn_counts_labels_that_did_not_stay_and_no_new_ones(federation: Federation) -> None:
+    folder = federation.run(query_size=150, num_server_rounds=3)
+    labels: dict[int, int] = {}
+    for entry in folder.rounds():
+        low, high = seed_words(0, "query", entry["round"])[:2]
+        asked = Query(low | high << 32, 150).positions(228).tolist()
+        known = [i for i in asked if i in labels]
+        expected = None if not known else (entry["changed"] - (len(asked) - len(known))) / len(known)
+        assert entry["churn"] == (expected if expected is None else pytest.approx(expected))
+        labels |= dict.fromkeys(asked, 0)
 
 
 def test_silos_train_on_the_labels_of_the_round_before_and_on_no_older_ones(federation: Federation) -> None:
