@@ -43,22 +43,28 @@ def test_what_is_timed_is_there(name: str) -> None:
 
 
 def test_the_stopwatch_counts_what_calls_itself_once_and_adds_up_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = threading.local()
+
     def wait() -> None:
-        time.sleep(0.05)
+        clock.now = now() + 1.0
 
     def wait_twice() -> None:
         for _ in range(2):
             probe.wait()  # type: ignore[attr-defined]
 
+    def now() -> float:
+        return getattr(clock, "now", 0.0)
+
     monkeypatch.setattr(probe, "wait", wait, raising=False)
     monkeypatch.setattr(probe, "wait_twice", wait_twice, raising=False)
+    monkeypatch.setattr(probe.time, "perf_counter", now)
     with probe.Stopwatch().on(("benchmarks.probe.wait", "benchmarks.probe.wait_twice")) as stopwatch:
         threads = [threading.Thread(target=probe.wait_twice) for _ in range(2)]  # type: ignore[attr-defined]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert 0.2 <= stopwatch.seconds < 0.4
+    assert stopwatch.seconds == 4.0
     assert probe.wait is wait  # type: ignore[attr-defined]
 
 
