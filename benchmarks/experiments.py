@@ -55,7 +55,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
             )
             for both, paper in zip(CONCENTRATIONS, _PAPER_NON_IID, strict=True)
         ),
-        steps=1000,
+        steps=600,
         fast_steps=150,
         seeds=2,
     ),
