@@ -7,8 +7,6 @@ import sys
 from collections.abc import Collection
 from typing import Any, Final
 
-from sklearn.base import BaseEstimator
-
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
@@ -62,7 +60,9 @@ def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
     path, defaults = SHORT_NAMES.get(name, (name, {}))
     found = _import(name, path)
     if inspect.isclass(found) and not _is_learner(found):
-        raise ConfigError(f"learner {name!r} is no classifier: {path} is neither a scikit-learn nor a torch class")
+        raise ConfigError(
+            f"learner {name!r} is no classifier: {path} is neither like scikit-learn's classes nor a torch module"
+        )
     try:
         signature = inspect.signature(found)
     except ValueError:
@@ -101,9 +101,12 @@ def package(name: str) -> str:
 
 
 def _is_learner(kind: type) -> bool:
+    # By its methods, as CatBoost's classes have all of scikit-learn's but not its base class.
+    if all(hasattr(kind, method) for method in ("fit", "predict", "get_params", "set_params")):
+        return True
     # Whoever has not imported torch has no torch module.
     torch = sys.modules.get("torch")
-    return issubclass(kind, BaseEstimator) or (torch is not None and issubclass(kind, torch.nn.Module))
+    return torch is not None and issubclass(kind, torch.nn.Module)
 
 
 def _import(name: str, path: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import skops.io
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -25,7 +25,7 @@ def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
 
 def prepare(estimator: Any, name: str, random_state: int) -> Any:
     """Set every ``random_state`` left open, also inside pipelines. Raises ConfigError for what is no classifier."""
-    if not (isinstance(estimator, BaseEstimator) and is_classifier(estimator)):
+    if not _is_classifier(estimator):
         raise ConfigError(
             f"learner {name!r} is no classifier: it must make a scikit-learn classifier or a torch module"
         )
@@ -35,6 +35,13 @@ def prepare(estimator: Any, name: str, random_state: int) -> Any:
         if key.split("__")[-1] == "random_state" and value is None
     }
     return estimator.set_params(**open_states)
+
+
+def _is_classifier(estimator: Any) -> bool:
+    try:
+        return bool(hasattr(estimator, "get_params") and is_classifier(estimator))
+    except (AttributeError, TypeError):  # what scikit-learn raises on other objects, if it does
+        return False
 
 
 class SklearnLearner:
@@ -77,7 +84,9 @@ class SklearnLearner:
     def predict(self, X: Features) -> HardLabels:
         """The class of each example, ``(n,)``."""
         try:
-            labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).astype(LABEL_DTYPE)
+            # CatBoost's have a second axis of one if there are more than two classes.
+            labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).reshape(len(X))
+            labels = labels.astype(LABEL_DTYPE, copy=False)
         except Exception as error:
             raise TrainingError(f"{type(self._template).__name__} could not predict: {error}") from error
         return labels

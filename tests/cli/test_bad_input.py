@@ -148,7 +148,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "a class that is no learner's": (
         ["--learner", "subprocess.Popen", "--learner-params", '{"args": "touch popen-was-called", "shell": true}'],
         SETTINGS,
-        "is neither a scikit-learn nor a torch class",
+        "is neither like scikit-learn's classes nor a torch module",
     ),
     "resuming by setting the key": (["--set", "resume=true"], SETTINGS, "--resume"),
     "no such folder": (["--data-dir", "/nowhere", "--label", "y"], DATA, "/nowhere"),
