@@ -3,23 +3,24 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
-from flwr.app import DEFAULT_TTL, Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedct_flwr.consensus import Consensus
+from fedct_flwr.consensus import Ballot, Consensus
 from fedct_flwr.public_set import Query
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator, seed_words
-from fedct_flwr.strategies.answers import Answers
+from fedct_flwr.strategies.answers import Answer, ballots, read_answer
+from fedct_flwr.strategies.questions import Questions
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.unanswered import Unanswered
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, RunError, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
 from fedct_flwr.wire.codec import Instruction, Scores, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
@@ -73,7 +74,6 @@ class CoTraining(Strategy):
         self._terms = terms
         self._consensus = consensus
         self._roster = roster
-        self._min_silos = min_silos
         self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
@@ -81,14 +81,10 @@ class CoTraining(Strategy):
         self._rounds_done = checkpoint.round if checkpoint else 0
         self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
         self._deadline = 3600.0
-        self._asked: list[Message] = []
-        self._unanswered = Unanswered()
-        self._busy: frozenset[int] = frozenset()
-        self._asked_at = time.time()
+        self._questions = Questions(roster, min_silos)
         self._table = no_targets(terms.num_public)
         self._instruction = Instruction(0, Query(0, 0), self._table)
         self._instruction_bytes = 0
-        self._absent: dict[str, str] = {}
         self._voters: frozenset[SiloName] = frozenset()
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
@@ -164,22 +160,7 @@ class CoTraining(Strategy):
         self._instruction = Instruction(server_round, self._query(server_round), fresh)
         payload = encode_instruction(self._instruction, self._terms)
         self._instruction_bytes = len(payload)
-        present = self._roster.nodes(grid)
-        self._busy = self._unanswered.busy(grid) & frozenset(present)
-        self._asked_at = time.time()
-        self._asked = [
-            # Longer than the deadline: that a reply comes late tells that its silo is free again.
-            Message(
-                content=to_record(payload),
-                dst_node_id=node_id,
-                message_type="train",
-                ttl=max(self._deadline, DEFAULT_TTL),
-                group_id=str(server_round),
-            )
-            for node_id in present
-            if node_id not in self._busy
-        ]
-        return self._asked
+        return self._questions.ask(grid, to_record(payload), server_round, self._deadline)
 
     def _query(self, server_round: int) -> Query:
         low, high = seed_words(self._seed, "query", server_round)[:2]
@@ -187,35 +168,23 @@ class CoTraining(Strategy):
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
-        replies = list(replies)
-        self._unanswered.add(self._asked, replies)
-        asked = {message.metadata.message_id: message for message in self._asked}
-        answers = Answers.collect(replies, asked, self._busy, self._roster, self._terms, self._instruction)
-        for name, reason in answers.absent.items():
-            if self._absent.get(name) != reason:
-                logger.warning("Round %s: no votes from %s: %s", server_round, name, reason)
-        for name in self._absent.keys() & answers.valid.keys():
-            logger.info("Round %s: %s is back", server_round, name)
-        self._absent = answers.absent
-        if len(answers.valid) < self._min_silos:
-            raise RunError(
-                f"round {server_round} has {len(answers.valid)} valid replies but min-silos is {self._min_silos}: "
-                + "; ".join(f"{name}: {reason}" for name, reason in answers.absent.items())
-            )
+        read = partial(read_answer, terms=self._terms, instruction=self._instruction)
+        valid, absent = self._questions.sort(server_round, replies, read)
+        answers = {silo: answer for silo, (answer, _) in valid.items()}
 
         positions = self._instruction.query.positions(self._terms.num_public)
         incumbent = self._table[positions]
         rng = generator(self._seed, "consensus", server_round)
-        decided, self._state = self._consensus.apply(answers.ballots(), incumbent, self._state, rng)
+        decided, self._state = self._consensus.apply(self._ballots(answers), incumbent, self._state, rng)
         targets = self._table.copy()
         targets[positions] = decided
         differs = decided != incumbent
         changed = int(differs.sum())
-        self._note_fixed_point(server_round, changed, frozenset(answers.valid), len(positions))
+        self._note_fixed_point(server_round, changed, frozenset(valid), len(positions))
 
         had_one = incumbent != ABSTAIN
         churn = float(differs[had_one].mean()) if had_one.any() else None
-        record = self._record(server_round, answers, decided, targets, changed, churn)
+        record = self._record(server_round, valid, absent, decided, targets, changed, churn)
         logger.info(
             "Round %s: %s silos, %s labels changed, %s abstained, silos agree with the consensus on %.1f%%, "
             "%s bytes received%s",
@@ -245,10 +214,14 @@ class CoTraining(Strategy):
             self.fixed_point = server_round
         self._voters = voters
 
+    def _ballots(self, answers: dict[SiloName, Answer]) -> Iterator[Ballot]:
+        return ballots(answers, self._terms, self._instruction)
+
     def _record(
         self,
         server_round: int,
-        answers: Answers,
+        valid: Mapping[SiloName, tuple[Answer, float]],
+        absent: dict[str, str],
         decided: HardLabels,
         targets: HardLabels,
         changed: int,
@@ -256,18 +229,18 @@ class CoTraining(Strategy):
     ) -> RoundRecord:
         labeled = decided != ABSTAIN
         silos = {}
-        for silo, votes in answers.ballots():
-            answer = answers.valid[silo]
+        for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
+            answer, seconds = valid[silo]
             silos[silo] = SiloRecord(
                 bytes_sent=len(answer.payload),
-                seconds=round(answer.seconds, 3),
+                seconds=round(seconds, 3),
                 agreement=float((votes == decided)[labeled].mean()) if labeled.any() else 0.0,
                 scores=_known(answer.scores) if answer.scores else None,
             )
         counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
         return RoundRecord(
             round=server_round,
-            seconds=round(time.time() - self._asked_at, 3),
+            seconds=round(time.time() - self._questions.asked_at, 3),
             queried=len(decided),
             changed=changed,
             abstained=int((~labeled).sum()),
@@ -276,7 +249,7 @@ class CoTraining(Strategy):
             instruction_bytes=self._instruction_bytes,
             bytes_sent=sum(silo.bytes_sent for silo in silos.values()),
             silos=silos,
-            absent=answers.absent,
+            absent=absent,
             fixed_point=self.fixed_point is not None,
             churn=churn,
             accuracy_spread=_spread(silos.values()),

@@ -35,6 +35,11 @@ def num_bytes(arrays: ArrayRecord) -> int:
     return sum(len(array.data) for array in arrays.values())
 
 
+def to_question(arrays: ArrayRecord, config: ConfigRecord) -> RecordDict:
+    """The global weights for a silo to train on from, as Flower's FedAvg packs them."""
+    return RecordDict({ARRAYS: arrays, "config": config})
+
+
 def asks_for_weights(content: RecordDict) -> bool:
     """Whether a message carries weights to train on from, instead of an instruction."""
     return ARRAYS in content.array_records

@@ -44,7 +44,7 @@ def test_the_run_goes_on_without_a_silo_whose_app_raises(
     federation.behave[FAULTY] = from_round(2, raises)
     folder = federation.run(stop_at_fixed_point=False)
     assert absences(folder) == [{}, *[{NAME: "the silo's app failed; see the log at the silo"}] * 2]
-    assert f"no votes from {NAME}" in caplog.text
+    assert f"without {NAME}" in caplog.text
     assert SECRET not in caplog.text
     assert SECRET not in (folder.path / "rounds.jsonl").read_text()
 

@@ -154,32 +154,50 @@ def refuses(message: Message, context: Context) -> Message:
     return client_app(message, context)
 
 
+MALFORMED = "the message is not one of this protocol's"
+
+
 @pytest.mark.parametrize(
-    "behave",
+    ("behave", "reason"),
     [
-        raises,
-        refuses,
-        sends(lambda weights: {name: value * np.nan for name, value in weights.items()}),
-        sends(lambda weights: {name: value[:1] for name, value in weights.items()}),
-        sends(lambda weights: {"other": np.zeros(3)}),
-        sends(lambda weights: weights, num_examples=0),
-        lambda message, context: Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), reply_to=message),
-        lambda message, context: Message(RecordDict(), reply_to=message),
+        (raises, "the silo's app failed; see the log at the silo"),
+        (refuses, "the silo shares labels only, and was asked for weights"),
+        (sends(lambda weights: {name: value * np.nan for name, value in weights.items()}), MALFORMED),
+        (sends(lambda weights: {name: value[:1] for name, value in weights.items()}), MALFORMED),
+        (sends(lambda weights: {"other": np.zeros(3)}), MALFORMED),
+        (sends(lambda weights: weights, num_examples=0), MALFORMED),
+        (
+            lambda message, context: Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), reply_to=message),
+            MALFORMED,
+        ),
+        (lambda message, context: Message(RecordDict(), reply_to=message), MALFORMED),
     ],
     ids=["raises", "refuses", "nan", "other shapes", "other names", "weighs nothing", "nameless", "empty"],
 )
 def test_a_silo_that_fails_is_left_out_and_its_words_go_no_further(
-    federation: Federation, caplog: pytest.LogCaptureFixture, behave: Any
+    federation: Federation, caplog: pytest.LogCaptureFixture, behave: Any, reason: str
 ) -> None:
-    federation.behave[FAULTY] = behave
+    def in_the_second_round(message: Message, context: Context) -> Message:
+        return (behave if message.metadata.group_id == "2" else client_app)(message, context)
+
+    federation.behave[FAULTY] = in_the_second_round
     with caplog.at_level(logging.INFO, "flwr"):
-        folder = federation.run(**{**FEDAVG, "num_server_rounds": 1})
-    (entry,) = folder.rounds()
+        folder = federation.run(**{**FEDAVG, "num_server_rounds": 2})
+    first, entry = folder.rounds()
+    assert first["absent"] == {}
     assert list(entry["silos"]) == ["cleveland", "long-beach", "zurich"]
-    assert entry["absent"]["budapest"]
+    assert entry["absent"] == {"budapest": reason}
     assert SECRET not in (folder.path / "rounds.jsonl").read_text()
     if behave is not refuses:  # here the silo's own log is the coordinator's
         assert SECRET not in caplog.text
+
+
+def test_a_silo_that_hangs_is_not_asked_again_and_the_others_go_on(federation: Federation) -> None:
+    federation.behave[FAULTY] = federation.hang
+    folder = federation.run(**{**FEDAVG, "num_server_rounds": 4}, round_deadline=2.0)
+    silent, busy = "no reply within the deadline", "still busy with an earlier round"
+    assert [entry["absent"] for entry in folder.rounds()] == [{"budapest": silent}, *[{"budapest": busy}] * 3]
+    assert [len(entry["silos"]) for entry in folder.rounds()] == [3] * 4
 
 
 def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
