@@ -4,12 +4,10 @@ import logging
 import time
 from typing import Any
 
-import torch
-
 from benchmarks import report
 from benchmarks.experiments import EXPERIMENTS, Experiment, Row
 from benchmarks.federation import Runs
-from benchmarks.methods import METHODS, SETTINGS
+from benchmarks.methods import METHODS, SETTINGS, one_thread_per_silo
 from fedct_flwr.config import RunConfig
 
 
@@ -19,7 +17,7 @@ def run(name: str, seeds: int | None, fast: bool) -> None:
     seeds, steps = seeds or experiment.seeds, experiment.fast_steps if fast else experiment.steps
     rows = [row for row in experiment.rows if not (fast and row.name in experiment.slow)]
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    torch.set_num_threads(1)
+    one_thread_per_silo()
     start = time.perf_counter()
     runs = {row.name: _measure(row, steps, seeds) for row in rows}
     text = f"# FedCT on FashionMNIST: {experiment.title}, {steps} steps, {seeds} seeds\n\n"

@@ -12,11 +12,10 @@ from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
-import torch
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from benchmarks.methods import SETTINGS, run_federation
+from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change, halves
 from client_app.site import open_site
 from fedct_flwr import datasets
@@ -42,7 +41,7 @@ def run(seeds: int | None, fast: bool) -> None:
     """
     seeds, rounds = seeds or 2, 6 if fast else 40
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    torch.set_num_threads(1)
+    one_thread_per_silo()
     start = time.perf_counter()
     runs = {name: _measure(settings, seeds, rounds) for name, settings in SPLITS.items()}
     text = f"# Convergence of FedCT on FashionMNIST, 50 steps a round, {seeds} seeds\n\n"

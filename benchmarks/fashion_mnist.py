@@ -8,16 +8,12 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import torch
-from torch import nn
-
 from benchmarks import report
 from benchmarks.federation import Runs
-from benchmarks.methods import METHODS, SETTINGS, WORKERS
+from benchmarks.methods import METHODS, SETTINGS, WORKERS, one_thread_per_silo
 from benchmarks.probe import FEDERATION, Stopwatch
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.learners.networks import fashion_mnist_mlp
 
 PAPER = {"local only": "0.79 ± 0.005", "FedCT": "0.84 ± 0.004", "FedAvg": "0.83 ± 0.024"}
 COMPARED = ("local only", "FedCT", "FedAvg", "centralized")
@@ -30,7 +26,7 @@ def run(seeds: int | None, fast: bool) -> None:
     """
     seeds, rounds = seeds or 3, 20 if fast else 60
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    torch.set_num_threads(1)
+    one_thread_per_silo()
     start = time.perf_counter()
     runs = Runs()
     for seed in range(seeds):
@@ -69,6 +65,11 @@ def run(seeds: int | None, fast: bool) -> None:
 
 def _bare_steps(dataset: datasets.FederatedDataset, steps: int, batch: int) -> float:
     """Seconds of nothing but training steps: one network per silo, data in memory."""
+    import torch
+    from torch import nn
+
+    from fedct_flwr.learners.networks import fashion_mnist_mlp
+
     U = torch.from_numpy(dataset.public.X)
     y = torch.randint(10, (len(U),))
 

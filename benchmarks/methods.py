@@ -46,6 +46,13 @@ class Measured(NamedTuple):
     gigabytes: float
 
 
+def one_thread_per_silo() -> None:
+    """As silos' processes have; threads of several silos on the same cores only wait for each other."""
+    import torch  # not at the top: other experiments need no network, and torch may not be there
+
+    torch.set_num_threads(1)
+
+
 def run_federation(config: RunConfig) -> tuple[list[dict[str, Any]], float, float]:
     """Run on the loopback; returns the round log, seconds without reading the data, and the most memory in GB."""
     silos = len(datasets.load(config).silos)

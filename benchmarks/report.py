@@ -4,13 +4,18 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchmarks.federation import Runs
+
+_PACKAGES = ("flwr", "numpy", "scikit-learn", "torch", "xgboost-cpu", "imodels")
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -27,14 +32,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any], seconds: float) -> None:
-    """Write ``results/NAME.md`` and ``results/NAME.json``, with the command line that runs now."""
-    packages = ("flwr", "numpy", "scikit-learn")
-    machine = {
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **{package: version(package) for package in packages},
-    }
+    """Write ``results/NAME.md`` and ``results/NAME.json``, with the command line that runs now.
+
+    A fast run goes to ``NAME-fast``: a first look replaces no full result.
+    """
+    if "--fast" in sys.argv:
+        name += "-fast"
+    machine = _machine()
     RESULTS.mkdir(exist_ok=True)
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
     command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
@@ -49,3 +53,31 @@ def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any],
         "values": {setting: run.values for setting, run in runs.items()},
     }
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _machine() -> dict[str, Any]:
+    """Where and with what it was measured; ``commit`` ends in ``-dirty`` if that is not all."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=RESULTS.parent, capture_output=True, text=True, check=False
+    )
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "python": platform.python_version(),
+        **{package: found for package in _PACKAGES if (found := _version(package))},
+        "commit": described.stdout.strip() or "unknown",
+    }
+
+
+def _processor() -> str:
+    listed = Path("/proc/cpuinfo")
+    lines = listed.read_text("utf-8").splitlines() if listed.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

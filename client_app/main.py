@@ -81,7 +81,7 @@ def _answer_once(
     if instruction.round <= last_round:
         raise Refused(Refusal.ROUND)
     path = model_path(config, node, site, run_id)
-    _set_back(site.learner, instruction.round, state.get(f"{name}-learner"), path)
+    _set_back(site.learner, state.get(f"{name}-learner"), path if config.resume and instruction.round > 1 else None)
     votes = cotrain(
         site.learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight
     )
@@ -96,14 +96,17 @@ def _answer_once(
     return reply
 
 
-def _set_back(learner: Learner, number: int, progress: bytes | None, kept: Path | None) -> None:
-    """Put a learner that trains on into the state that it had before this round."""
+def _set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:
+    """Put a learner that trains on into the state that it had before this round.
+
+    ``progress`` is what it kept in this run of Flower's; where that is none, ``kept`` is its model from the run that
+    this one resumes, which Flower knows as another.
+    """
     if not isinstance(learner, Resumable):
         return
     if progress is not None:
         learner.restore(progress)
-    elif number > 1 and isinstance(learner, Saveable) and kept and kept.exists():
-        # The run was resumed, which Flower knows as another run.
+    elif isinstance(learner, Saveable) and kept and kept.exists():
         learner.load(kept)
     else:
         learner.reset()

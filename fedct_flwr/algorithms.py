@@ -59,6 +59,6 @@ def build_consensus(config: RunConfig, num_classes: int) -> Consensus:
     if not isinstance(algorithm, LabelSharing):
         raise ConfigError(
             f"algorithm {config.algorithm!r} shares weights, so there are no labels to agree on: "
-            "run it with flwr run, or on the loopback"
+            f"run it with flwr run . --stream --run-config 'algorithm=\"{config.algorithm}\" ...'"
         )
     return algorithm.consensus(config, num_classes)

@@ -109,6 +109,7 @@ class RunConfig(_Settings):
     query_size: int = Field(default=0, ge=0, le=_MAX_INT)
     """Public examples to ask about in each round, drawn anew; 0: all of them, but at most 5,000."""
     stop_at_fixed_point: bool = True
+    """End when the same silos voted and no label changed, unless a learner trains on from round to round (networks)."""
     roster: Names = ()
     """Names of the silos that are expected; empty: all silos of the data set."""
     min_silos: int = Field(default=2, ge=2)

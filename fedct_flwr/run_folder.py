@@ -5,7 +5,8 @@
 - ``checkpoint.npz``: the consensus after the last round, to resume from
 - ``labels.csv``: the final labels of the public set
 - ``result.json``: completed or failed, and why
-- ``models/``: the silos' models (simulation only)
+- ``models/``: the silos' models (simulation only); the global one where silos share weights, which leaves no
+  checkpoint and no labels
 - ``.lock``: held by the coordinator that writes here
 """
 
@@ -290,7 +291,8 @@ def _versions() -> dict[str, str]:
 
 def check_new(path: Path) -> None:
     """Raise RunError if a run would overwrite something."""
-    if path.is_dir() and not any(path.iterdir()):
+    # A lock alone is what a run leaves that could not begin.
+    if path.is_dir() and {entry.name for entry in path.iterdir()} <= {_LOCK}:
         return
     if path.exists():
         raise RunError(f"the run folder {path} exists: choose another one, or resume the run in it")

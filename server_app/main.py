@@ -28,7 +28,6 @@ _MAY_CHANGE = frozenset(
         "min-silos",
         "roster-deadline",
         "round-deadline",
-        "save-models",
     }
 )
 

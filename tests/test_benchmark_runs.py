@@ -43,7 +43,7 @@ def test_a_result_tells_the_whole_command(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["benchmarks", "a-name", "--fast", "--seeds", "3"])
     report.write("a-name", "a text\n", {"a setting": Runs({"a": [1.0, 2.0]})}, {}, 7.0)
-    for file in ("a-name.md", "a-name.json"):
+    for file in ("a-name-fast.md", "a-name-fast.json"):
         assert "python -m benchmarks a-name --fast --seeds 3" in (tmp_path / file).read_text("utf-8")
 
 

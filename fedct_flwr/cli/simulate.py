@@ -99,7 +99,7 @@ def simulate(
     console.print()
     console.print(scoreboard.table(rows))
     _print_gaps(console, config, folder, rows)
-    _print_end(console, folder, time.monotonic() - started)
+    _print_end(console, config, folder, time.monotonic() - started)
     scoreboard.save(rows, path / "scores.json")
 
 
@@ -238,11 +238,12 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")
 
 
-def _print_end(console: Console, folder: RunFolder, seconds: float) -> None:
+def _print_end(console: Console, config: RunConfig, folder: RunFolder, seconds: float) -> None:
     rounds = folder.rounds()
-    fixed = next((entry["round"] for entry in rounds if entry["fixed_point"]), None)
+    fixed = folder.read_json("result.json").get("fixed_point")
     end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {len(rounds)} rounds"
-    console.print(f"{end}, {seconds:.0f} s; all that left a silo are labels of public examples")
+    left = "labels of public examples" + (" and test scores, as report-scores asks" if config.report_scores else "")
+    console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}")
     here = Path.cwd()
     shown = folder.path.relative_to(here) if folder.path.is_relative_to(here) else folder.path
     console.print(f"run folder: {shown}", soft_wrap=True)

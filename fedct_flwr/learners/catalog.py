@@ -10,6 +10,8 @@ from typing import Any, Final
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
+TORCHVISION: Final = "torchvision"
+
 CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
     "random-forest": ("sklearn.ensemble.RandomForestClassifier", {}),
@@ -31,7 +33,7 @@ NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
         for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn")
     },
-    "torchvision": ("fedct_flwr.learners.vision.torchvision_network", {}),
+    TORCHVISION: ("fedct_flwr.learners.vision.torchvision_network", {}),
 }
 """The networks of the FedCT paper, and torchvision's by the name of their ``model``."""
 
@@ -87,10 +89,14 @@ def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
 
 
 def check_allowed(name: str, packages: Collection[str]) -> None:
-    """Raise ConfigError unless a silo that trusts these ``packages`` trains this learner; short names are trusted."""
-    if name not in SHORT_NAMES and package(name) not in packages:
+    """Raise ConfigError unless a silo that trusts these ``packages`` trains this learner.
+
+    Short names are trusted, but for torchvision, which would fetch weights if it were told to.
+    """
+    needed = name if name == TORCHVISION else package(name)
+    if (name == TORCHVISION or name not in SHORT_NAMES) and needed not in packages:
         raise ConfigError(
-            f"learner {name!r} is not allowed at this silo: use a short name, or add {package(name)!r} to "
+            f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to "
             "learner-packages in the silo's node config"
         )
 

@@ -103,7 +103,10 @@ class TorchLearner:
             with torch.inference_mode():
                 shape = tuple(self._network.eval()(self._tensor(X[:2])).shape)
         except Exception as error:
-            raise ConfigError(f"the network does not take features of shape {X.shape[1:]}: {error}") from error
+            raise ConfigError(
+                f"the network does not take features of shape {X.shape[1:]}, use one that is made for them (for tables "
+                f"see examples/own_network.py): {error}"
+            ) from error
         if shape != (len(X[:2]), self._num_classes):
             raise ConfigError(
                 f"the network's output for two examples has shape {shape}: it must be one logit for each of the "

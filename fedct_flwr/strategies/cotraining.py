@@ -207,7 +207,10 @@ class CoTraining(Strategy):
         return targets_to_arrays(targets), metrics
 
     def _note_fixed_point(self, server_round: int, changed: int, voters: frozenset[SiloName], asked: int) -> None:
-        """Nothing changes any more once the same silos have labeled the whole public set as they did before."""
+        """Note whether the same silos voted on the whole public set and no label changed.
+
+        If all of them refit, nothing changes any more then. Those that train on may still change labels.
+        """
         if changed or voters != self._voters or asked < self._terms.num_public:
             self.fixed_point = None
         elif self.fixed_point is None:

@@ -9,6 +9,8 @@ from flwr.serverapp import Grid
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Consensus
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners.build import build_learner
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.study import Study
 
@@ -20,18 +22,21 @@ class LabelSharing:
     consensus: Callable[[RunConfig, int], Consensus]
 
     def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
-        """Any learner can label examples."""
+        """Any learner can label examples; raise ConfigError for one that cannot be made."""
+        _learners(config, dataset)
 
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
         """Co-train, write the final labels, and return what ``result.json`` tells. Raises RunError."""
         config, terms, checkpoint = study.config, study.terms, study.checkpoint
+        # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them.
+        can_be_fixed = not any(isinstance(learner, Resumable) for learner in _learners(config, study.dataset))
         strategy = CoTraining(
             terms,
             self.consensus(config, terms.num_classes),
             study.roster,
             min_silos=config.min_silos,
             query_size=config.query_size,
-            stop_at_fixed_point=config.stop_at_fixed_point,
+            stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
             seed=config.seed,
             folder=study.folder,
             checkpoint=checkpoint,
@@ -44,3 +49,9 @@ class LabelSharing:
         )
         study.folder.save_labels(arrays_to_targets(result.arrays), terms.classes)
         return {"fixed_point": strategy.fixed_point}
+
+
+def _learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
+    """One of each that the run config names."""
+    positions = range(len(config.learner))
+    return [build_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]

@@ -192,12 +192,14 @@ def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(tmp_path: Pat
     network = {"learner": "tests.federation.learners.network", "local-steps": 5, "batch-size": 16}
     node = {"silo": "cleveland", "state-dir": str(tmp_path / "state"), "learner-packages": "tests"}
 
-    def steps(run_id: int, number: int) -> int:
-        silo = Silo(node, run_id, **network)
+    def steps(run_id: int, number: int, resume: bool = False) -> int:
+        silo = Silo(node, run_id, **network, resume=resume)
         silo.outcome(silo.instruction(number))
         return int(load((tmp_path / "state" / "test.safetensors").read_bytes())["steps"])
 
-    assert [steps(1, 1), steps(1, 2), steps(2, 3), steps(3, 1)] == [5, 10, 15, 5]
+    assert [steps(1, 1), steps(1, 2), steps(2, 3, resume=True)] == [5, 10, 15]
+    # In a new run of the same study it begins anew, also if it is late.
+    assert [steps(3, 1), steps(4, 2)] == [5, 5]
 
 
 WEIGHTS = RecordDict({"arrays": ArrayRecord([np.zeros(3)]), "config": ConfigRecord()})

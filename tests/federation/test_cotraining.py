@@ -61,6 +61,14 @@ def test_a_run_goes_on_beyond_a_fixed_point_if_asked_to(federation: Federation) 
     assert len(folder.rounds()) == 4
 
 
+def test_silos_that_train_on_may_change_their_minds_so_no_fixed_point_ends_their_run(federation: Federation) -> None:
+    folder = federation.run(
+        learner="tests.federation.learners.network", learner_params="{}", local_steps=1, num_server_rounds=6
+    )
+    assert any(entry["fixed_point"] for entry in folder.rounds()[:-1])
+    assert len(folder.rounds()) == 6
+
+
 def test_every_silo_may_use_another_learner(federation: Federation) -> None:
     folder = federation.run(
         learner="decision-tree,random-forest,logistic-regression,tests.federation.learners:pipeline",

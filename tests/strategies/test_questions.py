@@ -124,5 +124,5 @@ def test_a_reply_to_something_else_or_a_second_one_does_not_count(fake: FakeGrid
 def test_too_few_replies_end_the_run_with_every_reason(fake: FakeGrid) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 2)
     messages = ask(questions, fake, 1)
-    with pytest.raises(RunError, match="round 1 has 1 valid replies but min-silos is 2: south: no reply .*; west: no"):
+    with pytest.raises(RunError, match=r"round 1 has 1 valid replies but min-silos is 2: south: no reply .*; west: no"):
         questions.sort(1, [reply(messages[0])], read)

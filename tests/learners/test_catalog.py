@@ -1,0 +1,26 @@
+"""What a silo that decides for itself lets the run config choose."""
+
+import pytest
+
+from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, check_allowed
+from fedct_flwr.types import ConfigError
+
+
+@pytest.mark.parametrize("name", sorted(SHORT_NAMES.keys() - {TORCHVISION}))
+def test_short_names_are_trusted(name: str) -> None:
+    check_allowed(name, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [
+        (TORCHVISION, TORCHVISION),  # it would fetch weights if it were told to
+        ("sklearn.svm.SVC", "sklearn"),
+        ("subprocess.check_output", "subprocess"),
+        ("fedct_flwr.learners.vision.torchvision_network", "fedct_flwr"),
+    ],
+)
+def test_all_else_needs_the_silos_consent(name: str, package: str) -> None:
+    with pytest.raises(ConfigError, match=f"not allowed at this silo: .* add '{package}' to learner-packages"):
+        check_allowed(name, ["another"])
+    check_allowed(name, ["another", package])
