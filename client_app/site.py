@@ -77,4 +77,4 @@ def model_path(config: RunConfig, node: NodeConfig, site: Site, run_id: int) -> 
         return None
     run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
     # Only where a coordinator on this machine has begun a run: the run config alone names no place to write to.
-    return run.models / f"{site.silo}{site.learner.suffix}" if run.exists() else None
+    return run.silo_model(site.silo, site.learner.suffix) if run.exists() else None

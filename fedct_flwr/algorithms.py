@@ -1,6 +1,7 @@
 """The papers as a table: how each algorithm is put together, from the run config to what the coordinator runs."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from flwr.serverapp import Grid
@@ -8,19 +9,34 @@ from flwr.serverapp import Grid
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Consensus, counting, plurality, qualified
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.label_sharing import LabelSharing
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.strategies.weight_sharing import WeightSharing
 from fedct_flwr.suggest import suggest
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, SiloName
 
 
 class Algorithm(Protocol):
     """What the coordinator does."""
 
+    @property
+    def title(self) -> str:
+        """What tables call it."""
+        ...
+
+    @property
+    def leaves(self) -> str:
+        """What leaves a silo, in plain words."""
+        ...
+
     def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
         """Raise ConfigError for settings that the algorithm cannot work with, before anything runs."""
+        ...
+
+    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
+        """Where a run in simulation keeps the model that a silo ends with."""
         ...
 
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
@@ -39,10 +55,10 @@ def _fedct_qualified(config: RunConfig, num_classes: int) -> Consensus:
 
 
 ALGORITHMS: Final[dict[str, Algorithm]] = {
-    "fedct": LabelSharing(_fedct),
-    "fedct-qualified": LabelSharing(_fedct_qualified),
+    "fedct": LabelSharing("FedCT", _fedct),
+    "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
-    "fedavg": WeightSharing(Averaging),
+    "fedavg": WeightSharing("FedAvg", Averaging),
 }
 
 
@@ -51,14 +67,3 @@ def find_algorithm(config: RunConfig) -> Algorithm:
     if config.algorithm not in ALGORITHMS:
         raise ConfigError(f"unknown algorithm {config.algorithm!r}: {suggest(config.algorithm, ALGORITHMS)}")
     return ALGORITHMS[config.algorithm]
-
-
-def build_consensus(config: RunConfig, num_classes: int) -> Consensus:
-    """The consensus of the algorithm that the run config names. Raises ConfigError if it has none."""
-    algorithm = find_algorithm(config)
-    if not isinstance(algorithm, LabelSharing):
-        raise ConfigError(
-            f"algorithm {config.algorithm!r} shares weights, so there are no labels to agree on: "
-            f"run it with flwr run . --stream --run-config 'algorithm=\"{config.algorithm}\" ...'"
-        )
-    return algorithm.consensus(config, num_classes)

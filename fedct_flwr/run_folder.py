@@ -200,6 +200,14 @@ class RunFolder:
         """Where simulated silos keep their models."""
         return self.path / "models"
 
+    def silo_model(self, silo: SiloName, suffix: str) -> Path:
+        """Where a simulated silo keeps its model."""
+        return self.models / f"{silo}{suffix}"
+
+    def global_model(self, suffix: str) -> Path:
+        """Where the coordinator keeps the model that all silos share, if they do."""
+        return self.models / f"global{suffix}"
+
     def append_round(self, record: RoundRecord | WeightsRecord) -> None:
         """Add a line to ``rounds.jsonl``."""
         with self._writing(f"round {record.round}"), (self.path / "rounds.jsonl").open("a", encoding="utf-8") as file:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedct_flwr.algorithms import ALGORITHMS, build_consensus, find_algorithm
+from fedct_flwr.algorithms import ALGORITHMS, find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Ballot
 from fedct_flwr.strategies.label_sharing import LabelSharing
@@ -28,7 +28,7 @@ def decide(votes: Sequence[Sequence[int]], algorithm: str, quorum: float = 0.9) 
     """What an algorithm makes of silos' votes in a first round."""
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": algorithm, "quorum": quorum})
     ballots: list[Ballot] = [(f"silo-{i}", np.array(vote, dtype=LABEL_DTYPE)) for i, vote in enumerate(votes)]
-    consensus = build_consensus(config, CLASSES)
+    consensus = LABEL_SHARING[algorithm].consensus(config, CLASSES)
     nothing_yet = np.full(len(votes[0]), ABSTAIN, dtype=LABEL_DTYPE)
     state = consensus.init([silo for silo, _ in ballots])
     targets, _ = consensus.apply(ballots, nothing_yet, state, np.random.default_rng(0))
@@ -102,9 +102,3 @@ def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "xyz"})
     with pytest.raises(ConfigError, match="there are fedct, fedct-qualified, fedavg"):
         find_algorithm(config)
-
-
-def test_a_baseline_that_shares_weights_has_no_consensus() -> None:
-    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "fedavg"})
-    with pytest.raises(ConfigError, match="'fedavg' shares weights"):
-        build_consensus(config, CLASSES)

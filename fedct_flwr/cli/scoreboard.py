@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from fedct_flwr.algorithms import Algorithm
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.config import RunConfig
@@ -22,8 +23,7 @@ from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
 from fedct_flwr.types import TrainingError
 
-METHODS = ("local", "fedct", "centralized")
-_TITLES = {"local": "alone", "fedct": "FedCT", "centralized": "central"}
+METHODS = ("local", "federated", "centralized")
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class SiloScores:
     bytes_sent: int
 
 
-def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> list[SiloScores]:
-    """Train the baselines, load the silos' models from the run folder, and score all of them.
+def score(config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, folder: RunFolder) -> list[SiloScores]:
+    """Train the baselines, load the models that silos ended with from the run folder, and score all of them.
 
     A silo that had no part in the last round has NaN throughout: its model is not the run's, and its learner, which
     may have failed or hung, is not tried again. NaN is also what stands for a model that was not kept.
@@ -46,7 +46,7 @@ def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> li
     last = rounds[-1]["silos"]
     rows = []
     for position, silo in enumerate(dataset.silos):
-        models = _models(config, dataset, position, folder) if silo.name in last else {}
+        models = _models(config, algorithm, dataset, position, folder) if silo.name in last else {}
         own, pooled = (
             {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)
@@ -56,7 +56,9 @@ def score(config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> li
     return rows
 
 
-def _models(config: RunConfig, dataset: FederatedDataset, position: int, folder: RunFolder) -> dict[str, Predictor]:
+def _models(
+    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
+) -> dict[str, Predictor]:
     models: dict[str, Predictor] = {}
     for name, train in {"local": local_only, "centralized": centralized}.items():
         # A learner that manages with pseudo-labels may fail without; what it says may quote data.
@@ -64,8 +66,8 @@ def _models(config: RunConfig, dataset: FederatedDataset, position: int, folder:
             models[name] = train(config, dataset, position)
     silo = dataset.silos[position]
     learner = build_learner(config, dataset, position, silo.private.X)
-    if isinstance(learner, Saveable) and (path := folder.models / f"{silo.name}{learner.suffix}").exists():
-        models["fedct"] = learner.load(path)
+    if isinstance(learner, Saveable) and (path := algorithm.model_path(folder, silo.name, learner.suffix)).exists():
+        models["federated"] = learner.load(path)
     return models
 
 
@@ -75,24 +77,25 @@ def save(rows: list[SiloScores], path: Path) -> None:
     write_atomically(path, content.encode())
 
 
-def table(rows: list[SiloScores]) -> Table:
-    """The rows and their mean as a table."""
+def table(rows: list[SiloScores], title: str) -> Table:
+    """The rows and their mean as a table; ``title`` is what the federated method is called."""
+    titles = {"local": "alone", "federated": title, "centralized": "central"}
     sections = [("own test", "own"), ("pooled", "pooled")]
-    sections = [(title, name) for title, name in sections if any(_has_scores(getattr(row, name)) for row in rows)]
+    sections = [(section, name) for section, name in sections if any(_has_scores(getattr(row, name)) for row in rows)]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column("balanced\naccuracy", no_wrap=True)
-    for title, _ in sections:
+    for section, _ in sections:
         for method in METHODS:
-            result.add_column(f"{title}\n{_TITLES[method]}", justify="right", no_wrap=True)
+            result.add_column(f"{section}\n{titles[method]}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in METHODS]
         result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
     complete = [row for row in rows if all(_is_complete(getattr(row, name)) for _, name in sections)]
     means = [_cell(_means(complete, name), method) for _, name in sections for method in METHODS]
-    title = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
+    over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
     result.add_section()
-    result.add_row(title, *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
+    result.add_row(over, *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
     return result
 
 
@@ -113,7 +116,7 @@ def _means(complete: list[SiloScores], name: str) -> dict[str, float]:
 
 def _cell(scores: dict[str, float], method: str) -> str:
     text = f"{scores[method]:.3f}" if not np.isnan(scores[method]) else "-"
-    return f"[green]{text}[/]" if method == "fedct" and scores["fedct"] > scores["local"] else text
+    return f"[green]{text}[/]" if method == "federated" and scores["federated"] > scores["local"] else text
 
 
 def _without_nan(value: Any) -> Any:

@@ -18,12 +18,11 @@ from rich.markup import escape
 from rich.status import Status
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import build_consensus
+from fedct_flwr.algorithms import Algorithm, find_algorithm
 from fedct_flwr.cli import scoreboard
 from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.run_folder import RUN_FAILED, RunFolder, check_new
 from fedct_flwr.types import ConfigError, RunError
@@ -40,7 +39,9 @@ def simulate(
         str, typer.Option(help="Short name or import path of a classifier; several with commas, one for each silo.")
     ] = "logistic-regression",
     learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
-    algorithm: Annotated[str, typer.Option(help="fedct or fedct-qualified.")] = "fedct",
+    algorithm: Annotated[
+        str, typer.Option(help="fedct, fedct-qualified, or fedavg (a baseline for networks).")
+    ] = "fedct",
     rounds: Annotated[
         int | None,
         typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.", show_default="10"),
@@ -86,7 +87,7 @@ def simulate(
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     dataset = datasets.load(config)
-    _check(config, dataset)
+    how = _check(config, dataset)
 
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
@@ -95,11 +96,11 @@ def simulate(
     check_interpreter()
     _run(console, config, dataset, folder)
     with console.status("training the baselines: every silo alone, and all data in one place"):
-        rows = scoreboard.score(config, dataset, folder)
+        rows = scoreboard.score(config, how, dataset, folder)
     console.print()
-    console.print(scoreboard.table(rows))
+    console.print(scoreboard.table(rows, how.title))
     _print_gaps(console, config, folder, rows)
-    _print_end(console, config, folder, time.monotonic() - started)
+    _print_end(console, config, how, folder, time.monotonic() - started)
     scoreboard.save(rows, path / "scores.json")
 
 
@@ -115,12 +116,12 @@ def _only(rounds: int | None) -> dict[str, int]:
     return {} if rounds is None else {"num-server-rounds": rounds}
 
 
-def _check(config: RunConfig, dataset: FederatedDataset) -> None:
+def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
     """Say now what is wrong with the settings, before six processes say it in a minute."""
-    build_consensus(config, len(dataset.schema.classes))
+    algorithm = find_algorithm(config)
     config.check_fits([silo.name for silo in dataset.silos], len(dataset.public))
-    for position, silo in enumerate(dataset.silos):
-        build_learner(config, dataset, position, silo.private.X)
+    algorithm.check(config, dataset)
+    return algorithm
 
 
 def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder) -> None:
@@ -181,13 +182,13 @@ class _Watch:
                 continue
             self._seen = entry["round"]
             sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
-            self._console.print(
-                f"round {entry['round']:>2}   {len(sent)} silos sent {fmean(sent):,.0f} bytes each, "
-                f"{entry['agreement']:.1%} agree, {entry['changed']:,} labels changed"
-            )
+            line = f"round {entry['round']:>2}   {len(sent)} silos sent {fmean(sent):,.0f} bytes each"
+            if "agreement" in entry:  # where silos share labels
+                line += f", {entry['agreement']:.1%} agree, {entry['changed']:,} labels changed"
+            self._console.print(line)
             for silo, reason in entry["absent"].items():
                 self._console.print(f"           [yellow]without {escape(silo)}: {reason}[/]")
-        self._status.update(f"round {self._seen + 1}: silos train and label the public set")
+        self._status.update(f"round {self._seen + 1}: silos are at work")
         return self.is_over
 
 
@@ -232,17 +233,19 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
         silo = escape(row.silo)
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif config.save_models and math.isnan(row.pooled["fedct"]):
+        elif config.save_models and math.isnan(row.pooled["federated"]):
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / 'flower.log'))}[/]")
         if row.silo in last and math.isnan(row.pooled["local"]):
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")
 
 
-def _print_end(console: Console, config: RunConfig, folder: RunFolder, seconds: float) -> None:
-    rounds = folder.rounds()
-    fixed = folder.read_json("result.json").get("fixed_point")
-    end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {len(rounds)} rounds"
-    left = "labels of public examples" + (" and test scores, as report-scores asks" if config.report_scores else "")
+def _print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder: RunFolder, seconds: float) -> None:
+    rounds, result = folder.rounds(), folder.read_json("result.json")
+    end = f"{len(rounds)} rounds"
+    if "fixed_point" in result:
+        fixed = result["fixed_point"]
+        end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {end}"
+    left = algorithm.leaves + (" and test scores, as report-scores asks" if config.report_scores else "")
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}")
     here = Path.cwd()
     shown = folder.path.relative_to(here) if folder.path.is_relative_to(here) else folder.path

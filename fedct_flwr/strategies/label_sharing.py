@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 from flwr.serverapp import Grid
 
@@ -11,19 +12,27 @@ from fedct_flwr.consensus import Consensus
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.study import Study
+from fedct_flwr.types import SiloName
 
 
 @dataclass(frozen=True)
 class LabelSharing:
     """``consensus`` makes an algorithm's consensus from the run config and the number of classes."""
 
+    title: str
     consensus: Callable[[RunConfig, int], Consensus]
+    leaves: ClassVar[str] = "labels of public examples"
 
     def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made."""
         _learners(config, dataset)
+
+    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
+        """Every silo ends with a model of its own."""
+        return folder.silo_model(silo, suffix)
 
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
         """Co-train, write the final labels, and return what ``result.json`` tells. Raises RunError."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
@@ -11,20 +11,21 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Averageable, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.study import Study
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, RunError, SiloName
 from fedct_flwr.wire.weights import to_arrays, to_weights
-
-_GLOBAL_MODEL: Final = "global"
 
 
 @dataclass(frozen=True)
 class WeightSharing:
     """``strategy`` averages. For simulation only: real silos hand out no weights."""
 
+    title: str
     strategy: type[Averaging]
+    leaves: ClassVar[str] = "the weights of its network"
 
     def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
         """Raise ConfigError unless every silo trains a network with the same weights, in a run of its own."""
@@ -36,6 +37,10 @@ class WeightSharing:
             shapes.add(tuple((name, value.shape) for name, value in learner.weights().items()))
         if len(shapes) > 1:
             raise ConfigError(f"algorithm {config.algorithm!r} averages weights: give all silos the same network")
+
+    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
+        """All silos end with the same model."""
+        return folder.global_model(suffix)
 
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
         """Average, keep the global model, and return what ``result.json`` tells. Raises RunError.
@@ -67,7 +72,7 @@ class WeightSharing:
         )
         if config.save_models and isinstance(model, Saveable):
             weights.set_weights(to_weights(result.arrays))
-            _save(model, study.folder.models / f"{_GLOBAL_MODEL}{model.suffix}")
+            _save(model, study.folder.global_model(model.suffix))
         return {}
 
 

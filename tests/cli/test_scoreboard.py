@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.cli.scoreboard import METHODS, SiloScores, save, score, table
 from fedct_flwr.config import RunConfig
@@ -22,10 +23,11 @@ from fedct_flwr.run_folder import RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.scoring import balanced_accuracy
 
 NAN = float("nan")
+FEDCT = ALGORITHMS["fedct"]
 
 
 def scores(local: float, fedct: float, central: float) -> dict[str, float]:
-    return {"local": local, "fedct": fedct, "centralized": central}
+    return {"local": local, "federated": fedct, "centralized": central}
 
 
 def row(silo: str, own: dict[str, float], pooled: dict[str, float], bytes_sent: int = 100) -> SiloScores:
@@ -42,7 +44,7 @@ NO_OWN_TEST = [replace(entry, own=scores(NAN, NAN, NAN)) for entry in ROWS]
 def render(rows: list[SiloScores], width: int = 80) -> str:
     """The table as it is seen on a terminal of this width."""
     output = io.StringIO()
-    Console(file=output, width=width, force_terminal=False).print(table(rows))
+    Console(file=output, width=width, force_terminal=False).print(table(rows, "FedCT"))
     return output.getvalue()
 
 
@@ -90,24 +92,24 @@ def last_round(number: int, silos: list[str]) -> RoundRecord:
 def test_there_is_a_row_for_every_silo_in_the_data_sets_order(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
-    assert [entry.silo for entry in score(config, dataset, folder)] == [silo.name for silo in dataset.silos]
+    assert [entry.silo for entry in score(config, FEDCT, dataset, folder)] == [silo.name for silo in dataset.silos]
 
 
 def test_baselines_and_models_are_scored_on_own_and_pooled_test_sets(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
-    for position, entry in enumerate(score(config, dataset, folder)[:-1]):
+    for position, entry in enumerate(score(config, FEDCT, dataset, folder)[:-1]):
         for found, test in ((entry.own, dataset.silos[position].test), (entry.pooled, dataset.test)):
             assert found["local"] == balanced_accuracy(local_only(config, dataset, position), test)
             assert found["centralized"] == balanced_accuracy(centralized(config, dataset, position), test)
             # These models saw nothing but private records, so they are the local ones.
-            assert found["fedct"] == found["local"]
+            assert found["federated"] == found["local"]
 
 
 def test_bytes_are_summed_over_the_rounds_that_a_silo_answered(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
-    assert [entry.bytes_sent for entry in score(config, dataset, folder)] == [40, 60, 60, 0]
+    assert [entry.bytes_sent for entry in score(config, FEDCT, dataset, folder)] == [40, 60, 60, 0]
 
 
 def test_a_silo_without_a_part_in_the_last_round_has_no_scores(
@@ -117,7 +119,7 @@ def test_a_silo_without_a_part_in_the_last_round_has_no_scores(
     # The model it left is that of an earlier round.
     folder.append_round(last_round(4, [silo.name for silo in dataset.silos[1:-1]]))
     assert (folder.models / f"{silo.name}.skops").exists()
-    first, *_, last = score(config, dataset, folder)
+    first, *_, last = score(config, FEDCT, dataset, folder)
     for entry in (first, last):
         assert all(math.isnan(value) for value in [*entry.own.values(), *entry.pooled.values()])
 
@@ -126,9 +128,9 @@ def test_a_silo_whose_model_was_not_kept_has_baselines_only(
     config: RunConfig, dataset: FederatedDataset, folder: RunFolder
 ) -> None:
     (folder.models / f"{dataset.silos[1].name}.skops").unlink()
-    entry = score(config, dataset, folder)[1]
+    entry = score(config, FEDCT, dataset, folder)[1]
     for found in (entry.own, entry.pooled):
-        assert math.isnan(found["fedct"])
+        assert math.isnan(found["federated"])
         assert not math.isnan(found["local"] + found["centralized"])
 
 
@@ -138,7 +140,7 @@ def test_a_learner_that_cannot_be_trained_costs_its_own_scores_only(tmp_path: Pa
     dataset = load(config)
     folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
     folder.append_round(last_round(1, [silo.name for silo in dataset.silos]))
-    found = [entry.pooled["local"] for entry in score(config, dataset, folder)]
+    found = [entry.pooled["local"] for entry in score(config, FEDCT, dataset, folder)]
     assert [math.isnan(value) for value in found] == [False, True, False, False]
 
 
@@ -146,7 +148,7 @@ def test_a_data_set_without_own_test_sets_has_pooled_scores_only(tmp_path: Path)
     config = RunConfig.from_flower({"study": "s", "data": "breast-cancer", "learner": "naive-bayes"})
     folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
     folder.append_round(last_round(1, [silo.name for silo in load(config).silos]))
-    for entry in score(config, load(config), folder):
+    for entry in score(config, FEDCT, load(config), folder):
         assert all(math.isnan(value) for value in entry.own.values())
         assert entry.pooled["local"] > 0.5
 
@@ -234,7 +236,7 @@ def test_one_silo_named_like_the_last_line_keeps_its_own() -> None:
 def test_what_cotraining_gains_stands_out_and_what_it_loses_does_not() -> None:
     rows = [row("gains", scores(0.5, 0.6, 0.7), scores(0.5, 0.5, 0.5)), row("loses", *[scores(0.9, 0.8, 0.9)] * 2)]
     output = io.StringIO()
-    Console(file=output, width=80, force_terminal=True, color_system="standard").print(table(rows))
+    Console(file=output, width=80, force_terminal=True, color_system="standard").print(table(rows, "FedCT"))
     green = re.findall(r"\x1b\[32m([\d.]+)", output.getvalue())
     assert green == ["0.600"]
 

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 from client_app.main import app as client_app
 from client_app.site import open_site
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import build_consensus
+from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.loopback import run_loopback, simulated_nodes
@@ -211,7 +211,7 @@ def test_the_strategy_means_what_every_flower_strategy_means(federation: Federat
         dataset = datasets.load(config)
         terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
         roster = Roster([silo.name for silo in dataset.silos], 2, 1.0)
-        strategy = CoTraining(terms, build_consensus(config, 2), roster)
+        strategy = CoTraining(terms, find_algorithm(config).consensus(config, 2), roster)
 
         def evaluate(number: int, arrays: ArrayRecord) -> MetricRecord:
             seen.append(number)
