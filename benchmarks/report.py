@@ -56,18 +56,27 @@ def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any],
 
 
 def _machine() -> dict[str, Any]:
-    """Where and with what it was measured; ``commit`` ends in ``-dirty`` if that is not all."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=RESULTS.parent, capture_output=True, text=True, check=False
-    )
+    """Where and with what it was measured."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "python": platform.python_version(),
         **{package: found for package in _PACKAGES if (found := _version(package))},
-        "commit": described.stdout.strip() or "unknown",
+        "commit": _commit(),
     }
+
+
+def _commit() -> str:
+    """The commit that runs, and whether sources differ from it; results of other benchmarks may."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/benchmarks/results")
+    return f"{commit}-dirty" if changed else commit or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=RESULTS.parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _processor() -> str:
