@@ -59,35 +59,11 @@ def run_loopback(
     return context
 
 
-class _Slots:
-    """Permission to work for a limited number of nodes; it can be withdrawn from one that does not come to an end."""
-
-    def __init__(self, count: int) -> None:
-        self._free = threading.Semaphore(count)
-        self._held: set[int] = set()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def held_by(self, node_id: int) -> Iterator[None]:
-        """Wait for a slot, and give it back at the end."""
-        self._free.acquire()
-        with self._lock:
-            self._held.add(node_id)
-        try:
-            yield
-        finally:
-            self.withdraw(node_id)
-
-    def withdraw(self, node_id: int) -> None:
-        """Let somebody else have the node's slot, if it has one."""
-        with self._lock:
-            if node_id in self._held:
-                self._held.remove(node_id)
-                self._free.release()
-
-
 class LoopbackGrid(Grid):
-    """A Grid whose nodes live in this process, each with a thread and a context of its own that last for the run."""
+    """A Grid whose nodes live in this process, each with a context of its own that lasts for the run.
+
+    Workers are few, as each thread keeps memory of its own; one that does not come back is replaced.
+    """
 
     def __init__(
         self,
@@ -99,22 +75,24 @@ class LoopbackGrid(Grid):
     ) -> None:
         self._client_app = client_app
         self._run_id = run_id
-        contexts = [
-            Context(run_id, node_id, dict(config), RecordDict(), dict(run_config))
+        self._contexts = {
+            node_id: Context(run_id, node_id, dict(config), RecordDict(), dict(run_config))
             for node_id, config in enumerate(node_configs, start=_FIRST_NODE_ID)
-        ]
-        self._slots = _Slots(workers)
-        self._inboxes: dict[int, queue.SimpleQueue[bytes | None]] = {c.node_id: queue.SimpleQueue() for c in contexts}
+        }
+        self._turns = {node_id: threading.Lock() for node_id in self._contexts}
+        self._inbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._unclaimed: dict[str, Message] = {}
-        for context in contexts:
-            # A silo that hangs must not keep the process alive.
-            threading.Thread(target=self._work, args=(context,), daemon=True).start()
+        self._at_work: set[str] = set()
+        self._at_work_lock = threading.Lock()
+        self._workers = workers
+        for _ in range(workers):
+            self._start_worker()
 
     def close(self) -> None:
-        """Let idle nodes end."""
-        for inbox in self._inboxes.values():
-            inbox.put(None)
+        """Let idle workers end."""
+        for _ in range(self._workers):
+            self._inbox.put(None)
 
     def set_run(self, run: Run) -> None:
         """Ignored: there is one run."""
@@ -132,11 +110,11 @@ class LoopbackGrid(Grid):
 
     def get_node_ids(self) -> list[int]:
         """All nodes."""
-        return list(self._inboxes)
+        return list(self._contexts)
 
     def get_nodes(self) -> list[NodeInfo]:
         """All nodes, without names, as in Flower's simulation."""
-        return [NodeInfo(node_id=node_id) for node_id in self._inboxes]
+        return [NodeInfo(node_id=node_id) for node_id in self._contexts]
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         """Hand messages to their nodes."""
@@ -144,7 +122,7 @@ class LoopbackGrid(Grid):
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(uuid4())
             ids.append(message.metadata.message_id)
-            self._inboxes[message.metadata.dst_node_id].put(message_to_proto(message).SerializeToString())
+            self._inbox.put(message_to_proto(message).SerializeToString())
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
@@ -155,19 +133,17 @@ class LoopbackGrid(Grid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send, and return the replies that come within ``timeout`` seconds."""
-        messages = list(messages)
-        pending = dict(zip(self.push_messages(messages), (m.metadata.dst_node_id for m in messages), strict=True))
+        pending = set(self.push_messages(messages))
         end = None if timeout is None else time.monotonic() + timeout
         received = []
         while pending:
             try:
                 self._sort(self._replies.get(timeout=None if end is None else max(0.0, end - time.monotonic())))
             except queue.Empty:
-                for node_id in pending.values():
-                    self._slots.withdraw(node_id)
+                self._replace_workers_on(pending)
                 break
             for reply in self.pull_messages(list(pending)):
-                del pending[reply.metadata.reply_to_message_id]
+                pending.remove(reply.metadata.reply_to_message_id)
                 received.append(reply)
         return received
 
@@ -175,17 +151,41 @@ class LoopbackGrid(Grid):
         reply = _parse(raw)
         self._unclaimed[reply.metadata.reply_to_message_id] = reply
 
-    def _work(self, context: Context) -> None:
-        while (raw := self._inboxes[context.node_id].get()) is not None:
+    def _start_worker(self) -> None:
+        # A silo that hangs must not keep the process alive.
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _replace_workers_on(self, message_ids: set[str]) -> None:
+        with self._at_work_lock:
+            given_up = self._at_work & message_ids
+            self._at_work -= given_up
+        for _ in given_up:
+            self._start_worker()
+
+    def _work(self) -> None:
+        while (raw := self._inbox.get()) is not None:
             message = _parse(raw)
-            with self._slots.held_by(context.node_id):
-                if time.time() > message.metadata.created_at + message.metadata.ttl:
-                    continue
-                try:
-                    reply = self._client_app(message, context)
-                except Exception as error:  # the engine does the same with whatever an app raises
-                    reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
-            self._replies.put(message_to_proto(reply).SerializeToString())
+            name = message.metadata.message_id
+            with self._at_work_lock:
+                self._at_work.add(name)
+            reply = self._answer(message)
+            if reply:
+                self._replies.put(message_to_proto(reply).SerializeToString())
+            with self._at_work_lock:
+                if name not in self._at_work:
+                    return  # given up, and replaced
+                self._at_work.remove(name)
+
+    def _answer(self, message: Message) -> Message | None:
+        """The node's reply, or None if the message has expired before its turn came."""
+        node_id = message.metadata.dst_node_id
+        with self._turns[node_id]:
+            if time.time() > message.metadata.created_at + message.metadata.ttl:
+                return None
+            try:
+                return self._client_app(message, self._contexts[node_id])
+            except Exception as error:  # the engine does the same with whatever an app raises
+                return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
 
 
 def _parse(raw: bytes) -> Message:
