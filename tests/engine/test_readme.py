@@ -29,7 +29,8 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         shutil.copy2(ROOT / name, folder / name)
     # The environment of these tests, as installed a moment ago: nothing may install another one over it.
     (folder / ".venv").mkdir()
-    (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    for part in ("bin", "lib", "pyvenv.cfg"):
+        (folder / ".venv" / part).symlink_to(Path(sys.executable).parents[1] / part)
     for stamp in (".simulation", ".dev"):
         (folder / ".venv" / stamp).touch()
     yield folder
