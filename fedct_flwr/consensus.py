@@ -4,10 +4,11 @@ Both are pure functions on arrays. A consensus is a pair of them, ``init`` and `
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts
 
@@ -28,6 +29,9 @@ class Consensus(NamedTuple):
     apply: Callable[[Iterable[Ballot], HardLabels, State, Generator], tuple[HardLabels, State]]
 
 
+_BYTE: Final = 255
+
+
 def tally(votes: Iterable[HardLabels], num_examples: int, num_classes: int) -> VoteCounts:
     """Count the votes for each class, ``(examples, classes)``; an abstention counts for nobody.
 
@@ -39,20 +43,24 @@ def tally(votes: Iterable[HardLabels], num_examples: int, num_classes: int) -> V
            [1, 1],
            [0, 0]], dtype=int32)
     """
-    counts = np.zeros((num_classes, num_examples), dtype=np.int32)
+    carried: VoteCounts | None = None
     recent = np.zeros((num_classes, num_examples), dtype=np.uint8)
     hit = np.empty(num_examples, dtype=np.bool_)
+    narrow = np.empty(num_examples, dtype=np.uint8 if num_classes < _BYTE else LABEL_DTYPE)
     for number, vote in enumerate(votes, start=1):
         # Comparing a whole vote with one class at a time keeps to SIMD; scattered increments are many times slower.
+        np.copyto(narrow, vote, casting="unsafe")  # an abstention becomes 255, which is no class
         for c, row in enumerate(recent):
-            np.equal(vote, c, out=hit)
+            np.equal(narrow, c, out=hit)
             np.add(row, hit.view(np.uint8), out=row)
-        if number % 255 == 0:
-            counts += recent
+        if number % _BYTE == 0:
+            carried = _add(carried, recent)
             recent[:] = 0
-    counts += recent
-    transposed: VoteCounts = counts.T
-    return transposed
+    return _add(carried, recent).T
+
+
+def _add(counts: VoteCounts | None, recent: NDArray[np.uint8]) -> VoteCounts:
+    return recent.astype(np.int32) if counts is None else counts + recent
 
 
 def plurality(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
@@ -69,8 +77,11 @@ def plurality(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> Hard
     by_class = np.ascontiguousarray(counts.T)
     most = by_class.max(axis=0)
     leaders = by_class == most
-    labels: HardLabels = leaders.argmax(axis=0).astype(LABEL_DTYPE)
-    tied = np.flatnonzero((leaders.sum(axis=0, dtype=np.int32) > 1) & (most > 0))
+    # Where one class leads, the sum over all that lead is that class: many times faster than an argmax over rows.
+    labels: HardLabels = np.zeros(len(most), dtype=LABEL_DTYPE)
+    for c, leads in enumerate(leaders):
+        labels += leads * LABEL_DTYPE(c)
+    tied = np.flatnonzero((leaders.sum(axis=0, dtype=np.uint16) > 1) & (most > 0))
     if len(tied):
         lots = np.where(leaders[:, tied], rng.random((len(by_class), len(tied))), -1.0)
         drawn = lots.argmax(axis=0).astype(LABEL_DTYPE)

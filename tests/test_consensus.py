@@ -234,3 +234,13 @@ class TestCounting:
         consensus = counting(2, plurality)
         state = consensus.init(["a", "b"])
         assert consensus.apply([("a", np.int16([0]))], NOBODY[:1], state, rng)[1] == state == {}
+
+
+@pytest.mark.parametrize("classes", [2, 254, 255, 256, 1000])
+def test_votes_are_counted_right_whether_or_not_classes_fit_a_byte(classes: int) -> None:
+    votes = np.random.default_rng(0).integers(ABSTAIN, classes, (20, 50)).astype(np.int16)
+    expected = (votes[:, :, None] == np.arange(classes)).sum(axis=0)
+    counts = tally(votes, 50, classes)
+    np.testing.assert_array_equal(counts, expected)
+    winners = plurality(counts, np.full(50, ABSTAIN, dtype=np.int16), np.random.default_rng(0))
+    np.testing.assert_array_equal(expected[np.arange(50), winners], expected.max(axis=1))
