@@ -78,6 +78,19 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
     assert processes_of(tmp_path) == []
 
 
+def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: Path) -> None:
+    first = simulate(tmp_path, "--rounds", "2")
+    assert first.returncode == 0, first.stdout + first.stderr
+    command = [str(BIN / "fedct"), "simulate", "--resume", "run", "--rounds", "10"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, env=environment(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^round +3 ", done.stdout, re.MULTILINE)
+    assert not re.search(r"^round +[12] ", done.stdout, re.MULTILINE)
+    # As in the README, where it runs through.
+    assert "fixed point in round 5" in done.stdout
+    assert processes_of(tmp_path) == []
+
+
 def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Path) -> None:
     done = simulate(tmp_path, "--learner", "tests.federation.learners.Raising")
     assert done.returncode == 4, done.stdout + done.stderr
