@@ -24,7 +24,6 @@ def run(name: str, seeds: int | None, fast: bool) -> None:
     text += _tables(experiment, rows, runs)
     settings = {**SETTINGS, "steps": steps, "rows": {row.name: row.settings for row in rows}}
     report.write(name, text, runs, settings, time.perf_counter() - start)
-    print(text)
 
 
 def _measure(row: Row, steps: int, seeds: int) -> Runs:

@@ -66,7 +66,6 @@ def run(seeds: int | None, fast: bool) -> None:
         {**SETTINGS, "num-server-rounds": rounds, "splits": SPLITS},
         time.perf_counter() - start,
     )
-    print(text)
 
 
 def _promise(rounds: int) -> str:

@@ -63,7 +63,6 @@ def run(seeds: int | None, fast: bool) -> None:
     report.write(
         "fedct-fashion-mnist", text, {"mlp": runs}, {**SETTINGS, "rounds": rounds}, time.perf_counter() - start
     )
-    print(text)
 
 
 def _bare_steps(dataset: datasets.FederatedDataset, steps: int, batch: int) -> float:

@@ -37,4 +37,3 @@ def run(seeds: int | None, fast: bool) -> None:
         text += report.table(header, rows) + "\n"
     text += "Rounds: until the fixed point, at most 10. Bytes: sent by one hospital in one round.\n"
     report.write("heart-disease", text, runs, {**settings, "learners": LEARNERS}, time.perf_counter() - start)
-    print(text)

@@ -35,7 +35,6 @@ def run(seeds: int | None, fast: bool) -> None:
     text = f"# Mixed models on breast cancer, 5 silos with 17 records, {seeds} splits\n\n" + report.table(header, rows)
     text += "\nRounds: until the fixed point, at most 10. Bytes: sent by one silo in one round.\n"
     report.write("fedct-mixed", text, runs, {**settings, "mixes": MIXES}, time.perf_counter() - start)
-    print(text)
 
 
 def _learners(name: str) -> dict[str, str]:

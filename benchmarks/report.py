@@ -32,7 +32,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any], seconds: float) -> None:
-    """Write ``results/NAME.md`` and ``results/NAME.json``, with the command line that runs now.
+    """Print the text and write it to ``results/NAME.md``, and all values to ``results/NAME.json``.
+
+    Both name the command line that runs now.
 
     A fast run goes to ``NAME-fast``: a first look replaces no full result.
     """
@@ -53,6 +55,7 @@ def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any],
         "values": {setting: run.values for setting, run in runs.items()},
     }
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print(text)
 
 
 def _machine() -> dict[str, Any]:
