@@ -10,7 +10,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from client_app.site import Site, check_agreed, model_path, open_site, silo_name
-from client_app.state import ContextState, FolderState, LocalState
+from client_app.state import ContextState, FolderState, LocalState, set_back
 from client_app.weights import train_on
 from fedct_flwr.config import NodeConfig, RunConfig
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
@@ -81,7 +81,7 @@ def _answer_once(
     if instruction.round <= last_round:
         raise Refused(Refusal.ROUND)
     path = model_path(config, node, site, run_id)
-    _set_back(site.learner, state.get(f"{name}-learner"), path if config.resume and instruction.round > 1 else None)
+    set_back(site.learner, state.get(f"{name}-learner"), path if config.resume and instruction.round > 1 else None)
     votes = cotrain(
         site.learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight
     )
@@ -94,22 +94,6 @@ def _answer_once(
         state.put(f"{name}-learner", site.learner.dump())
     state.put(name, _HEADER.pack(digest, instruction.round) + reply)
     return reply
-
-
-def _set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:
-    """Put a learner that trains on into the state that it had before this round.
-
-    ``progress`` is what it kept in this run of Flower's; where that is none, ``kept`` is its model from the run that
-    this one resumes, which Flower knows as another.
-    """
-    if not isinstance(learner, Resumable):
-        return
-    if progress is not None:
-        learner.restore(progress)
-    elif isinstance(learner, Saveable) and kept and kept.exists():
-        learner.load(kept)
-    else:
-        learner.reset()
 
 
 def _keep_model(learner: Learner, path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 from flwr.app import ConfigRecord, RecordDict
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.learners.base import Learner, Resumable, Saveable
 
 _RECORD: Final = "fedct"
 
@@ -56,3 +57,19 @@ class FolderState:
     def put(self, name: str, value: bytes) -> None:
         """Keep a value. Raises OSError if the disk is full; the value before is then still there."""
         write_atomically(self._folder / name, value)
+
+
+def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:
+    """Put a learner that trains on into the state that it had before this round.
+
+    ``progress`` is what it kept in this run of Flower's; where that is none, ``kept`` is its model from the run that
+    this one resumes, which Flower knows as another.
+    """
+    if not isinstance(learner, Resumable):
+        return
+    if progress is not None:
+        learner.restore(progress)
+    elif isinstance(learner, Saveable) and kept and kept.exists():
+        learner.load(kept)
+    else:
+        learner.reset()

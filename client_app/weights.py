@@ -4,7 +4,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from client_app.site import Site
-from client_app.state import LocalState
+from client_app.state import LocalState, set_back
 from fedct_flwr.config import NodeConfig
 from fedct_flwr.learners.base import Averageable, Resumable
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
@@ -25,8 +25,7 @@ def train_on(content: RecordDict, site: Site, node: NodeConfig, state: LocalStat
     if not node.is_simulated or not (isinstance(learner, Averageable) and isinstance(learner, Resumable)):
         raise Refused(Refusal.WEIGHTS)
     key = f"run-{run_id}-learner"
-    progress = state.get(key)
-    learner.reset() if progress is None else learner.restore(progress)
+    set_back(learner, state.get(key), kept=None)
     learner.set_weights(to_weights(content.array_records[ARRAYS]))
     unlabeled = np.full(len(site.public), ABSTAIN, dtype=LABEL_DTYPE)
     learner.advance(site.private, site.public.X, unlabeled, 1.0)
