@@ -4,16 +4,29 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help run test check format proto clean
+# What the images are built from: one with Python 3.11, one with nginx (here the stage that takes Debian's packages).
+BASE ?= python:3.11-slim-bookworm
+GATEWAY_BASE ?= nginx
+IMAGES ?= fedct
+TAG ?= latest
+# Extras for the agents' learners: torch, boost, rules, vision, with commas between them.
+EXTRAS ?=
+WHEELHOUSE := build/wheelhouse
+SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
+
+.PHONY: help run test fuzz check format proto clean wheelhouse images up down run-deployed test-deploy
 
 help: ## Show what can be made
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(VENV)/.simulation ## Train four real hospitals together on Flower's simulation engine
 	@$(BIN)/fedct simulate $(ARGS)
 
-test: $(VENV)/.dev check ## Run everything that CI checks
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(VENV)/.dev check ## Run everything that CI checks, but for containers
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate (minutes)
+	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest tests/client_app/test_gate_fuzz.py
 
 check: $(VENV)/.dev ## Lint, types, import layers, generated code
 	@$(BIN)/ruff check --quiet .
@@ -28,8 +41,33 @@ format: $(VENV)/.dev ## Format the code
 proto: $(VENV)/.dev ## Generate code from labels.proto
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fedct_flwr/wire/labels.proto
 
-clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
+wheelhouse: $(WHEELHOUSE)/.project $(WHEELHOUSE)/.wheels-$(EXTRAS) $(WHEELHOUSE)/.nginx ## Collect what the images need
+
+images: wheelhouse ## Build the images, without a network
+	@for target in superlink supernode agent gateway demo; do \
+		docker build --quiet --network none --file docker/Dockerfile --target $$target \
+			--build-arg BASE=$(BASE) --build-arg GATEWAY_BASE=$(GATEWAY_BASE) --build-arg WHEELHOUSE=$(WHEELHOUSE) \
+			--tag $(IMAGES)/$$target:$(TAG) . > $(WHEELHOUSE)/.image-$$target || exit 1; \
+	done
+	@echo "Images: $(IMAGES)/{superlink,supernode,agent,gateway,demo}:$(TAG)"
+
+up: images ## Start a coordinator and four hospitals in containers
+	@docker compose up --detach --wait
+
+run-deployed: ## Train the four hospitals that `make up` has started
+	@docker compose exec $$([ -t 0 ] && [ -t 1 ] || echo --no-TTY) superexec fedct coordinator run /app/coordinator --baselines heart-disease $(ARGS)
+
+down: ## Stop the containers; their keys, logs and models stay in volumes
+	@docker compose down
+
+test-deploy: $(VENV)/.dev images ## Test with real containers
+	@$(BIN)/python -m pytest -m deploy tests/deploy $(ARGS)
+
+clean: ## Remove the virtual environment, the wheelhouse and all caches
+	rm -rf $(VENV) $(WHEELHOUSE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.simulation: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (once, about a minute) ..."
@@ -42,3 +80,20 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.simulation
+
+$(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE $(SOURCES) | $(BIN)/python
+	@rm -rf $(WHEELHOUSE)/project && mkdir -p $(WHEELHOUSE)
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELHOUSE)/project .
+	@touch $@
+
+# Anew with other requirements or extras, and not with every change of the code.
+$(WHEELHOUSE)/.wheels-$(EXTRAS): pyproject.toml constraints.txt docker/collect | $(WHEELHOUSE)/.project
+	@echo "Collecting wheels in $(WHEELHOUSE) (once, about a minute) ..."
+	@rm -f $(WHEELHOUSE)/.wheels-*
+	@docker/collect wheels $(WHEELHOUSE) $(BIN)/python "$$(echo $(WHEELHOUSE)/project/*.whl)$(if $(EXTRAS),[$(EXTRAS)])"
+	@touch $@
+
+# Not needed with an image that has nginx.
+$(WHEELHOUSE)/.nginx: docker/collect | $(WHEELHOUSE)/.project
+	@$(if $(filter nginx,$(GATEWAY_BASE)),docker/collect nginx $(WHEELHOUSE)/nginx $(BASE))
+	@touch $@

@@ -17,7 +17,7 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change, halves
-from client_app.site import open_site
+from client_app.site import simulated_site
 from fedct_flwr import datasets
 from fedct_flwr.bounds import convergence_bound
 from fedct_flwr.config import RunConfig
@@ -99,7 +99,7 @@ def _measure(settings: dict[str, Any], seeds: int, rounds: int) -> Runs:
 def _rounds(config: RunConfig) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as temporary:
         rounds, _, _ = run_federation(change(config, run_dir=f"{temporary}/run"))
-    open_site.cache_clear()
+    simulated_site.cache_clear()
     return rounds
 
 

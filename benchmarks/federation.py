@@ -14,10 +14,10 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from client_app.main import app as client_app
-from client_app.site import open_site, silo_name
+from client_app.workplace import open_workplace
 from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized
-from fedct_flwr.config import NodeConfig, RunConfig
+from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import plurality, tally
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.loopback import run_loopback, simulated_nodes
@@ -100,12 +100,10 @@ def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabe
     @app.train()
     def train(message: Message, context: Context) -> Message:
         reply = client_app(message, context)
-        config = RunConfig.from_flower(context.run_config)
-        silo = silo_name(config, NodeConfig.from_flower(context.node_config))
-        site = open_site(config, silo)
-        scores.setdefault(silo, []).append(site.scores())
-        if silo not in alone:
-            alone[silo] = site.learner.predict(site.pooled_test.X)
+        site = open_workplace(context).site
+        scores.setdefault(site.silo, []).append(site.scores())
+        if site.silo not in alone:
+            alone[site.silo] = site.learner.predict(site.pooled_test.X)
         return reply
 
     return app

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks.probe import PeakMemory
 from benchmarks.variants import change
 from client_app.main import app as client_app
-from client_app.site import open_site
+from client_app.site import simulated_site
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import pool
@@ -69,8 +69,9 @@ def _cotrained(algorithm: str, config: RunConfig) -> Measured:
         rounds, seconds, gigabytes = run_federation(config)
         dataset = datasets.load(config)
         # The silos' sites, as they are after the last round: scores on replies would take time and bytes.
-        reached = fmean(accuracy(open_site(config, silo.name).learner, dataset.test) for silo in dataset.silos)
-    open_site.cache_clear()
+        sites = [simulated_site(config, position) for position in range(len(dataset.silos))]
+        reached = fmean(accuracy(site.learner, dataset.test) for site in sites)
+    simulated_site.cache_clear()
     return Measured(reached, _bytes(rounds), seconds, gigabytes)
 
 
@@ -82,7 +83,7 @@ def _averaged(config: RunConfig) -> Measured:
         model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
         assert isinstance(model, Saveable)
         reached = accuracy(model.load(Path(config.run_dir) / "models" / f"global{model.suffix}"), dataset.test)
-    open_site.cache_clear()
+    simulated_site.cache_clear()
     return Measured(reached, _bytes(rounds), seconds, gigabytes)
 
 

@@ -9,7 +9,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from client_app.site import open_site
+from client_app.site import simulated_site
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import plurality, tally
 from fedct_flwr.loopback import run_loopback, simulated_nodes
@@ -44,7 +44,7 @@ def test_loopback_overhead(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """Everything but training: messages, codec, consensus, checkpoint."""
     settings = {"study": "speed", "data": "heart-disease", "stop-at-fixed-point": False, "num-server-rounds": 100}
     silos = ["cleveland", "budapest", "zurich", "long-beach"]
-    terms = open_site(RunConfig.from_flower(settings), silos[0]).terms
+    terms = simulated_site(RunConfig.from_flower(settings), 0).terms
     app = ClientApp()
 
     @app.train()

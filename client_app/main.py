@@ -3,27 +3,29 @@
 import hashlib
 import logging
 import struct
-from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from client_app.site import Site, check_agreed, model_path, open_site, silo_name
-from client_app.state import ContextState, FolderState, LocalState, set_back
+from client_app.state import WRITING, LocalState, set_back
 from client_app.weights import train_on
-from fedct_flwr.config import NodeConfig, RunConfig
-from fedct_flwr.learners.base import Learner, Resumable, Saveable
+from client_app.workplace import Workplace, open_workplace, silo_named
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.silo import cotrain
 from fedct_flwr.types import ConfigError, DataError, TrainingError
-from fedct_flwr.wire.codec import Reply, Terms, decode_instruction, encode_reply
+from fedct_flwr.wire.codec import Reply, decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import asks_for_weights
 
 logger = logging.getLogger("flwr.fedct")
 
-_HEADER: Final = struct.Struct("<32sI")
+# Of the request, SHA-256; which model answered; the request's round; the length of the reply.
+_HEADER: Final = struct.Struct("<32s32sII")
+_RUN: Final = "run-"
+_RUNS_KEPT: Final = 8
 _UNKNOWN_SILO: Final = "unknown"
 
 app = ClientApp()
@@ -34,80 +36,126 @@ def train(message: Message, context: Context) -> Message:
     """Answer one instruction. Never raises: Flower would pass the exception's text on to the coordinator."""
     silo = _UNKNOWN_SILO
     try:
-        config = RunConfig.from_flower(context.run_config)
-        node = NodeConfig.from_flower(context.node_config)
-        silo = silo_name(config, node)
-        check_agreed(config, node)
-        site = open_site(config, silo)
-        state = FolderState(node.state_dir) if node.state_dir else ContextState(context.state)
+        silo = silo_named(context)
+        workplace = open_workplace(context)
         if asks_for_weights(message.content):
-            return Message(train_on(message.content, site, node, state, context.run_id), reply_to=message)
-        payload = from_record(message.content)
-        reply = _answer_once(payload, site, config, node, state, context.run_id)
+            return Message(train_on(message.content, workplace, context.run_id), reply_to=message)
+        reply = _answer_once(from_record(message.content), workplace, context.run_id)
     except Refused as refused:
         logger.warning("Silo %s sends no labels: %s", silo, refused)
-        reply = _refusal(silo, refused.reason)
+        reply = encode_refusal(silo, refused.reason)
     except ConfigError as error:
         logger.error("Silo %s: %s", silo, error)
-        reply = _refusal(silo, Refusal.CONFIG)
+        reply = encode_refusal(silo, Refusal.CONFIG)
     except DataError as error:
         logger.error("Silo %s: %s", silo, error)
-        reply = _refusal(silo, Refusal.NO_DATA)
+        reply = encode_refusal(silo, Refusal.NO_DATA)
     except TrainingError as error:
         logger.error("Silo %s: %s", silo, error)
-        reply = _refusal(silo, Refusal.TRAINING_FAILED)
+        reply = encode_refusal(silo, Refusal.TRAINING_FAILED)
     except Exception:
         logger.exception("Silo %s: an unexpected error", silo)
-        reply = _refusal(silo, Refusal.INTERNAL)
+        reply = encode_refusal(silo, Refusal.INTERNAL)
     return Message(to_record(reply), reply_to=message)
 
 
-def _answer_once(
-    payload: bytes, site: Site, config: RunConfig, node: NodeConfig, state: LocalState, run_id: int
-) -> bytes:
+def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     """The reply to an instruction; the same bytes again if it was asked before.
 
-    Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers
-    to one question would tell more than one.
+    The reply and what a learner trains on from are kept in one write: stopped before it, the silo that is asked again
+    trains from where it stood before and answers the same. Raises Refused (ROUND) for a round that was answered
+    already and is asked with other contents: two answers to one question would tell more than one.
+
+    The very same instruction in another of Flower's runs, as after a resume, is the same question too: this run takes
+    over the answer, and with it where the learner stood after it.
     """
-    name = f"run-{run_id}"
+    site, state = workplace.site, workplace.state
+    name = f"{_RUN}{run_id}"
     digest = hashlib.sha256(payload).digest()
-    last_round = 0
-    if (last := state.get(name)) is not None:
-        last_digest, last_round = _HEADER.unpack_from(last)
-        if last_digest == digest:
-            return last[_HEADER.size :]
+    last = _Answered.read(state.get(name))
+    if last and last.digest == digest:
+        # In case the silo was stopped between the two writes.
+        _keep_model(workplace, last.progress)
+        return last.reply
     instruction = decode_instruction(payload, site.terms)
-    if instruction.round <= last_round:
+    if last and instruction.round <= last.round:
         raise Refused(Refusal.ROUND)
-    path = model_path(config, node, site, run_id)
-    set_back(site.learner, state.get(f"{name}-learner"), path if config.resume and instruction.round > 1 else None)
-    votes = cotrain(
-        site.learner, site.private, site.public, instruction.targets, instruction.query, config.pseudo_weight
-    )
-    scores = site.scores() if config.report_scores and (node.is_simulated or node.allow_scores) else None
+    if earlier := _answered_elsewhere(digest, workplace):
+        _keep(name, earlier, state)
+        _keep_model(workplace, earlier.progress)
+        return earlier.reply
+    kept = workplace.model if workplace.resumes and instruction.round > 1 else None
+    set_back(site.learner, last.progress if last else None, kept)
+    votes = cotrain(site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight)
+    scores = site.scores() if workplace.sends_scores else None
     reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
-    if path:
-        _keep_model(site.learner, path)
+    progress = None
     if isinstance(site.learner, Resumable):
-        # Before the answer is on record: asked again after a crash in between, the silo trains from here once more.
-        state.put(f"{name}-learner", site.learner.dump())
-    state.put(name, _HEADER.pack(digest, instruction.round) + reply)
+        progress = site.learner.dump()
+    elif isinstance(site.learner, Saveable):
+        _keep_model(workplace, site.learner)
+    _keep(name, _Answered(digest, workplace.model_digest, instruction.round, reply, progress), state)
+    # After the answer: a network begins with its model when it is asked in a run that was resumed.
+    _keep_model(workplace, progress)
     return reply
 
 
-def _keep_model(learner: Learner, path: Path) -> None:
-    if not isinstance(learner, Saveable):
+class _Answered(NamedTuple):
+    """The last answer in a run: to what, in which round, and where the learner stood after it if it trains on."""
+
+    digest: bytes
+    model_digest: bytes
+    round: int
+    reply: bytes
+    progress: bytes | None
+
+    @classmethod
+    def read(cls, kept: bytes | None) -> Self | None:
+        if kept is None:
+            return None
+        digest, model_digest, number, length = _HEADER.unpack_from(kept)
+        end = _HEADER.size + length
+        return cls(digest, model_digest, number, kept[_HEADER.size : end], kept[end:] or None)
+
+    def to_bytes(self) -> bytes:
+        header = _HEADER.pack(self.digest, self.model_digest, self.round, len(self.reply))
+        return header + self.reply + (self.progress or b"")
+
+
+def _keep(name: str, answered: _Answered, state: LocalState) -> None:
+    """Keep the last answer of a run, and those of few other runs: every resume is a run of its own."""
+    state.put(name, answered.to_bytes())
+    others = [other for other in state.names(_RUN) if other != name]
+    for other in others[_RUNS_KEPT - 1 :]:
+        state.drop(other)
+
+
+def _answered_elsewhere(digest: bytes, workplace: Workplace) -> _Answered | None:
+    """The answer to the same instruction as the last one of another run, given under the same settings of the model.
+
+    Only headers are read of all others.
+    """
+    wanted = digest + workplace.model_digest
+    for other in workplace.state.names(_RUN):
+        header = workplace.state.get(other, _HEADER.size)
+        if header and len(header) == _HEADER.size and header.startswith(wanted):
+            return _Answered.read(workplace.state.get(other))
+    return None
+
+
+def _keep_model(workplace: Workplace, model: Saveable | bytes | None) -> None:
+    """Write the silo's model, if it keeps one; bytes are what a network trains on from, which is its model."""
+    path = workplace.model
+    if path is None or model is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        learner.save(path)
+        with WRITING:
+            if isinstance(model, bytes):
+                write_atomically(path, model)
+            else:
+                model.save(path)
     except (TrainingError, OSError) as error:
         # The labels are good all the same. Better no model than that of an earlier round, which nobody would notice.
         path.unlink(missing_ok=True)
         logger.warning("The model was not kept in %s: %s", path, error)
-
-
-def _refusal(silo: str, reason: Refusal) -> bytes:
-    nothing_agreed = Terms("", b"", 0, ())
-    return encode_reply(Reply(0, silo, reason), nothing_agreed)

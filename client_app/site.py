@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from fedct_flwr import datasets
-from fedct_flwr.config import NodeConfig, RunConfig
-from fedct_flwr.learners.base import Learner, Saveable
-from fedct_flwr.learners.build import build_learner
+from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.datasets.federated import SiloData, hold_out
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.public_set import PublicSet
-from fedct_flwr.run_folder import RunFolder, default_path
 from fedct_flwr.scoring import accuracy, balanced_accuracy
-from fedct_flwr.types import ConfigError, Examples, SiloName
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
 from fedct_flwr.wire.codec import Scores, Terms
 
 
@@ -26,6 +27,7 @@ class Site:
     pooled_test: Examples
     public: PublicSet
     learner: Learner
+    pseudo_weight: float
     terms: Terms
 
     def scores(self) -> Scores:
@@ -36,45 +38,58 @@ class Site:
 
 # A process that serves many rounds reads the data and fits the preprocessing once.
 @lru_cache(maxsize=128)
-def open_site(config: RunConfig, silo: SiloName) -> Site:
-    """The silo's site. Raises ConfigError or DataError."""
-    dataset = datasets.load(config)
-    position = dataset.position(silo)
-    data = dataset.silos[position]
-    learner = build_learner(config, dataset, position, data.private.X)
-    terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
-    return Site(silo, data.private, data.test, dataset.test, dataset.public, learner, terms)
+def simulated_site(config: RunConfig, partition_id: int) -> Site:
+    """The silo at this position of the run config's data set. Raises ConfigError or DataError."""
+    dataset, data = datasets.load(config), simulated_silo(config, partition_id)
+    return Site(
+        data.name,
+        data.private,
+        data.test,
+        dataset.test,
+        dataset.public,
+        build_learner(config, dataset, partition_id, data.private.X),
+        config.pseudo_weight,
+        Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes),
+    )
 
 
-def silo_name(config: RunConfig, node: NodeConfig) -> SiloName:
-    """The silo a node stands for. Raises ConfigError if the data set has no silo for this partition."""
-    if node.silo:
-        return node.silo
+def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
+    """The records of the silo at this position. Raises ConfigError if the data set has no such silo, or DataError."""
     silos = datasets.load(config).silos
-    position = node.partition_id or 0
-    if position >= len(silos):
-        raise ConfigError(f"there are {len(silos)} silos but this is node {position + 1}: lower num-supernodes")
-    return silos[position].name
+    if partition_id >= len(silos):
+        raise ConfigError(f"there are {len(silos)} silos but this is node {partition_id + 1}: lower num-supernodes")
+    return silos[partition_id]
 
 
-def check_agreed(config: RunConfig, node: NodeConfig) -> None:
-    """Raise ConfigError if the run config asks a named silo for what only its own node may decide."""
-    if node.is_simulated:
-        return
-    if config.data == "files":
-        raise ConfigError("data = 'files' is for simulation: a named silo reads no folder that the run config names")
-    for name in config.learner:
-        check_allowed(name, node.learner_packages)
+def real_site(config: SiloConfig, study: StudyFolder) -> Site:
+    """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
+    check_allowed(config.learner.name, config.learner.packages)
+    private, test = _own_records(config, study)
+    if private.size == 0:
+        raise DataError(f"{config.data.file} leaves no records to train on: lower test-fraction")
+    return Site(
+        config.silo,
+        private,
+        test,
+        study.test,
+        study.public,
+        learner_for(config.learner, config.silo, study.schema, study.public, private.X),
+        config.learner.pseudo_weight,
+        terms_of(study),
+    )
 
 
-def model_path(config: RunConfig, node: NodeConfig, site: Site, run_id: int) -> Path | None:
-    """Where the silo's model is kept, if it can be: its own state folder, or the run folder when all is simulated."""
-    if not isinstance(site.learner, Saveable):
-        return None
-    if node.state_dir:
-        return node.state_dir / f"{config.study}{site.learner.suffix}"
-    if not node.is_simulated or not config.save_models:
-        return None
-    run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
-    # Only where a coordinator on this machine has begun a run: the run config alone names no place to write to.
-    return run.silo_model(site.silo, site.learner.suffix) if run.exists() else None
+def _own_records(config: SiloConfig, study: StudyFolder) -> tuple[Examples, Examples]:
+    """The silo's records to train on and to test with."""
+    data, records = config.data, read_records(config.data, study)
+    if data.test_file:
+        return records, read_records(data, study, data.test_file)
+    if data.test_fraction:
+        test, private = hold_out(records, (data.test_fraction,), generator(config.learner.seed, "test", config.silo))
+        return private, test
+    return records, Examples(records.X[:0], records.y[:0])
+
+
+def terms_of(study: StudyFolder) -> Terms:
+    """What coordinator and silos of this study agree upon."""
+    return Terms(study.name, study.public.fingerprint, len(study.public), study.schema.classes)

@@ -1,5 +1,7 @@
 """What a silo keeps between rounds, behind one small interface; it never leaves the silo."""
 
+import contextlib
+import threading
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -10,16 +12,27 @@ from fedct_flwr.learners.base import Learner, Resumable, Saveable
 
 _RECORD: Final = "fedct"
 
+WRITING: Final = threading.Lock()
+"""Held while a file is written: whoever holds it may end the process, and no file is left half done."""
+
 
 class LocalState(Protocol):
     """Bytes under names such as ``run-12``."""
 
-    def get(self, name: str) -> bytes | None:
-        """What was put under this name last, or None."""
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
         ...
 
     def put(self, name: str, value: bytes) -> None:
         """Keep a value, whole or not at all."""
+        ...
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more. Whether that comes off decides nothing: never raises."""
         ...
 
 
@@ -29,17 +42,28 @@ class ContextState:
     def __init__(self, state: RecordDict) -> None:
         self._state = state
 
-    def get(self, name: str) -> bytes | None:
-        """What was put under this name last, or None."""
-        record = self._state.get(_RECORD)
-        value = record.get(name) if isinstance(record, ConfigRecord) else None
-        return value if isinstance(value, bytes) else None
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        return value[:size] if (value := self._fields().get(name)) is not None else None
 
     def put(self, name: str, value: bytes) -> None:
         """Keep a value."""
+        fields = self._fields()
+        fields.pop(name, None)
+        self._state[_RECORD] = ConfigRecord({**fields, name: value})
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+        return [name for name in reversed(self._fields()) if name.startswith(prefix)]
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        self._state[_RECORD] = ConfigRecord({key: value for key, value in self._fields().items() if key != name})
+
+    def _fields(self) -> dict[str, bytes]:
         record = self._state.get(_RECORD)
         fields = dict(record) if isinstance(record, ConfigRecord) else {}
-        self._state[_RECORD] = ConfigRecord({**fields, name: value})
+        return {name: value for name, value in fields.items() if isinstance(value, bytes)}
 
 
 class FolderState:
@@ -49,14 +73,28 @@ class FolderState:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
 
-    def get(self, name: str) -> bytes | None:
-        """What was put under this name last, or None."""
-        path = self._folder / name
-        return path.read_bytes() if path.exists() else None
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        try:
+            with (self._folder / name).open("rb") as file:
+                return file.read(size)
+        except FileNotFoundError:
+            return None
 
     def put(self, name: str, value: bytes) -> None:
         """Keep a value. Raises OSError if the disk is full; the value before is then still there."""
-        write_atomically(self._folder / name, value)
+        with WRITING:
+            write_atomically(self._folder / name, value)
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first, by the times of their files."""
+        times = {path.name: path.stat().st_mtime_ns for path in self._folder.iterdir() if path.name.startswith(prefix)}
+        return sorted(times, key=lambda name: times[name], reverse=True)
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        with contextlib.suppress(OSError):
+            (self._folder / name).unlink(missing_ok=True)
 
 
 def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:

@@ -31,8 +31,11 @@ class Algorithm(Protocol):
         """What leaves a silo, in plain words."""
         ...
 
-    def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
-        """Raise ConfigError for settings that the algorithm cannot work with, before anything runs."""
+    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+        """Raise ConfigError for settings that the algorithm cannot work with, before anything runs.
+
+        Without a ``dataset``, silos are real and choose their learners themselves.
+        """
         ...
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:

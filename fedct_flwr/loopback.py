@@ -19,10 +19,12 @@ from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.proto.node_pb2 import NodeInfo
-from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp import ServerApp
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_limits
+
+from fedct_flwr.strategies.exchange import PromptGrid
 
 _FIRST_NODE_ID: Final = 100
 
@@ -59,7 +61,7 @@ def run_loopback(
     return context
 
 
-class LoopbackGrid(Grid):
+class LoopbackGrid(PromptGrid):
     """A Grid whose nodes live in this process, each with a context of its own that lasts for the run.
 
     Workers are few, as each thread keeps memory of its own; one that does not come back is replaced.

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from flwr.app import Context
@@ -9,11 +10,15 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import Algorithm, find_algorithm
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.public_set import PublicSet
 from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
+from fedct_flwr.schema import Schema
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.strategies.study import Study
-from fedct_flwr.types import FedctError, RunError
+from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.codec import Terms
 
 logger = logging.getLogger("flwr.fedct")
@@ -39,9 +44,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run one study. Raises FedctError, after its sentence is in the log and in the run folder."""
     try:
         config = RunConfig.from_flower(context.run_config)
-        dataset = datasets.load(config)
-        terms = Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes)
-        silos = [silo.name for silo in dataset.silos]
+        dataset, terms, silos = _subject(config)
         config.check_fits(silos, terms.num_public)
         roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
         algorithm = find_algorithm(config)
@@ -53,6 +56,26 @@ def main(grid: Grid, context: Context) -> None:
         raise
     with contextlib.closing(folder):
         _run(algorithm, Study(config, dataset, terms, roster, folder, checkpoint), grid)
+
+
+def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Terms, Sequence[SiloName]]:
+    """The data set of simulated silos, if they are; what silos must agree to; and who there is."""
+    if config.data != STUDY:
+        dataset = datasets.load(config)
+        silos = [silo.name for silo in dataset.silos]
+        return dataset, _terms(config.study, dataset.public, dataset.schema), silos
+    config.check_real()
+    study = read_study(Path(config.data_dir))
+    if study.name != config.study:
+        raise ConfigError(
+            f"the run is of study {config.study!r} but {config.data_dir} is the folder of {study.name!r}: set study to "
+            "that name, or data-dir to another folder"
+        )
+    return None, _terms(study.name, study.public, study.schema), config.roster
+
+
+def _terms(study: str, public: PublicSet, schema: Schema) -> Terms:
+    return Terms(study, public.fingerprint, len(public), schema.classes)
 
 
 def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:

@@ -7,6 +7,12 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 
+@pytest.fixture
+def without_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real silos answer whoever asks them, without an agent."""
+    monkeypatch.setenv("FEDCT_WITHOUT_GATE", "1")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     """One thread, as for a silo: on a machine with few cores, threads that wait for each other take minutes."""

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks import report
+from benchmarks import report, round_overhead
 from benchmarks.federation import Runs, measure
 from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized, local_only
@@ -53,3 +53,26 @@ def test_the_list_has_a_line_for_each() -> None:
     names = [line.split()[0] for line in listed.splitlines()]
     assert {"heart-disease", "fedct-trees", "fedct-fashion-mnist"} <= set(names)
     assert all(len(line.split()) > 3 for line in listed.splitlines())
+
+
+def test_an_agents_share_memory_and_idle_time_are_measured_on_a_real_one() -> None:
+    found: dict[str, list[float]] = {}
+    for measured in round_overhead._alone(10, 0):
+        for name, value in measured.items():
+            found.setdefault(name, []).append(value)
+    assert len(found["share"]) == 9
+    assert all(0 < share < 60 for share in found["share"])
+    assert 10 < found["early"][0] <= found["late"][0] * 1.5
+    assert found["idle"][0] >= 0
+
+
+def test_the_overhead_is_what_remains_of_a_round_and_stands_beside_the_stock_supernodes() -> None:
+    runs = {
+        "agent": Runs({"seconds": [3.0, 3.2], "training": [1.0, 1.0], "overhead": [2.0, 2.2]}),
+        "stock SuperNode": Runs({"seconds": [9.4, 9.4], "training": [1.0, 1.0], "overhead": [8.4, 8.4]}),
+        "one agent": Runs({"share": [0.05] * 20, "early": [100.0], "late": [101.0], "idle": [0.005]}),
+    }
+    text = round_overhead._text(runs)
+    assert "| agent | 3.10 | 1.00 | 2.10 |" in text
+    assert "4.0 times lower" in text
+    assert "0.50% of a core" in text

@@ -17,7 +17,7 @@ import pytest
 from flwr.cli.build import build_fab_from_disk
 
 import fedct_flwr
-from fedct_flwr.cli.engine import _stage_app
+from fedct_flwr.cli.flower import stage_app
 
 # Flower's, when it builds a bundle.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
@@ -75,8 +75,9 @@ def normalized(requirement: str) -> str:
     return re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
-# Files that are only imported for a learner of that extra.
+# Files that only need what they import for a learner, or for images, of that extra.
 EXTRAS = {
+    "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
@@ -169,7 +170,7 @@ def test_the_wheels_app_config_is_the_repositorys(wheel: Path) -> None:
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The app as ``fedct simulate`` hands it to Flower."""
     app = tmp_path_factory.mktemp("staged") / "fedct-flwr"
-    _stage_app(app)
+    stage_app(app)
     return app
 
 
@@ -202,8 +203,8 @@ def test_an_installed_wheel_bundles_the_same(wheel: Path, bundle: bytes, tmp_pat
     with zipfile.ZipFile(wheel) as file:
         file.extractall(installed)
     code = (
-        "import sys; from pathlib import Path; import fedct_flwr; from fedct_flwr.cli.engine import _stage_app; "
-        "_stage_app(Path(sys.argv[1])); print(fedct_flwr.__file__)"
+        "import sys; from pathlib import Path; import fedct_flwr; from fedct_flwr.cli.flower import stage_app; "
+        "stage_app(Path(sys.argv[1])); print(fedct_flwr.__file__)"
     )
     app = tmp_path / "fedct-flwr"
     ended = subprocess.run(

@@ -5,11 +5,9 @@ call, and would exit with 0 when the run has failed.
 """
 
 import contextlib
-import importlib
 import json
 import math
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,13 +16,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 import tomli_w
 
+from fedct_flwr.cli.flower import APP_NAME, BIN, environment, stage_app
 from fedct_flwr.types import RunError
 
 _CONNECTION: Final = "fedct-simulate"
@@ -33,14 +31,6 @@ _STOP_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 10.0
 _QUIET_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.1
-_BIN: Final = Path(sys.executable).parent
-# Everything runs offline: dependencies are installed already, and nothing is reported to anybody.
-_OFFLINE: Final = {
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_TELEMETRY_ENABLED": "0",
-    "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
 
 
 def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch: Callable[[], bool]) -> None:
@@ -51,25 +41,19 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
     complete on the engine, whatever Flower's exit code says; if it was ended here, how it went is the caller's to find
     out.
     """
-    # Flower wants the app's folder to be named like the app.
     with tempfile.TemporaryDirectory(prefix="fedct-") as temporary, log.open("w", encoding="utf-8") as output:
-        home, app = Path(temporary) / "flwr", Path(temporary) / "fedct-flwr"
+        home, app = Path(temporary) / "flwr", Path(temporary) / APP_NAME
         home.mkdir()
-        _stage_app(app)
+        stage_app(app)
         overrides = Path(temporary) / "run-config.toml"
         overrides.write_text(tomli_w.dumps(dict(settings)), encoding="utf-8")
-        environment = {
-            **os.environ,
-            **_OFFLINE,
-            "FLWR_HOME": str(home),
-            "PATH": f"{_BIN}{os.pathsep}{os.environ.get('PATH', '')}",
-        }
-        with _superlink(environment, output):
+        variables = environment(home)
+        with _superlink(variables, output):
             command = [
-                str(_BIN / "flwr"), "run", str(app), _CONNECTION, "--stream", "--run-config", str(overrides),
+                str(BIN / "flwr"), "run", str(app), _CONNECTION, "--stream", "--run-config", str(overrides),
                 "--federation-config", f"num-supernodes={num_silos} client-resources-num-cpus=1",
             ]  # fmt: skip
-            stream = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+            stream = subprocess.Popen(command, env=variables, stdout=output, stderr=subprocess.STDOUT)
             end = math.inf
             while stream.poll() is None:
                 end = min(end, time.monotonic() + _GRACE_SECONDS) if watch() else math.inf
@@ -77,7 +61,7 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
                     return
                 time.sleep(_POLL_SECONDS)
             watch()
-            status = _status(environment)
+            status = _status(variables)
     if status != "finished:completed":
         raise RunError(f"the run did not complete on Flower's engine (status {status})")
 
@@ -91,28 +75,18 @@ def check_interpreter() -> None:
         )
 
 
-def _stage_app(app: Path) -> None:
-    """Copy the app, which may be installed anywhere, to a folder that Flower can bundle."""
-    for package in ("fedct_flwr", "server_app", "client_app"):
-        source = Path(str(importlib.import_module(package).__file__)).parent
-        shutil.copytree(source, app / package, ignore=shutil.ignore_patterns("__pycache__"))
-    bundled = Path(str(resources.files("fedct_flwr.cli").joinpath("app.toml")))
-    checkout = Path(__file__).parents[2] / "pyproject.toml"
-    shutil.copy(bundled if bundled.exists() else checkout, app / "pyproject.toml")
-
-
 @contextmanager
-def _superlink(environment: dict[str, str], output: Any) -> Iterator[None]:
+def _superlink(variables: dict[str, str], output: Any) -> Iterator[None]:
     """A SuperLink in simulation mode on a free loopback port, as the only connection in its Flower home."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     connection = {"address": f"127.0.0.1:{port}", "insecure": True}
     config = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
-    Path(environment["FLWR_HOME"], "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    Path(variables["FLWR_HOME"], "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
     process = subprocess.Popen(
-        [str(_BIN / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)],
-        env=environment, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+        [str(BIN / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)],
+        env=variables, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
         end = time.monotonic() + _START_SECONDS
@@ -122,7 +96,7 @@ def _superlink(environment: dict[str, str], output: Any) -> Iterator[None]:
             time.sleep(_POLL_SECONDS)
         yield
     finally:
-        _stop_all(environment["FLWR_HOME"])
+        _stop_all(variables["FLWR_HOME"])
 
 
 def _listens(port: int) -> bool:
@@ -130,9 +104,9 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _status(environment: dict[str, str]) -> str:
-    command = [str(_BIN / "flwr"), "list", _CONNECTION, "--format", "json"]
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def _status(variables: dict[str, str]) -> str:
+    command = [str(BIN / "flwr"), "list", _CONNECTION, "--format", "json"]
+    answer = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     try:
         runs = json.loads(answer.stdout)["runs"]
         return str(runs[0]["status"])

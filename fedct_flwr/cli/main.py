@@ -12,17 +12,25 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr import __version__
-from fedct_flwr.cli.simulate import simulate
+from fedct_flwr.cli import coordinator, silo
+from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
 from fedct_flwr.types import FedctError, RunError
+
+HELPS = {
+    "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
+    "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
+}
 
 app = typer.Typer(
     name="fedct",
+    cls=lazy_commands("fedct_flwr.cli", HELPS),
     help="Federated co-training on Flower: silos share class labels on a public set, never data or models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
-app.command()(simulate)
+app.add_typer(coordinator.app, name="coordinator")
+app.add_typer(silo.app, name="silo")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,11 +1,12 @@
-"""The table at the end of a simulation: every silo alone, co-trained, and with all data in one place."""
+"""The table at the end of a run: every silo alone, co-trained, and with all data in one place."""
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -21,9 +22,10 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
-from fedct_flwr.types import TrainingError
+from fedct_flwr.types import SiloName, TrainingError
 
 METHODS = ("local", "federated", "centralized")
+_UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -51,23 +53,68 @@ def score(config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, fo
             {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)
         )
-        sent = sum(entry["silos"].get(silo.name, {}).get("bytes_sent", 0) for entry in rounds)
-        rows.append(SiloScores(silo.name, own, pooled, sent))
+        rows.append(SiloScores(silo.name, own, pooled, _bytes_sent(rounds, silo.name)))
     return rows
+
+
+def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
+    """The scores that real silos put on their last reply; NaN for those that reported none, and for the baselines."""
+    rounds = folder.rounds()
+    last = rounds[-1]["silos"]
+    rows = []
+    for silo in silos:
+        scores = last.get(silo, {}).get("scores") or {}
+        own, pooled = (
+            {**_UNKNOWN, "federated": float(scores.get(f"{test}_balanced_accuracy", "nan"))}
+            for test in ("own", "pooled")
+        )
+        rows.append(SiloScores(silo, own, pooled, _bytes_sent(rounds, silo)))
+    return rows
+
+
+def with_baselines(
+    rows: Sequence[SiloScores], config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> list[SiloScores]:
+    """The same rows in the data set's order, with the baselines trained here.
+
+    For a demonstration alone: ``dataset`` holds the very records that the real silos have. As in a simulation, a silo
+    that had no part in the last round has no scores at all.
+    """
+    last = folder.rounds()[-1]["silos"]
+    found = []
+    for row in sorted(rows, key=lambda row: dataset.position(row.silo)):
+        position = dataset.position(row.silo)
+        models = _baselines(config, dataset, position) if row.silo in last else {}
+        tests = {"own": dataset.silos[position].test, "pooled": dataset.test}
+        own, pooled = (
+            getattr(row, name) | {method: balanced_accuracy(model, test) for method, model in models.items()}
+            for name, test in tests.items()
+        )
+        found.append(replace(row, own=own, pooled=pooled))
+    return found
+
+
+def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
+    return sum(entry["silos"].get(silo, {}).get("bytes_sent", 0) for entry in rounds)
 
 
 def _models(
     config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
 ) -> dict[str, Predictor]:
+    models = _baselines(config, dataset, position)
+    silo = dataset.silos[position]
+    learner = build_learner(config, dataset, position, silo.private.X)
+    if isinstance(learner, Saveable) and (path := algorithm.model_path(folder, silo.name, learner.suffix)).exists():
+        models["federated"] = learner.load(path)
+    return models
+
+
+def _baselines(config: RunConfig, dataset: FederatedDataset, position: int) -> dict[str, Predictor]:
     models: dict[str, Predictor] = {}
     for name, train in {"local": local_only, "centralized": centralized}.items():
         # A learner that manages with pseudo-labels may fail without; what it says may quote data.
         with contextlib.suppress(TrainingError):
             models[name] = train(config, dataset, position)
-    silo = dataset.silos[position]
-    learner = build_learner(config, dataset, position, silo.private.X)
-    if isinstance(learner, Saveable) and (path := algorithm.model_path(folder, silo.name, learner.suffix)).exists():
-        models["federated"] = learner.load(path)
     return models
 
 
@@ -77,22 +124,22 @@ def save(rows: list[SiloScores], path: Path) -> None:
     write_atomically(path, content.encode())
 
 
-def table(rows: list[SiloScores], title: str) -> Table:
-    """The rows and their mean as a table; ``title`` is what the federated method is called."""
+def table(rows: list[SiloScores], title: str, methods: Sequence[str] = METHODS) -> Table:
+    """The rows and their mean as a table of these methods; ``title`` is what the federated one is called."""
     titles = {"local": "alone", "federated": title, "centralized": "central"}
     sections = [("own test", "own"), ("pooled", "pooled")]
     sections = [(section, name) for section, name in sections if any(_has_scores(getattr(row, name)) for row in rows)]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     result.add_column("balanced\naccuracy", no_wrap=True)
     for section, _ in sections:
-        for method in METHODS:
+        for method in methods:
             result.add_column(f"{section}\n{titles[method]}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
-        cells = [_cell(getattr(row, name), method) for _, name in sections for method in METHODS]
+        cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
         result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
-    complete = [row for row in rows if all(_is_complete(getattr(row, name)) for _, name in sections)]
-    means = [_cell(_means(complete, name), method) for _, name in sections for method in METHODS]
+    complete = [row for row in rows if all(_is_complete(getattr(row, name), methods) for _, name in sections)]
+    means = [_cell(_means(complete, name, methods), method) for _, name in sections for method in methods]
     over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
     result.add_section()
     result.add_row(over, *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
@@ -103,15 +150,14 @@ def _has_scores(scores: dict[str, float]) -> bool:
     return not all(np.isnan(value) for value in scores.values())
 
 
-def _is_complete(scores: dict[str, float]) -> bool:
-    return not any(np.isnan(value) for value in scores.values())
+def _is_complete(scores: dict[str, float], methods: Sequence[str]) -> bool:
+    return not any(np.isnan(scores[method]) for method in methods)
 
 
-def _means(complete: list[SiloScores], name: str) -> dict[str, float]:
+def _means(complete: list[SiloScores], name: str, methods: Sequence[str]) -> dict[str, float]:
     """Over the silos that have a value for every method: only those can be compared."""
-    if not complete:
-        return dict.fromkeys(METHODS, float("nan"))
-    return {method: fmean(getattr(row, name)[method] for row in complete) for method in METHODS}
+    known = {method: fmean(getattr(row, name)[method] for row in complete) for method in methods if complete}
+    return _UNKNOWN | known
 
 
 def _cell(scores: dict[str, float], method: str) -> str:

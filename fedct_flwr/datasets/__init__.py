@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import (
     adult,
     breast_cancer,
@@ -39,6 +39,11 @@ LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
 @lru_cache(maxsize=2)
 def load(config: RunConfig) -> FederatedDataset:
     """The data set that the run config names. Raises ConfigError for an unknown name, DataError for bad data."""
+    if config.data == STUDY:
+        raise ConfigError(
+            f"data = {STUDY!r} is for real silos, whose records are at the silos: run it on a SuperLink with "
+            "`fedct coordinator run`, or name a data set"
+        )
     if config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
     return LOADERS[config.data](config)

@@ -8,7 +8,6 @@ through scikit-learn. Abourayya et al., arXiv:2310.05696, App. E.3: 414,810 priv
 from typing import Final
 
 import numpy as np
-from sklearn.datasets import fetch_covtype
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.cache import data_folder
@@ -28,6 +27,8 @@ def load(config: RunConfig) -> FederatedDataset:
     It is not fetched here: silos that are simulated at the same time would all do so. scikit-learn keeps what it has
     fetched and checked as pickles, so let nobody else write to the data folder.
     """
+    from sklearn.datasets import fetch_covtype
+
     folder = data_folder()
     try:
         raw = fetch_covtype(data_home=folder, download_if_missing=False)

@@ -1,20 +1,16 @@
 """A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it."""
 
-import unicodedata
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, refuse_split
+from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.tables import SUFFIXES, columns_of, encode, read_table
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
+from fedct_flwr.types import DataError, Examples
 
 PUBLIC: Final = "public"
 
@@ -55,15 +51,15 @@ def load(config: RunConfig) -> FederatedDataset:
             raise DataError(f"{paths[silo]} has no column {label!r}: it has {', '.join(table.column_names)}")
         if table.num_rows == 0:
             raise DataError(f"{paths[silo]} has no records: add records or take the file away")
-    named = {silo: _class_names(table.column(label), label, paths[silo]) for silo, table in tables.items()}
-    classes = _classes({name for names in named.values() for name in names})
+    named = {silo: class_names(table.column(label), label, paths[silo]) for silo, table in tables.items()}
+    classes = all_classes({name for names in named.values() for name in names})
     if len(classes) == 1:
         raise DataError(f"all records in {folder} are of class {classes[0]!r}: at least two classes are needed")
     schema = Schema(classes, columns)
     silos = []
     for silo, table in tables.items():
         X = encode(table.drop_columns([label]), columns, paths[silo])
-        records = Examples(X, _labels(named[silo], classes))
+        records = Examples(X, encode_labels(named[silo], classes))
         test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
         silos.append(SiloData(silo, private, test))
     return FederatedDataset(
@@ -73,39 +69,3 @@ def load(config: RunConfig) -> FederatedDataset:
         silos=tuple(silos),
         test=pool([silo.test for silo in silos]),
     )
-
-
-def _class_names(labels: pa.ChunkedArray, label: str, path: Path) -> list[str]:
-    """The class of each record; numbers and truth values are named alike however a file writes them."""
-    kind = labels.type
-    if pa.types.is_nested(kind) or pa.types.is_temporal(kind) or pa.types.is_binary(kind):
-        raise DataError(f"column {label!r} of {path} holds {kind}: labels must be numbers or text")
-    values = [None if value != value else value for value in labels.to_pylist()]
-    if missing := values.count(None):
-        raise DataError(f"{path} has {missing} records without a label: fill them in or take them out")
-    return [_class_name(str(value)) for value in values]
-
-
-def _class_name(text: str) -> str:
-    # However a file spells its accents, and whatever blanks surround them.
-    text = unicodedata.normalize("NFC", text).strip()
-    if text.lower() in ("true", "false"):
-        return text.lower()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return str(int(number)) if number.is_integer() else text
-
-
-def _classes(names: set[str]) -> tuple[str, ...]:
-    """All labels found, numbers by value, text by alphabet."""
-    try:
-        return tuple(sorted(names, key=float))
-    except ValueError:
-        return tuple(sorted(names))
-
-
-def _labels(names: list[str], classes: tuple[str, ...]) -> NDArray[np.int16]:
-    code = {name: number for number, name in enumerate(classes)}
-    return np.array([code[name] for name in names], dtype=LABEL_DTYPE)

@@ -46,7 +46,7 @@ class Resumable(Protocol):
         ...
 
     def dump(self) -> bytes:
-        """All that is needed to train on, for ``restore``."""
+        """All that is needed to train on, for ``restore``; the same bytes that ``save`` writes, if it is Saveable."""
         ...
 
     def restore(self, state: bytes) -> None:

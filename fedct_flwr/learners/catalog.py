@@ -4,6 +4,7 @@ import importlib
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -36,6 +37,10 @@ NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     TORCHVISION: ("fedct_flwr.learners.vision.torchvision_network", {}),
 }
 """The networks of the FedCT paper, and torchvision's by the name of their ``model``."""
+
+MAKING: Final = threading.RLock()
+"""Held while a learner is made: torch has one random generator for all threads, and networks begin with what it gives.
+"""
 
 LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 """Environment variable: a folder in which learners are looked for that are not installed."""
@@ -81,7 +86,8 @@ def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
             wrong = f"needs more parameters: there are {', '.join(known)}"
         raise ConfigError(f"learner {name!r} {wrong}") from None
     try:
-        return found(**arguments)
+        with MAKING:
+            return found(**arguments)
     except ImportError as error:
         raise _missing(name, error) from error
     except Exception as error:
@@ -96,8 +102,8 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
     needed = name if name == TORCHVISION else package(name)
     if (name == TORCHVISION or name not in SHORT_NAMES) and needed not in packages:
         raise ConfigError(
-            f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to "
-            "learner-packages in the silo's node config"
+            f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to packages "
+            "under [learner] in silo.toml"
         )
 
 

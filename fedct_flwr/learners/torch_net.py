@@ -4,7 +4,6 @@ Nothing is copied in the hot loop but the batch: data stay on the device, batche
 """
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,11 +18,10 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.learners.catalog import MAKING
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _PREDICT_BATCH: Final = 1024
-# Torch has one global generator for all threads. A network is created from it, so nobody may set it meanwhile.
-_generator = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ class TorchLearner:
 
     def reset(self) -> None:
         """A fresh network, as at the start of a run."""
-        with _generator, torch.random.fork_rng():
+        with MAKING, torch.random.fork_rng():
             torch.manual_seed(self._seed)
             self._network = self._make_network().to(self._device)
         self._optimizer = torch.optim.Adam(
@@ -265,11 +263,11 @@ class TorchLearner:
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Set torch's global generator and put it back, both while no other thread creates a network from it."""
     with ExitStack() as before:
-        with _generator:
+        with MAKING:
             before.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
             torch.manual_seed(seed)
         try:
             yield
         finally:
-            with _generator:
+            with MAKING:
                 before.close()

@@ -6,15 +6,16 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentra
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import FedAvg
+from flwr.serverapp.strategy import FedAvg, Result
 
 from fedct_flwr.public_set import Query
 from fedct_flwr.run_folder import RunFolder, WeightsRecord, WeightsSent
+from fedct_flwr.strategies.exchange import prompt
 from fedct_flwr.strategies.questions import Questions
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import LABEL_DTYPE, SiloName
@@ -54,6 +55,10 @@ class Averaging(FedAvg):
         self._score = score
         self._sent = ArrayRecord()
         self._record: WeightsRecord | None = None
+
+    def start(self, grid: Grid, *args: Any, **kwargs: Any) -> Result:
+        """Run Flower's own loop, over a Grid that notices replies soon."""
+        return super().start(prompt(grid), *args, **kwargs)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -18,6 +18,7 @@ from fedct_flwr.public_set import Query
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator, seed_words
 from fedct_flwr.strategies.answers import Answer, ballots, read_answer
+from fedct_flwr.strategies.exchange import prompt
 from fedct_flwr.strategies.questions import Questions
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
@@ -107,6 +108,7 @@ class CoTraining(Strategy):
         result = Result(arrays=initial_arrays)
         if self._is_over(num_rounds):
             return result
+        grid = prompt(grid)
         self._roster.wait(grid)
         train_config = train_config or ConfigRecord()
 

@@ -26,7 +26,7 @@ class LabelSharing:
     consensus: Callable[[RunConfig, int], Consensus]
     leaves: ClassVar[str] = "labels of public examples"
 
-    def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
+    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made."""
         _learners(config, dataset)
 
@@ -37,7 +37,8 @@ class LabelSharing:
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
         """Co-train, write the final labels, and return what ``result.json`` tells. Raises RunError."""
         config, terms, checkpoint = study.config, study.terms, study.checkpoint
-        # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them.
+        # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them. What real
+        # silos do is theirs to know: there stop-at-fixed-point is taken at its word.
         can_be_fixed = not any(isinstance(learner, Resumable) for learner in _learners(config, study.dataset))
         strategy = CoTraining(
             terms,
@@ -60,7 +61,9 @@ class LabelSharing:
         return {"fixed_point": strategy.fixed_point}
 
 
-def _learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
-    """One of each that the run config names."""
+def _learners(config: RunConfig, dataset: FederatedDataset | None) -> list[Learner]:
+    """One of each that the run config names; none for real silos, which have their own."""
+    if dataset is None:
+        return []
     positions = range(len(config.learner))
     return [build_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]

@@ -11,10 +11,13 @@ from fedct_flwr.wire.codec import Terms
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """One run: its settings, its data set, what silos must agree to, who they are, and where results go."""
+    """One run: its settings, what silos must agree to, who they are, and where results go.
+
+    ``dataset`` is the data set of simulated silos; of real ones nothing is here.
+    """
 
     config: RunConfig
-    dataset: FederatedDataset
+    dataset: FederatedDataset | None
     terms: Terms
     roster: Roster
     folder: RunFolder

@@ -27,8 +27,9 @@ class WeightSharing:
     strategy: type[Averaging]
     leaves: ClassVar[str] = "the weights of its network"
 
-    def check(self, config: RunConfig, dataset: FederatedDataset) -> None:
-        """Raise ConfigError unless every silo trains a network with the same weights, in a run of its own."""
+    def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
+        """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
+        dataset = _simulated(config, dataset)
         if config.resume:
             raise ConfigError(f"algorithm {config.algorithm!r} keeps no checkpoint to resume from: start a new run")
         shapes = set()
@@ -48,8 +49,9 @@ class WeightSharing:
         The first silo's fresh network is what all begin with; its preprocessing is the one that test examples of
         the global model go through (silos' own statistics hardly differ, as the public set is most of them).
         """
-        config, test = study.config, study.dataset.test
-        model, weights = _learner(config, study.dataset, 0)
+        config, dataset = study.config, _simulated(study.config, study.dataset)
+        test = dataset.test
+        model, weights = _learner(config, dataset, 0)
 
         def score(arrays: ArrayRecord) -> dict[str, float]:
             weights.set_weights(to_weights(arrays))
@@ -74,6 +76,15 @@ class WeightSharing:
             weights.set_weights(to_weights(result.arrays))
             _save(model, study.folder.global_model(model.suffix))
         return {}
+
+
+def _simulated(config: RunConfig, dataset: FederatedDataset | None) -> FederatedDataset:
+    if dataset is None:
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} is for simulation, as real silos hand out no weights: use one that shares "
+            "labels, such as 'fedct'"
+        )
+    return dataset
 
 
 def _save(model: Saveable, path: Path) -> None:

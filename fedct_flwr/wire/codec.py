@@ -112,6 +112,20 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
+def encode_refusal(silo: SiloName, reason: Refusal) -> bytes:
+    """The reply of a silo that sends no labels: its name and the number of the reason."""
+    # No round and no terms: with a refusal neither travels.
+    return encode_reply(Reply(0, silo, reason), Terms("", b"", 0, ()))
+
+
+def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, scores: bool) -> int:
+    """Most bytes that a reply with labels to this instruction can have."""
+    abstentions = np.full(instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
+    # Any score but 0, which takes no bytes.
+    some = Scores(*[1.0] * len(Scores._fields)) if scores else None
+    return len(encode_reply(Reply(instruction.round, silo, abstentions, some), terms))
+
+
 def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Reply:
     """Read the reply to an instruction. Raises Refused for anything that does not answer it."""
     message = _parse(labels_pb2.Reply, payload, _max_size(terms, instruction.query.size))

@@ -25,6 +25,12 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_CONFIG: _ClassVar[Refusal]
     REFUSAL_INTERNAL: _ClassVar[Refusal]
     REFUSAL_WEIGHTS: _ClassVar[Refusal]
+    REFUSAL_NOT_APPROVED: _ClassVar[Refusal]
+    REFUSAL_LIMIT: _ClassVar[Refusal]
+    REFUSAL_NOT_LOGGED: _ClassVar[Refusal]
+    REFUSAL_STOPPING: _ClassVar[Refusal]
+    REFUSAL_POLICY: _ClassVar[Refusal]
+    REFUSAL_NOT_AWAITED: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_MALFORMED: Refusal
 REFUSAL_VERSION: Refusal
@@ -41,6 +47,12 @@ REFUSAL_TRAINING_FAILED: Refusal
 REFUSAL_CONFIG: Refusal
 REFUSAL_INTERNAL: Refusal
 REFUSAL_WEIGHTS: Refusal
+REFUSAL_NOT_APPROVED: Refusal
+REFUSAL_LIMIT: Refusal
+REFUSAL_NOT_LOGGED: Refusal
+REFUSAL_STOPPING: Refusal
+REFUSAL_POLICY: Refusal
+REFUSAL_NOT_AWAITED: Refusal
 
 class Terms(_message.Message):
     __slots__ = ("version", "study", "public_fingerprint", "classes")

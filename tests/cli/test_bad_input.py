@@ -2,83 +2,21 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fedct_flwr import __version__
 from fedct_flwr.cli import main
 from fedct_flwr.types import ConfigError, DataError, FedctError, RunError, TrainingError
+from tests.cli.runner import Outcome, files_below
 
 FEDCT = Path(sys.executable).parent / "fedct"
 ERRORS: list[type[FedctError]] = [ConfigError, DataError, RunError, TrainingError]
 SETTINGS, DATA, RUN = ConfigError.exit_code, DataError.exit_code, RunError.exit_code
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a command ended; text without colors."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def sentence(self) -> str:
-        """The one line on standard error."""
-        assert self.err.endswith("\n")
-        assert self.err.count("\n") == 1
-        assert self.err.startswith("Error: ")
-        return self.err.removeprefix("Error: ").rstrip("\n")
-
-
-def plain(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, and an empty home beside it."""
-    for name in ("here", "home"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "80")
-    return tmp_path / "here"
-
-
-@pytest.fixture
-def fedct(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Callable[..., Outcome]]:
-    """Runs ``fedct`` in this process; the test fails if the engine is started."""
-
-    def never(settings: Any, num_silos: int, log: Path, watch: Any) -> None:
-        log.touch()
-        pytest.fail("Flower's engine was started")
-
-    monkeypatch.setattr("fedct_flwr.cli.simulate.run_on_engine", never)
-
-    def run(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["fedct", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        output = capsys.readouterr()
-        return Outcome(int(ended.value.code or 0), plain(output.out), plain(output.err))
-
-    on_termination = signal.getsignal(signal.SIGTERM)
-    yield run
-    signal.signal(signal.SIGTERM, on_termination)
-
-
-def files_below(path: Path) -> list[str]:
-    return sorted(str(file.relative_to(path)) for file in path.rglob("*"))
 
 
 FIVE_TREES = ",".join(["decision-tree"] * 5)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.baselines import centralized, local_only
-from fedct_flwr.cli.scoreboard import METHODS, SiloScores, save, score, table
+from fedct_flwr.cli.scoreboard import METHODS, SiloScores, reported, save, score, table, with_baselines
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.learners.build import build_learner
@@ -151,6 +151,74 @@ def test_a_data_set_without_own_test_sets_has_pooled_scores_only(tmp_path: Path)
     for entry in score(config, FEDCT, load(config), folder):
         assert all(math.isnan(value) for value in entry.own.values())
         assert entry.pooled["local"] > 0.5
+
+
+# --- scores that real silos report
+
+
+SILO_SCORES = {
+    "own_accuracy": 0.81,
+    "own_balanced_accuracy": 0.82,
+    "pooled_accuracy": 0.83,
+    "pooled_balanced_accuracy": 0.84,
+}
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> RunFolder:
+    """A run with real silos: one reports scores, one but its pooled ones, one none, and one had no part in the end."""
+    folder = RunFolder.create(tmp_path / "real", {}, {})
+    pooled = {name: value for name, value in SILO_SCORES.items() if name.startswith("pooled")}
+    told = {"cleveland": SILO_SCORES, "budapest": pooled, "zurich": None, "long-beach": SILO_SCORES}
+    for number in (1, 2):
+        sent = {
+            silo: SiloRecord(bytes_sent=number, seconds=0.1, agreement=0.9, scores=scores)
+            for silo, scores in told.items()
+            if number == 1 or silo != "long-beach"
+        }
+        folder.append_round(RoundRecord(number, 1.0, 228, 0, 0, 0.9, {}, 64, 0, sent))
+    return folder
+
+
+ROSTER = ("budapest", "cleveland", "long-beach", "zurich")
+
+
+def test_reported_scores_are_those_of_the_last_reply(real: RunFolder) -> None:
+    rows = {entry.silo: entry for entry in reported(real, ROSTER)}
+    assert tuple(rows) == ROSTER
+    assert (rows["cleveland"].own["federated"], rows["cleveland"].pooled["federated"]) == (0.82, 0.84)
+    assert math.isnan(rows["budapest"].own["federated"])
+    assert rows["budapest"].pooled["federated"] == 0.84
+    for silo in ("zurich", "long-beach"):
+        assert math.isnan(rows[silo].own["federated"])
+        assert math.isnan(rows[silo].pooled["federated"])
+    assert {silo: entry.bytes_sent for silo, entry in rows.items()} == {
+        "budapest": 3, "cleveland": 3, "long-beach": 1, "zurich": 3,
+    }  # fmt: skip
+
+
+def test_without_baselines_the_table_has_the_reported_method_alone(real: RunFolder) -> None:
+    output = io.StringIO()
+    rows = reported(real, ROSTER)
+    Console(file=output, width=80, force_terminal=False).print(table(rows, "FedCT", ("federated",)))
+    text = output.getvalue()
+    assert "alone" not in text
+    assert line(text, "cleveland") == ["cleveland", "0.820", "0.840", "3"]
+    assert line(text, "budapest") == ["budapest", "-", "0.840", "3"]
+    assert line(text, "mean") == ["mean", "of", "1", "0.820", "0.840", "2"]
+
+
+def test_baselines_are_added_in_the_data_sets_order_where_a_silo_had_a_part(
+    config: RunConfig, dataset: FederatedDataset, real: RunFolder
+) -> None:
+    rows = with_baselines(reported(real, ROSTER), config, dataset, real)
+    assert [entry.silo for entry in rows] == ["cleveland", "budapest", "zurich", "long-beach"]
+    assert rows[0].pooled["federated"] == 0.84
+    for position, entry in enumerate(rows[:3]):
+        for found, test in ((entry.own, dataset.silos[position].test), (entry.pooled, dataset.test)):
+            assert found["local"] == balanced_accuracy(local_only(config, dataset, position), test)
+            assert found["centralized"] == balanced_accuracy(centralized(config, dataset, position), test)
+    assert all(math.isnan(value) for value in [*rows[3].own.values(), *rows[3].pooled.values()])
 
 
 # --- saving

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
+from tests.readme import README, ROOT, numbers_masked, shown
+
 COMMANDS = [line for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
 
 pytestmark = pytest.mark.engine
@@ -61,12 +61,6 @@ def run(command: str, clone: Path) -> str:
     return done.stdout
 
 
-def numbers_masked(text: str) -> list[str]:
-    """Lines with each number as N: floating point differs between processors, words do not."""
-    text = re.sub(r"run folder: \S+", "run folder: PATH", text)
-    return [re.sub(r"[\d.,]+", "N", re.sub(r"\s+", " ", line)).strip() for line in text.splitlines() if line.strip()]
-
-
 # `make test` is what runs this test.
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command not in {"make run", "make test"}])
 def test_every_command_runs(command: str, clone: Path) -> None:
@@ -74,11 +68,9 @@ def test_every_command_runs(command: str, clone: Path) -> None:
 
 
 def test_make_run_prints_what_the_readme_shows(clone: Path) -> None:
-    shown = re.search(r"<!-- output of make run -->\n```text\n(.*?)```", README, re.DOTALL)
-    assert shown
     printed = run("make run", clone)
     printed = printed[printed.index("heart-disease:") :]
-    assert numbers_masked(shown[1]) == numbers_masked(printed)
+    assert numbers_masked(shown("<!-- output of make run -->", "text")) == numbers_masked(printed)
 
 
 def test_the_readme_has_both_make_commands() -> None:

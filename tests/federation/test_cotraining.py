@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
 from client_app.main import app as client_app
-from client_app.site import open_site
+from client_app.site import simulated_site
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.config import RunConfig
@@ -114,7 +114,7 @@ def test_silos_train_on_the_labels_of_the_round_before_and_on_no_older_ones(fede
     asked: list[Instruction] = []
 
     def listen(message: Message, context: Context) -> Message:
-        site = open_site(RunConfig.from_flower(context.run_config), "cleveland")
+        site = simulated_site(RunConfig.from_flower(context.run_config), 0)
         asked.append(decode_instruction(from_record(message.content), site.terms))
         return client_app(message, context)
 

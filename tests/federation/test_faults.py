@@ -151,7 +151,7 @@ def test_a_reply_of_an_earlier_round_does_not_count(federation: Federation) -> N
 
 def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
     def impersonate(message: Message, context: Context) -> Message:
-        context.node_config["silo"] = "cleveland"
+        context.node_config["partition-id"] = 0
         return client_app(message, context)
 
     federation.behave[FAULTY] = impersonate

@@ -1,4 +1,4 @@
-"""What a silo that decides for itself lets the run config choose."""
+"""What a silo trains only if its own settings say so."""
 
 import pytest
 
@@ -21,6 +21,8 @@ def test_short_names_are_trusted(name: str) -> None:
     ],
 )
 def test_all_else_needs_the_silos_consent(name: str, package: str) -> None:
-    with pytest.raises(ConfigError, match=f"not allowed at this silo: .* add '{package}' to learner-packages"):
+    with pytest.raises(
+        ConfigError, match=f"not allowed at this silo: .* add '{package}' to packages under \\[learner\\] in silo.toml"
+    ):
         check_allowed(name, ["another"])
     check_allowed(name, ["another", package])

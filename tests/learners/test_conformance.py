@@ -193,3 +193,15 @@ def test_state_round_trip_trains_on_exactly_where_it_stopped(name: str) -> None:
     second.restore(first.dump())
     np.testing.assert_array_equal(answer(second, dataset, targets), expected)
     assert second.dump() == whole.dump()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_saved_model_is_what_it_trains_on_from(name: str, tmp_path: Path) -> None:
+    # A silo puts it into bytes once a round for both.
+    dataset = federation(name)
+    learner = learner_for(name, dataset)
+    answer(learner, dataset, nothing_labeled(dataset))
+    assert isinstance(learner, Resumable)
+    assert isinstance(learner, Saveable)
+    learner.save(tmp_path / "model")
+    assert (tmp_path / "model").read_bytes() == learner.dump()

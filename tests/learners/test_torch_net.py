@@ -142,7 +142,7 @@ def test_creating_a_network_leaves_the_global_generator_alone() -> None:
     torch.testing.assert_close(torch.rand(3), expected)
 
 
-def test_a_network_begins_the_same_while_other_threads_train() -> None:
+def test_a_network_begins_the_same_while_other_threads_train_and_make_networks() -> None:
     def fresh() -> Any:
         return TorchLearner(lambda: nn.Linear(4, 500), 500, Training(), device="cpu").weights()["weight"]
 
@@ -153,7 +153,11 @@ def test_a_network_begins_the_same_while_other_threads_train() -> None:
         while not over.is_set():
             learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
 
-    others = [threading.Thread(target=train) for _ in range(2)]
+    def look() -> None:
+        while not over.is_set():
+            make("fedct_flwr.learners.networks.fashion_mnist_mlp", {"width": 8})
+
+    others = [threading.Thread(target=work) for work in (train, look)]
     for thread in others:
         thread.start()
     try:

@@ -264,7 +264,7 @@ class TestRefused:
         with refused(Refusal.MALFORMED):
             read_reply(encode_reply(replace(REPLY, scores=Scores(*values)), TERMS))
 
-    @pytest.mark.parametrize("number", [0, 16, -1, 2**31 - 1])
+    @pytest.mark.parametrize("number", [0, 99, -1, 2**31 - 1])
     def test_a_refusal_for_no_known_reason(self, number: int):
         with refused(Refusal.MALFORMED):
             read_reply(changed(REFUSAL_BYTES, labels_pb2.Reply, lambda message: setattr(message, "refusal", number)))

@@ -1,4 +1,4 @@
-"""The settings: one sentence for every mistake, and the same values on both sides of Flower's flat run config."""
+"""A run's settings: one sentence for every mistake, and the same values on both sides of Flower's flat run config."""
 
 import tomllib
 from collections.abc import Iterator
@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fedct_flwr.config import NodeConfig, RunConfig
+from fedct_flwr.config import STUDY, LearnerSettings, RunConfig
 from fedct_flwr.types import ConfigError
 
-PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 APP_CONFIG: dict[str, Any] = tomllib.loads(PYPROJECT.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
 REQUIRED = {"study": "a-study", "data": "heart-disease"}
-NODE_KEYS = ("silo", "state-dir", "partition-id", "num-partitions")
 
 NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "study": "Study_1.2",
@@ -244,6 +243,9 @@ def test_an_integer_that_flower_cannot_carry_is_refused(key: str) -> None:
         ({"data": "files"}, ["data-dir", "label-column"]),
         ({"data": "files", "data-dir": "/data"}, ["label-column"]),
         ({"data": "files", "label-column": "y"}, ["data-dir"]),
+        ({"data": STUDY}, ["data-dir", "roster"]),
+        ({"data": STUDY, "data-dir": "/study"}, ["roster"]),
+        ({"data": STUDY, "roster": "a,b"}, ["data-dir"]),
         ({"roster": "a"}, ["roster", "min-silos"]),
         ({"roster": "a,b,c", "min-silos": 4}, ["roster", "min-silos"]),
         ({"public-fraction": 0.5, "test-fraction": 0.5}, ["public-fraction", "test-fraction"]),
@@ -289,67 +291,59 @@ def test_lists_of_names_are_written_with_commas(text: str) -> None:
 
 @pytest.mark.parametrize("silo", [0, 1, 99])
 def test_one_learner_serves_every_silo(silo: int) -> None:
-    assert read(learner="svm", learner_params='{"C": 2}').learner_spec(silo, 100) == ("svm", {"C": 2})
+    settings = read(learner="svm", learner_params='{"C": 2}').learner_settings(silo, 100)
+    assert (settings.name, settings.params) == ("svm", {"C": 2})
 
 
 def test_several_learners_go_by_position_with_parameters_of_their_own() -> None:
     config = read(learner="svm,decision-tree", learner_params='[{"C": 2}, {"max_depth": 3}]')
-    assert config.learner_specs == (("svm", {"C": 2}), ("decision-tree", {"max_depth": 3}))
-    assert [config.learner_spec(silo, 2) for silo in range(2)] == list(config.learner_specs)
+    found = [config.learner_settings(silo, 2) for silo in range(2)]
+    assert [(settings.name, settings.params) for settings in found] == [
+        ("svm", {"C": 2}),
+        ("decision-tree", {"max_depth": 3}),
+    ]
 
 
 def test_several_learners_may_share_their_parameters() -> None:
     config = read(learner="decision-tree,random-forest", learner_params='{"max_depth": 3}')
-    assert [params for _, params in config.learner_specs] == [{"max_depth": 3}] * 2
+    assert [config.learner_settings(silo, 2).params for silo in range(2)] == [{"max_depth": 3}] * 2
 
 
 @pytest.mark.parametrize("num_silos", [1, 3])
 def test_several_learners_must_be_one_for_each_silo(num_silos: int) -> None:
     config = read(learner="svm,decision-tree")
     with pytest.raises(ConfigError, match=f"2 learners but the data set has {num_silos} silos: name one learner"):
-        config.learner_spec(0, num_silos)
+        config.learner_settings(0, num_silos)
+
+
+def test_how_a_learner_trains_is_the_run_configs_for_every_silo() -> None:
+    config = RunConfig.from_flower({**NOTHING_AS_IN_THE_DEFAULTS, "learner": "svm", "learner-params": "{}"})
+    assert config.learner_settings(1, 4) == LearnerSettings.read(
+        {
+            "name": "svm",
+            "preprocessing": "none",
+            "pseudo-weight": 0.5,
+            "local-steps": 7,
+            "batch-size": 16,
+            "learning-rate": 0.01,
+            "weight-decay": 0.5,
+            "device": "cpu",
+            "seed": 42,
+        },
+        "a test",
+    )
+
+
+def test_no_setting_of_a_learner_is_one_that_a_run_config_cannot_say() -> None:
+    # But for the packages: in a simulation whoever starts it trusts their own learners.
+    assert set(LearnerSettings.model_fields) - set(RunConfig.model_fields) == {"name", "params", "packages"}
+
+
+def test_what_a_learner_and_a_run_both_say_has_the_same_default_and_the_same_range() -> None:
+    for name in set(LearnerSettings.model_fields) & set(RunConfig.model_fields):
+        own, runs = LearnerSettings.model_fields[name], RunConfig.model_fields[name]
+        assert (own.default, own.annotation, own.metadata) == (runs.default, runs.annotation, runs.metadata)
 
 
 def test_defaults_are_the_settings_that_need_not_be_given() -> None:
     assert {"study": "s", "data": "d", **RunConfig.defaults()} == read(study="s", data="d").to_flower()
-
-
-# --- node config
-
-
-@pytest.mark.parametrize("raw", [{"silo": "north"}, {"partition-id": 0}, {"partition-id": 3, "num-partitions": 4}])
-def test_a_node_knows_its_silo_by_name_or_by_position(raw: dict[str, Any]) -> None:
-    node = NodeConfig.from_flower(raw)
-    assert (node.silo, node.partition_id) == (raw.get("silo", ""), raw.get("partition-id"))
-
-
-def test_a_nodes_state_folder_is_a_path_or_none() -> None:
-    assert NodeConfig.from_flower({"silo": "north", "state-dir": "/state"}).state_dir == Path("/state")
-    assert NodeConfig.from_flower({"silo": "north"}).state_dir is None
-
-
-def test_an_empty_state_folder_is_none_and_not_the_working_directory() -> None:
-    assert NodeConfig.from_flower({"silo": "north", "state-dir": ""}).state_dir is None
-
-
-@pytest.mark.parametrize("raw", [{}, {"silo": ""}, {"num-partitions": 4}])
-def test_a_node_without_identity_is_told_to_name_its_silo(raw: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="a node needs a silo name"):
-        NodeConfig.from_flower(raw)
-
-
-@pytest.mark.parametrize("key", NODE_KEYS)
-def test_every_misspelling_of_a_node_config_key_names_it(key: str) -> None:
-    for wrong in misspellings(key):
-        if wrong not in NODE_KEYS:
-            with pytest.raises(ConfigError, match=f"unknown key {wrong!r} in the node config: did you mean {key!r}"):
-                NodeConfig.from_flower({"silo": "north", wrong: 1})
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("partition-id", -1), ("num-partitions", 0), ("silo", 3), ("partition-id", "first")]
-)
-def test_a_node_value_out_of_range_is_named(key: str, value: object) -> None:
-    with pytest.raises(ConfigError) as caught:
-        NodeConfig.from_flower({"silo": "north", key: value})
-    assert str(caught.value).startswith(f"{key} = {value!r} in the node config: ")

@@ -1,0 +1,144 @@
+"""Where one message is worked on: the silo's site, what it keeps between rounds, and what it is willing to say.
+
+A simulated silo takes all of it from the run config. A real one takes it from its own ``silo.toml``: the run config has
+no say but one, whether test scores are wanted.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from flwr.app import Context
+
+from client_app.site import Site, real_site, simulated_silo, simulated_site
+from client_app.state import ContextState, FolderState, LocalState
+from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.run_folder import RunFolder, default_path
+from fedct_flwr.types import ConfigError, SiloName
+
+WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
+"""Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
+
+_GATED: Final = ContextVar("gated", default=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Workplace:
+    """``model`` is where the silo's model is kept, if it can be, and what a resumed run goes on from (``resumes``).
+
+    ``model_digest`` (32 bytes) stands for the settings that decide what the model is: under others, an answer from
+    another run is none to the same question, and a learner cannot go on from where it stood.
+
+    ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
+    run here, which is in simulation only.
+    """
+
+    site: Site
+    state: LocalState
+    model: Path | None
+    model_digest: bytes
+    resumes: bool
+    sends_scores: bool
+    hands_out_weights: bool
+
+
+def silo_named(context: Context) -> SiloName:
+    """The silo that a message is for, before anything else is read. Raises ConfigError or DataError."""
+    node = NodeConfig.from_flower(context.node_config)
+    if node.silo_file:
+        return _settings(node.silo_file).silo
+    return simulated_silo(RunConfig.from_flower(context.run_config), node.partition_id or 0).name
+
+
+def open_workplace(context: Context) -> Workplace:
+    """All that is needed to answer a message. Raises ConfigError or DataError.
+
+    For a real silo that is only within ``gated``: a stock SuperNode, which runs this app by itself, has no gate and
+    writes no log.
+    """
+    node = NodeConfig.from_flower(context.node_config)
+    if node.silo_file:
+        if not (_GATED.get() or os.environ.get(WITHOUT_GATE) == "1"):
+            raise ConfigError(
+                "a real silo answers only through its gate: start its agent with 'fedct silo start', and the SuperNode "
+                "with 'fedct silo connect'"
+            )
+        own, site = _settings(node.silo_file), _own_site(node.silo_file)
+        return Workplace(
+            site,
+            FolderState(own.state),
+            model=model_of(own, site),
+            model_digest=_model_digest(own),
+            # Which of its own models a network goes on from: Flower knows a resumed run as another.
+            resumes=context.run_config.get("resume") is True,
+            sends_scores=own.policy.metrics and context.run_config.get("report-scores") is True,
+            hands_out_weights=False,
+        )
+    config = RunConfig.from_flower(context.run_config)
+    site = simulated_site(config, node.partition_id or 0)
+    return Workplace(
+        site,
+        ContextState(context.state),
+        model=_simulated_model(config, site, context.run_id),
+        # What a simulated silo keeps lasts for one run.
+        model_digest=bytes(32),
+        resumes=config.resume,
+        sends_scores=config.report_scores,
+        hands_out_weights=True,
+    )
+
+
+@contextmanager
+def gated() -> Iterator[None]:
+    """In here (in this thread) a real silo answers: what it says goes to a gate, which says so by this."""
+    before = _GATED.set(True)
+    try:
+        yield
+    finally:
+        _GATED.reset(before)
+
+
+def model_of(config: SiloConfig, site: Site) -> Path | None:
+    """Where a real silo keeps its personal model; None if its learner's models cannot be kept."""
+    learner = site.learner
+    return config.state / f"model-{site.terms.study}{learner.suffix}" if isinstance(learner, Saveable) else None
+
+
+# Read once: what changes on disk while the process lives has no effect, and the agent's gate shuts when it does.
+@lru_cache(maxsize=16)
+def _settings(silo_file: Path) -> SiloConfig:
+    return SiloConfig.read_toml(silo_file)
+
+
+@lru_cache(maxsize=16)
+def _own_site(silo_file: Path) -> Site:
+    config = _settings(silo_file)
+    return real_site(config, read_study(config.study))
+
+
+def _model_digest(config: SiloConfig) -> bytes:
+    data = config.data
+    decisive = {
+        "learner": config.learner.model_dump(mode="json"),
+        "label": data.label,
+        "mapping": data.mapping,
+        "test": [data.test_file is not None, data.test_fraction],
+    }
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).digest()
+
+
+def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:
+    if not config.save_models or not isinstance(site.learner, Saveable):
+        return None
+    run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
+    # Only where a coordinator on this machine has begun a run: the run config alone names no place to write to.
+    return run.silo_model(site.silo, site.learner.suffix) if run.exists() else None

@@ -1,0 +1,43 @@
+"""Health check of one service: exits with 0 if it answers. Standard library alone, as a SuperNode has nothing else.
+
+``healthy.py https://superlink:8000/health [CA]`` asks an address; ``healthy.py agent.json`` looks whether the agent
+has heard from its SuperNode lately.
+"""
+
+import json
+import ssl
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+_PATIENCE_SECONDS = 5.0
+_LATELY_SECONDS = 30.0
+
+
+def answers(address: str, ca: str | None) -> bool:
+    """Whether the address answers with 200, and with a certificate of this authority if one is given."""
+    context = ssl.create_default_context(cafile=ca) if ca else None
+    # The addresses are those in compose.yaml, and never a proxy's.
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
+    )
+    with opener.open(address, timeout=_PATIENCE_SECONDS) as answer:
+        return bool(answer.status == 200)
+
+
+def has_contact(path: str) -> bool:
+    """Whether the agent's status says so, and lately. Its fields are those of client_app/agent_status.py."""
+    status = json.loads(Path(path).read_text("utf-8"))
+    return bool(status["connected"]) and time.time() - status["seen"] < _LATELY_SECONDS
+
+
+if __name__ == "__main__":
+    try:
+        what, *ca = sys.argv[1:]
+        healthy = answers(what, ca[0] if ca else None) if "://" in what else has_contact(what)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        # The kind of error is enough: what an answer says may be anybody's words.
+        print(type(error).__name__)
+        healthy = False
+    sys.exit(not healthy)

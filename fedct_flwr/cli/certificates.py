@@ -1,0 +1,166 @@
+"""The coordinator's own certificate authority, and the certificate that its SuperLink shows.
+
+One authority for one coordinator: silos trust what it has signed and nothing else, so no certificate is to be bought.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.types import ConfigError
+
+AUTHORITY_LIFETIME: Final = timedelta(days=3650)
+SERVER_LIFETIME: Final = timedelta(days=825)
+RENEW_BEFORE: Final = timedelta(days=30)
+# A silo whose clock is somewhat behind shall not take a new certificate for one that is not valid yet.
+_CLOCK_SKEW: Final = timedelta(hours=1)
+_FOR_ALL: Final = 0o644
+_LONGEST_NAME: Final = 64
+
+
+def create_authority(certificate: Path, key: Path) -> None:
+    """Make an authority, valid for ten years: a certificate for everybody, and a key (mode 600) that signs."""
+    private, name = ec.generate_private_key(ec.SECP384R1()), _name("fedct coordinator")
+    usage = _usage(key_cert_sign=True, crl_sign=True)
+    public = (
+        _builder(name, name, private.public_key(), private.public_key(), AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(private, hashes.SHA384())
+    )
+    _write_key(key, private)
+    _write_certificate(certificate, public)
+
+
+def create_server_certificate(
+    certificate: Path, key: Path, hosts: Sequence[str], authority: Path, authority_key: Path
+) -> None:
+    """Make a server's key (mode 600) and its certificate, valid for 825 days, for these host names and IP addresses.
+
+    Raises ConfigError for a host that is neither, or an authority that cannot be read.
+    """
+    names = [_host(host) for host in hosts]
+    issuer, signer = load_certificate(authority), _load_key(authority_key)
+    private = ec.generate_private_key(ec.SECP256R1())
+    public = (
+        _builder(_name(hosts[0]), issuer.subject, private.public_key(), signer.public_key(), SERVER_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(signer, hashes.SHA384())
+    )
+    _write_key(key, private)
+    _write_certificate(certificate, public)
+
+
+def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path) -> bool:
+    """Whether a server's certificate is this authority's, for all these hosts, and for a month to come at least.
+
+    Raises ConfigError for a file that holds no certificate, or a host that is none.
+    """
+    public = load_certificate(certificate)
+    named = set(public.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    try:
+        public.verify_directly_issued_by(load_certificate(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    lasts = public.not_valid_after_utc - datetime.now(UTC) > RENEW_BEFORE
+    return lasts and named >= {_host(host) for host in hosts}
+
+
+def load_certificate(path: Path) -> x509.Certificate:
+    """A certificate in PEM. Raises ConfigError."""
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read the certificate {path}: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{path} holds no certificate in PEM: put back the one that was there") from None
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as error:
+        raise ConfigError(f"cannot read the authority's key {path}: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"{path} holds no key that signs certificates: put back the one that was there")
+    return key
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    labels = host.removeprefix("*.").split(".")
+    if not all(label.replace("-", "").replace("_", "").isalnum() and label.isascii() for label in labels):
+        raise ConfigError(f"{host!r} is no host name and no IP address: write one without scheme and port")
+    return x509.DNSName(host)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:_LONGEST_NAME])])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePublicKey,
+    lifetime: timedelta,
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+    )
+
+
+def _usage(*, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=digital_signature,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=key_cert_sign,
+        crl_sign=crl_sign,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    # Only the owner may read what is written like this.
+    write_atomically(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
+def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
+    write_atomically(path, certificate.public_bytes(Encoding.PEM))
+    path.chmod(_FOR_ALL)

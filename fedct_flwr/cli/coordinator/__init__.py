@@ -1,0 +1,20 @@
+"""``fedct coordinator``: what the coordinator of a study needs beside Flower. One file for each command."""
+
+import typer
+
+from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
+
+HELPS = {
+    "init": "Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.",
+    "register": "Admit the silos' nodes to the running SuperLink, by their public keys.",
+    "run": "Run the study with real silos: rounds are shown as they end.",
+    "stop": "End a run that is under way.",
+}
+
+app = typer.Typer(
+    cls=lazy_commands(__name__, HELPS),
+    help="For the coordinator of a study: certificates, the silos' nodes, and runs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=SETTINGS,
+)

@@ -1,0 +1,77 @@
+"""The coordinator's folder: where what lies in it."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import tomli_w
+import typer
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.types import ConfigError
+
+CONNECTION: Final = "deployment"
+"""What ``flwr`` calls the SuperLink."""
+
+Folder: TypeAlias = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
+
+
+class CoordinatorFolder:
+    """Paths are absolute, for the ServerApp works elsewhere."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.ca = self.path / "certificates" / "ca.crt"
+        """What silos need, to know the coordinator by."""
+        self.ca_key = self.path / "certificates" / "ca.key"
+        self.server_certificate = self.path / "certificates" / "server.pem"
+        self.server_key = self.path / "certificates" / "server.key"
+        self.secret = self.path / "secret"
+        """What a SuperExec shows to the SuperLink."""
+        self.study = self.path / "study"
+        self.silos = self.path / "silos"
+        """Public keys of the silos' nodes, each under its silo's name."""
+        self.state = self.path / "state"
+        """The SuperLink's database."""
+        self.runs = self.path / "runs"
+        self.flower_config = self.path / "flwr" / "config.toml"
+
+    @classmethod
+    def open(cls, path: Path) -> "CoordinatorFolder":
+        """One that was made by ``fedct coordinator init``. Raises ConfigError."""
+        folder = cls(path)
+        for file in (folder.ca, folder.flower_config):
+            if not file.is_file():
+                raise ConfigError(f"{path} is no coordinator's folder, as there is no {file}: make one with "
+                                  "'fedct coordinator init'")  # fmt: skip
+        return folder
+
+    def keys(self) -> dict[str, Path]:
+        """The public key of each silo's node, by the silo's name, sorted. Raises ConfigError for what is no name."""
+        found = {path.stem: path for path in sorted(self.silos.glob("*.pub"))}
+        for name, path in found.items():
+            if not re.fullmatch(NAME_PATTERN, name):
+                raise ConfigError(
+                    f"{path} is not named after a silo: rename it to NAME.pub, where NAME is what silo.toml says, of "
+                    "letters, digits, dots, hyphens and underscores"
+                )
+        return found
+
+    def address(self) -> str:
+        """Where the SuperLink is, as ``host:port``. Raises ConfigError."""
+        try:
+            config = tomllib.loads(self.flower_config.read_text("utf-8"))
+            return str(config["superlink"][CONNECTION]["address"])
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError):
+            raise ConfigError(
+                f"{self.flower_config} names no address under [superlink.{CONNECTION}]: make it anew with "
+                "'fedct coordinator init'"
+            ) from None
+
+    def write_flower_config(self, address: str) -> None:
+        """So that plain ``flwr run . deployment`` finds the SuperLink, with FLWR_HOME set to the folder ``flwr``."""
+        connection = {"address": address, "root-certificates": str(self.ca)}
+        config = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
+        write_atomically(self.flower_config, tomli_w.dumps(config).encode())

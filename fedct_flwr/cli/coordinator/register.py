@@ -1,0 +1,122 @@
+"""``fedct coordinator register``: admit the silos' nodes to the running SuperLink."""
+
+import re
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
+from rich.console import Console
+from rich.markup import escape
+
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
+from fedct_flwr.cli.flower import SuperLink, Unreachable
+from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.types import ConfigError
+
+_WAIT_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 1.0
+
+
+def register(
+    folder: Folder,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=NODE.KEY.PUB]...",
+            help="A silo's name and its node's public key; kept as silos/NAME.pub.",
+            show_default="all in silos/",
+        ),
+    ] = None,
+) -> None:
+    """Admit the silos' nodes to the running SuperLink, by their public keys.
+
+    A key that is registered already is fine, and one key under two names is none. A SuperLink that has just been
+    started is waited for, a minute at most.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    coordinator = CoordinatorFolder.open(folder)
+    named = _unique(_named(item) for item in keys or [])
+    for name, path in named.items():
+        _check_same(path, coordinator.silos / f"{name}.pub")
+    kept = coordinator.keys()
+    _check_distinct({**kept, **named})
+    for name, path in named.items():
+        if name not in kept:
+            shutil.copyfile(path, coordinator.silos / f"{name}.pub")
+    chosen = {name: path for name, path in coordinator.keys().items() if not named or name in named}
+    if not chosen:
+        raise ConfigError(f"there is no key in {coordinator.silos}: put each silo's node.key.pub there as NAME.pub")
+    with SuperLink(coordinator.address(), coordinator.ca) as superlink:
+        end = time.monotonic() + _WAIT_SECONDS
+        for name, path in chosen.items():
+            new = _register(superlink, path, name, end)
+            # Flower does not tell under which name.
+            said = f"{name} is registered" if new else f"the key of {name} is registered already"
+            console.print(escape(said))
+
+
+def _named(item: str) -> tuple[str, Path]:
+    name, equals, path = item.partition("=")
+    if not equals or not re.fullmatch(NAME_PATTERN, name):
+        raise ConfigError(f"{item!r}: write NAME=FILE, the silo's name and the public key of its node")
+    return name, Path(path)
+
+
+def _unique(items: Iterable[tuple[str, Path]]) -> dict[str, Path]:
+    """By name. Raises ConfigError for a name that comes twice."""
+    found: dict[str, Path] = {}
+    for name, path in items:
+        if name in found:
+            raise ConfigError(f"{name} is named twice, with {found[name]} and with {path}: a silo has one key")
+        found[name] = path
+    return found
+
+
+def _check_same(path: Path, kept: Path) -> None:
+    """Raise ConfigError for a key that is none, or where another one is kept."""
+    key = _key(path)
+    if kept.exists() and _key(kept) != key:
+        raise ConfigError(
+            f"{kept} holds another key: unregister that node with 'flwr supernode unregister' and remove the file first"
+        )
+
+
+def _check_distinct(keys: Mapping[str, Path]) -> None:
+    """Raise ConfigError for two names with the same key: to the SuperLink they would be one node."""
+    names: dict[bytes, str] = {}
+    for name, path in keys.items():
+        other = names.setdefault(_key(path), name)
+        if other != name:
+            raise ConfigError(
+                f"{name} has the key that {other} has, and a node is one silo: ask the two for their own "
+                "connection/node.key.pub, or take the wrong name away"
+            )
+
+
+def _key(path: Path) -> bytes:
+    """The key itself, without a comment. Raises ConfigError for a file that Flower would not take."""
+    try:
+        key = load_ssh_public_key(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"cannot read the key {path}: {error.strerror}") from None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ConfigError(f"{path} is no node's public key: ask the silo for its connection/node.key.pub")
+    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+
+
+def _register(superlink: SuperLink, key: Path, name: str, end: float) -> bool:
+    while True:
+        try:
+            return superlink.register(key, name)
+        except Unreachable:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,261 @@
+"""``fedct coordinator run``: one run with real silos, from the study's folder to a table."""
+
+import contextlib
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from fedct_flwr import datasets
+from fedct_flwr.algorithms import Algorithm, find_algorithm
+from fedct_flwr.cli import scoreboard
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
+from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
+from fedct_flwr.cli.overrides import only, overrides, refuse_options
+from fedct_flwr.cli.watch import Watch, print_end, reason
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.types import ConfigError, RunError
+
+_POLL_SECONDS: Final = 0.2
+_ASK_SECONDS: Final = 10.0
+_PENDING_SECONDS: Final = 120.0
+_OUTAGE_SECONDS: Final = 600.0
+_MOST_GARBLED: Final = 10
+_STOP_SECONDS: Final = 30.0
+_OURS: Final = ("study", "data", "data-dir")
+_AWAY: Final = "the SuperLink does not answer: waiting for it to come back"
+_ODD: Final = "nobody understands what flwr answers: asking it again"
+
+
+def run(
+    context: typer.Context,
+    folder: Folder,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.", show_default="10"),
+    ] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Ask for test scores; silos send them only if their policy allows it.")
+    ] = False,
+    run_dir: Annotated[
+        Path | None, typer.Option(help="New folder for the run.", show_default="FOLDER/runs/STUDY-TIME")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")] = None,
+    baselines: Annotated[
+        str,
+        typer.Option(
+            help="For a demonstration: train every silo alone, and all data in one place, on the library's "
+            "copy of this data set, and compare (asks for scores)."
+        ),
+    ] = "",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any other run-config key, as KEY=VALUE.")] = None,
+) -> None:
+    """Run the study with real silos on the running SuperLink: rounds are shown as they end.
+
+    The silos choose data and learners themselves. Interrupted, it ends the run, which can be gone on with.
+    """
+    console = Console(highlight=False)
+    started = time.monotonic()
+    coordinator = CoordinatorFolder.open(folder)
+    study = read_study(coordinator.study)
+    if resume:
+        refuse_options(context, allowed={"folder", "resume", "rounds", "baselines"}, why="with --resume")
+        stored = RunFolder(resume.absolute()).settings()
+        if stored.get("data") != STUDY:
+            raise ConfigError(f"the run in {resume} is a simulation: go on with 'fedct simulate --resume {resume}'")
+        chosen = {**stored, **only(rounds), "resume": True}
+    else:
+        chosen = _settings(coordinator, study, overrides(set_ or []), scores or bool(baselines)) | only(rounds)
+    path = (resume or run_dir or coordinator.runs / f"{study.name}-{time.strftime('%Y%m%d-%H%M%S')}").absolute()
+    if not resume:
+        check_new(path)
+    config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
+    how = _check(config, study)
+    compared = _compared(config, baselines)
+
+    console.print(f"[bold]{config.study}[/]: {escape(', '.join(config.roster))}")
+    console.print(f"private records stay at their silos; {len(study.public)} public examples, unlabeled\n")
+    run_folder = RunFolder(path)
+    _run(console, coordinator, config, run_folder, folder)
+    _print_scores(console, config, how, run_folder, compared)
+    print_end(console, config, how, run_folder, time.monotonic() - started)
+
+
+def _settings(
+    coordinator: CoordinatorFolder, study: StudyFolder, given: dict[str, Any], scores: bool
+) -> dict[str, Any]:
+    for key in _OURS:
+        if key in given:
+            raise ConfigError(f"{key} is no key to set: it is that of the study in {coordinator.study}")
+    silos = coordinator.keys()
+    if not silos and "roster" not in given:
+        raise ConfigError(
+            f"there is no silo's key in {coordinator.silos}: admit silos with 'fedct coordinator register', or name "
+            "them with --set roster=..."
+        )
+    asked = {"report-scores": True} if scores else {}
+    ours = {"study": study.name, "data": STUDY, "data-dir": str(coordinator.study), "roster": ",".join(silos)}
+    return ours | given | asked
+
+
+def _check(config: RunConfig, study: StudyFolder) -> Algorithm:
+    """Say now what is wrong with the settings, before anything is started."""
+    algorithm = find_algorithm(config)
+    config.check_real()
+    config.check_fits(config.roster, len(study.public))
+    algorithm.check(config, None)
+    return algorithm
+
+
+def _compared(config: RunConfig, name: str) -> tuple[RunConfig, FederatedDataset] | None:
+    """The data set with which the baselines are trained, as a simulation with default settings would have it."""
+    if not name:
+        return None
+    if not config.report_scores:
+        raise ConfigError("--baselines needs the silos' scores, for which the run does not ask: start one that does")
+    simulation = RunConfig.from_flower({"study": name, "data": name})
+    dataset = datasets.load(simulation)
+    for silo in config.roster:
+        dataset.position(silo)
+    return simulation, dataset
+
+
+def _run(
+    console: Console, coordinator: CoordinatorFolder, config: RunConfig, run_folder: RunFolder, given: Path
+) -> None:
+    """Start the run and follow it to its end. Raises RunError with the reason that the run folder gives."""
+    status = console.status("starting the run on the SuperLink")
+    watch = Watch(console, run_folder, status)
+    with SuperLink(coordinator.address(), coordinator.ca) as superlink, status:
+        before = superlink.unfinished()
+        run_id: int | None = None
+        try:
+            run_id = superlink.start(config.to_flower())
+            status.update("waiting for the silos")
+            _follow(console, superlink, run_id, watch, run_folder)
+        except RunError as error:
+            if run_id is not None or isinstance(error, NoAnswer):
+                _stop(superlink, run_id, before)
+            raise
+        except BaseException:
+            # Stopped from outside: what was begun is there to be gone on with.
+            _stop(superlink, run_id, before)
+            if run_folder.exists():
+                again = f"fedct coordinator run {given} --resume {run_folder.path}"
+                console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
+            raise
+        finally:
+            log = "" if run_id is None else _keep_log(superlink, run_id, run_folder)
+    if run_folder.read_json("result.json").get("status") != "completed":
+        raise RunError(reason(run_folder, log) or "the run failed")
+
+
+def _follow(console: Console, superlink: SuperLink, run_id: int, watch: Watch, run_folder: RunFolder) -> None:
+    """Return when the coordinator's app has said how the run ended. Raises RunError if it never will."""
+    started = answered = asked = time.monotonic()
+    garbled = 0
+    while not watch():
+        time.sleep(_POLL_SECONDS)
+        now = time.monotonic()
+        if now - asked < _ASK_SECONDS:
+            continue
+        try:
+            state = superlink.status(run_id)
+        except NoAnswer as error:
+            # A SuperLink that is started again goes on with the run; it is not over because nobody answers.
+            odd = isinstance(error, Garbled)
+            garbled = garbled + 1 if odd else 0
+            if answered >= asked:
+                console.print(f"[yellow]{_ODD if odd else _AWAY}[/]")
+            asked = time.monotonic()
+            if asked - answered > _OUTAGE_SECONDS or garbled > _MOST_GARBLED:
+                raise
+            continue
+        asked = answered = time.monotonic()
+        garbled = 0
+        if state.startswith("finished") and not watch():
+            said = reason(None, superlink.log(run_id))
+            raise RunError(
+                said
+                or f"the run is over for Flower ({state}) but left no result in {run_folder.path}: see the log of the "
+                "SuperExec, which must see that folder under the same name"
+            )
+        if state == "pending" and now - started > _PENDING_SECONDS:
+            raise RunError(f"nobody took the run within {_PENDING_SECONDS:g} s: start a flower-superexec")
+
+
+def _stop(superlink: SuperLink, run_id: int | None, before: Sequence[int]) -> None:
+    """End the run, if it is not over, and wait until Flower says that it is.
+
+    A start that nobody answered may have been one all the same: then what is there now and was not ``before`` is ended.
+    """
+    with contextlib.suppress(RunError):
+        begun = sorted({*superlink.unfinished()} - {*before}) if run_id is None else [run_id]
+        for number in begun:
+            _stop_one(superlink, number)
+
+
+def _stop_one(superlink: SuperLink, run_id: int) -> None:
+    """Raises RunError for one that cannot be stopped, as it is over."""
+    end = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < end:
+        # What cannot be understood is asked for once more.
+        with contextlib.suppress(Garbled):
+            superlink.stop(run_id)
+            break
+        time.sleep(_POLL_SECONDS)
+    while time.monotonic() < end:
+        with contextlib.suppress(Garbled):
+            if superlink.status(run_id).startswith("finished"):
+                break
+        time.sleep(_POLL_SECONDS)
+
+
+def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:
+    """What the coordinator's app has said, also kept in the run folder if there is one and room in it."""
+    try:
+        log = superlink.log(run_id)
+    except RunError:
+        return ""
+    if run_folder.exists() and log:
+        with contextlib.suppress(OSError):
+            (run_folder.path / "flower.log").write_text(log, encoding="utf-8")
+    return log
+
+
+def _print_scores(
+    console: Console,
+    config: RunConfig,
+    how: Algorithm,
+    run_folder: RunFolder,
+    compared: tuple[RunConfig, FederatedDataset] | None,
+) -> None:
+    """The table, if scores were asked for, and why there is no score where there is none."""
+    if not config.report_scores:
+        return
+    rows = scoreboard.reported(run_folder, config.roster)
+    methods: Sequence[str] = ("federated",)
+    if compared:
+        with console.status("training the baselines: every silo alone, and all data in one place"):
+            rows, methods = scoreboard.with_baselines(rows, *compared, run_folder), scoreboard.METHODS
+    console.print()
+    console.print(scoreboard.table(rows, how.title, methods))
+    _print_gaps(console, run_folder, rows)
+    scoreboard.save(rows, run_folder.path / "scores.json")
+
+
+def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scoreboard.SiloScores]) -> None:
+    last = run_folder.rounds()[-1]["silos"]
+    for row in rows:
+        if row.silo not in last:
+            console.print(f"[yellow]{escape(row.silo)} had no part in the last round: no scores[/]")
+        elif math.isnan(row.own["federated"]) and math.isnan(row.pooled["federated"]):
+            console.print(f"[yellow]{escape(row.silo)} keeps its scores to itself[/]")

@@ -1,0 +1,117 @@
+"""``fedct demo``: four hospitals and their coordinator as folders, complete, to be started as they are."""
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import tomli_w
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from client_app import approval
+from client_app.egress_log import EgressLog
+from client_app.keys import create_egress_key, create_node_key, load_egress_key
+from fedct_flwr import datasets
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.coordinator.init import PORT, prepare
+from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
+from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.types import ConfigError
+
+STUDY: Final = "heart-disease"
+_COMPLETE: Final = ".complete"
+_RUNTIME_PORT: Final = 9094
+_SECRET_BYTES: Final = 32
+_OWNER_ONLY: Final = 0o700
+_HEADING: Final = (
+    "# A demonstration, made by 'fedct demo'. What the keys mean: 'fedct silo init' writes them all, explained.\n\n"
+)
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name or IP address that the SuperLink, or what stands before it, is called by; repeat it for more.",
+            show_default="localhost, 127.0.0.1",
+        ),
+    ] = None,
+    superlink: Annotated[str, typer.Option(help="Where the silos find the SuperLink, HOST:PORT.")] = (
+        f"127.0.0.1:{PORT}"
+    ),
+    address: Annotated[
+        str, typer.Option(help="Where the coordinator finds it, HOST:PORT.", show_default="as --superlink")
+    ] = "",
+    supernode: Annotated[
+        str,
+        typer.Option(
+            help="Where a silo's agent finds its SuperNode, HOST:PORT; {silo} stands for the silo's name, "
+            "{port} for a port of its own, from 9094 on."
+        ),
+    ] = "127.0.0.1:{port}",
+    owner: Annotated[
+        int | None, typer.Option(help="User and group id that all files shall belong to (for root).")
+    ] = None,
+) -> None:
+    """Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.
+
+    Nobody is asked for the approvals, so it is for the library's own public data alone. On folders that are complete
+    it changes nothing.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    if (folder / _COMPLETE).is_file():
+        console.print(f"{escape(str(folder))} is complete: nothing to do")
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} holds something that is no complete demonstration: remove it, or name another one")
+    dataset = datasets.load(RunConfig.from_flower({"study": STUDY, "data": STUDY}))
+    folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
+    coordinator, _ = prepare(folder / "coordinator", host or ["localhost", "127.0.0.1"], address or superlink)
+    write_study(coordinator.study, STUDY, dataset)
+    for position, data in enumerate(dataset.silos):
+        silo = folder / "silos" / data.name
+        listens = supernode.replace("{silo}", data.name).replace("{port}", str(_RUNTIME_PORT + position))
+        _write_silo(silo, data, dataset, coordinator.study, {"superlink": superlink, "supernode": listens})
+        shutil.copyfile(coordinator.ca, silo / "connection" / "ca.crt")
+        shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
+        console.print(f"{escape(str(silo))}: a demonstration: approved automatically", style="yellow")
+    (folder / _COMPLETE).touch()
+    if owner is not None:
+        _give(folder, owner)
+    console.print(f"{escape(str(folder))} is complete: a coordinator and {len(dataset.silos)} silos")
+
+
+def _write_silo(
+    folder: Path, data: SiloData, dataset: FederatedDataset, study: Path, connection: dict[str, str]
+) -> None:
+    for part in (folder, folder / "keys", folder / "connection", folder / "state"):
+        part.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
+    shutil.copytree(study, folder / "study")
+    write_records(folder / "data.csv", dataset.schema, data.private)
+    write_records(folder / "test.csv", dataset.schema, data.test)
+    settings: dict[str, Any] = {
+        "silo": data.name,
+        "data": {"file": "data.csv", "label": LABEL, "test-file": "test.csv"},
+        "learner": {"name": "logistic-regression"},
+        # Scores leave, so that the demonstration has something to show.
+        "policy": {"metrics": True},
+        "connection": connection,
+    }
+    write_atomically(folder / "silo.toml", (_HEADING + tomli_w.dumps(settings)).encode())
+    config = SiloConfig.read_toml(folder / "silo.toml")
+    create_egress_key(config.egress_key)
+    create_node_key(config.connection.node_key)
+    write_atomically(config.connection.secret, secrets.token_hex(_SECRET_BYTES).encode())
+    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+        approval.approve(log, config, read_study(config.study))
+
+
+def _give(folder: Path, owner: int) -> None:
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, owner, owner)

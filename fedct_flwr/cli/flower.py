@@ -1,0 +1,182 @@
+"""Flower's command line, run for the user: offline, with a home of its own, and with errors that are one sentence."""
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, Self
+
+import tomli_w
+
+from fedct_flwr.types import RunError
+
+BIN: Final = Path(sys.executable).parent
+# Everything runs offline: dependencies are installed already, and nothing is reported to anybody.
+OFFLINE: Final = {
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+APP_NAME: Final = "fedct-flwr"
+
+_CONNECTION: Final = "superlink"
+_KEY_IN_USE: Final = 23
+_ANSWER_SECONDS: Final = 120.0
+
+
+def stage_app(app: Path) -> None:
+    """Copy the app, which may be installed anywhere, to a folder that Flower can bundle.
+
+    Flower wants that folder to be named like the app.
+    """
+    for package in ("fedct_flwr", "server_app", "client_app"):
+        source = Path(str(importlib.import_module(package).__file__)).parent
+        shutil.copytree(source, app / package, ignore=shutil.ignore_patterns("__pycache__"))
+    bundled = Path(str(resources.files("fedct_flwr.cli").joinpath("app.toml")))
+    checkout = Path(__file__).parents[2] / "pyproject.toml"
+    shutil.copy(bundled if bundled.exists() else checkout, app / "pyproject.toml")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Environment variables for Flower's programs, with this Flower home."""
+    path = f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, **OFFLINE, "FLWR_HOME": str(home), "PATH": path}
+
+
+class NoAnswer(RunError):
+    """Nobody can tell what the SuperLink says: asked again, it may be heard."""
+
+
+class Unreachable(NoAnswer):
+    """The SuperLink does not answer."""
+
+
+class Garbled(NoAnswer):
+    """``flwr`` has said something that is no answer."""
+
+
+class _Declined(RunError):
+    """The SuperLink has answered with an error of this code."""
+
+    def __init__(self, sentence: str, code: int | None) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class SuperLink:
+    """What may be asked of a running SuperLink, by way of ``flwr``. A context manager.
+
+    ``address`` is ``host:port``; ``authority`` the certificate that must have signed the SuperLink's. All methods
+    raise Unreachable if it does not answer, Garbled if nobody understands what it answers, and RunError if it declines.
+    """
+
+    def __init__(self, address: str, authority: Path) -> None:
+        self.address = address
+        self._authority = authority.absolute()
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="fedct-")
+        self._home = Path(self._folder.name) / "flwr"
+        self._home.mkdir()
+        connection = {"address": self.address, "root-certificates": str(self._authority)}
+        config = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
+        (self._home / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def register(self, public_key: Path, name: str) -> bool:
+        """Admit the node with this key, under a name. Returns whether it is new."""
+        try:
+            self._ask("supernode", "register", str(public_key), _CONNECTION, "--name", name)
+        except _Declined as declined:
+            if declined.code == _KEY_IN_USE:
+                return False
+            raise
+        return True
+
+    def start(self, settings: Mapping[str, Any]) -> int:
+        """Start a run of the app with these run-config values. Returns its id."""
+        app, values = Path(self._folder.name) / APP_NAME, Path(self._folder.name) / "run-config.toml"
+        if not app.exists():
+            stage_app(app)
+        values.write_text(tomli_w.dumps(dict(settings)), encoding="utf-8")
+        answer = self._ask("run", str(app), _CONNECTION, "--run-config", str(values))
+        with _understood("run"):
+            return int(answer["run-id"])
+
+    def status(self, run_id: int) -> str:
+        """Pending, starting, running, or finished:completed, finished:failed, finished:stopped."""
+        answer = self._ask("list", _CONNECTION, "--run-id", str(run_id))
+        with _understood("list"):
+            return str(answer["runs"][0]["status"])
+
+    def unfinished(self) -> list[int]:
+        """The ids of all runs that are not over."""
+        answer = self._ask("list", _CONNECTION)
+        with _understood("list"):
+            runs = answer["runs"]
+            return sorted(int(run["run-id"]) for run in runs if not str(run["status"]).startswith("finished"))
+
+    def stop(self, run_id: int) -> None:
+        """End a run."""
+        self._ask("stop", str(run_id), _CONNECTION)
+
+    def log(self, run_id: int) -> str:
+        """What the coordinator's app has said so far; empty if nobody knows."""
+        done = self._flwr("log", str(run_id), _CONNECTION, "--show")
+        return done.stdout if done.returncode == 0 else ""
+
+    def _ask(self, *command: str) -> dict[str, Any]:
+        answer = self._flwr(*command, "--format", "json")
+        try:
+            # What Flower's own messages may have put before it is none of the answer.
+            content: dict[str, Any] = json.loads(answer.stdout[answer.stdout.index("{") :])
+            success = bool(content["success"])
+        except (ValueError, KeyError, TypeError):
+            raise Garbled(f"'flwr {command[0]}' gave no answer: {_one_line(answer.stderr or answer.stdout)}") from None
+        if success:
+            return content
+        said = str(content.get("error-message", ""))
+        if "Connection to the SuperLink is unavailable" in said:
+            raise Unreachable(
+                f"no SuperLink answers at {self.address} with a certificate that {self._authority} has signed: start "
+                "it, or correct the address"
+            )
+        code = re.search(r"\[code: (\d+)\] *", said)
+        reason = said[code.end() :] if code else said.rpartition("\n\n")[2]
+        raise _Declined(
+            f"the SuperLink at {self.address} declines: {_one_line(reason)}", int(code[1]) if code else None
+        )
+
+    def _flwr(self, *command: str) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                [str(BIN / "flwr"), *command], env=environment(self._home), capture_output=True, text=True, check=False,
+                stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise Unreachable(f"no SuperLink answers at {self.address} within {_ANSWER_SECONDS:g} s") from None
+
+
+@contextmanager
+def _understood(command: str) -> Iterator[None]:
+    """Raise Garbled for an answer in which something is missing."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise Garbled(f"'flwr {command}' gave an answer in which something is missing") from None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[-300:] or "nothing was said"

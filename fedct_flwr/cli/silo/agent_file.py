@@ -1,0 +1,50 @@
+"""Whether the agent is what it says of itself in ``agent.json``. Light: health checks ask often."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from client_app.agent_status import Status, read_status
+
+CONTACT_SECONDS: Final = 60.0
+"""So long the agent may be without a word from its SuperNode and count as healthy."""
+_JUST_NOW_SECONDS: Final = 10.0
+_START_SECONDS: Final = 600.0
+"""Longest that an agent needs from the start of its process until it says when it started."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What the agent says of itself; ``alive`` is whether its process is there."""
+
+    status: Status
+    alive: bool
+
+    @property
+    def healthy(self) -> bool:
+        """Alive, and in contact with its SuperNode."""
+        return self.alive and time.time() - self.status.seen < CONTACT_SECONDS
+
+
+def read_agent(state: Path) -> Agent:
+    """What ``agent.json`` says, and whether the process it names is there."""
+    status = read_status(state)
+    return Agent(status, _lives(status))
+
+
+def _lives(status: Status) -> bool:
+    """Whether the agent's process is there, and not another one of its number.
+
+    An agent in a container has a number that means nothing out here, but it has just heard from its SuperNode.
+    """
+    if not status.pid:
+        return False
+    if time.time() - status.seen < _JUST_NOW_SECONDS:
+        return True
+    try:
+        return -1 <= status.started - psutil.Process(status.pid).create_time() < _START_SECONDS
+    except psutil.Error:
+        return False

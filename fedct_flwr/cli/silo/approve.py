@@ -1,0 +1,142 @@
+"""``fedct silo approve``: what would leave, in plain words, and a question."""
+
+from typing import Annotated, Final
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from client_app import approval
+from client_app.books import Spent, spent
+from client_app.duplicates import DuplicateReport, find_duplicates
+from client_app.egress_log import EgressLog
+from client_app.keys import load_egress_key
+from client_app.revocation import put_down
+from client_app.site import terms_of
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.public_set import Query
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
+from fedct_flwr.wire.codec import Instruction, longest_reply
+
+_DESPITE: Final = "despite duplicates"
+_KINDS: Final = {
+    "hard": "hard labels: one class for each public example that is asked about",
+    "soft": "probabilities: one for each class of each public example that is asked about",
+    "counts": "votes: how many of the silo's models chose each class, for each public example that is asked about",
+}
+
+
+def approve(
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked, for programs.")] = False,
+    despite_duplicates: Annotated[
+        bool,
+        typer.Option("--despite-duplicates", help="Approve although records of the silo are in the public set."),
+    ] = False,
+) -> None:
+    """Read in plain words what would leave this silo, and allow it. Nothing leaves before that.
+
+    Exit code 1 and nothing written if it is declined.
+    """
+    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    study = read_study(config.study)
+    console = Console(highlight=False)
+    with console.status("comparing the silo's records with the public set"):
+        records = read_records(config.data, study)
+        found = find_duplicates(records.X, study.public.X, study.schema)
+    # Before anybody reads for long: is it a log that an approval can go into?
+    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+        put_down(log, config.state)
+        public = study.public.fingerprint.hex()
+        here = spent(entry for entry in log.entries() if (entry.study, entry.public) == (study.name, public))
+        elsewhere = spent(entry for entry in log.entries() if (entry.study, entry.public) != (study.name, public))
+        for title, lines in sections(config, study, here, elsewhere, found).items():
+            console.print(f"\n[bold]{title}[/]")
+            for line in lines:
+                console.print(Padding(escape(line), (0, 0, 0, 2)))
+        console.print()
+        if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates):
+            console.print("Not approved: nothing leaves.")
+            raise typer.Exit(1)
+        approval.approve(log, config, study, found)
+    console.print("Approved, and written into the egress log.")
+    console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")
+
+
+def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool) -> bool:
+    """Ask. An alarm is not passed by the way: who wants that types it out. Raises ConfigError for ``--yes`` alone."""
+    if found.alarm and not despite_duplicates:
+        if yes:
+            raise ConfigError(
+                "records of this silo are in the public set, so labels on it tell about its patients: ask the "
+                "coordinator where the public set comes from, or add --despite-duplicates to approve all the same"
+            )
+        if typer.prompt(f"To approve all the same, type '{_DESPITE}'", default="", show_default=False) != _DESPITE:
+            return False
+    return yes or typer.confirm("Approve this?")
+
+
+def sections(
+    config: SiloConfig, study: StudyFolder, here: Spent, elsewhere: Spent, found: DuplicateReport
+) -> dict[str, list[str]]:
+    """All that is to be known before one approves: titles, and sentences below them.
+
+    ``here`` is what left for this study and its public set, ``elsewhere`` what left for others.
+    """
+    policy, public, schema = config.policy, study.public, study.schema
+    return {
+        "The study": [
+            f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {', '.join(schema.classes)} apart",
+            f"Columns: {len(schema.columns)}" if schema.columns else f"Images of {_size(study)}",
+            f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
+            f"Its SHA-256: {public.fingerprint.hex()}",
+        ],
+        "What leaves, to the coordinator": [
+            f"The coordinator's address: {config.connection.superlink}",
+            *(_KINDS[kind] for kind in policy.kinds),
+            "Test scores: four numbers with each reply" if policy.metrics else "Test scores: none",
+            f"At most {_longest(config, study):,} bytes in one reply, if all public examples are asked about",
+            "Beside them: the silo's name, and if it refuses a question, the number of the reason",
+        ],
+        "Limits, in total for this study and public set": [
+            f"Rounds: {policy.max_rounds:,}, of which {here.rounds:,} are used",
+            f"Labels: {policy.max_queries:,}, of which {here.queries:,} have left",
+            f"Bytes: {policy.max_bytes:,}, of which {here.bytes:,} have left",
+            "A round is one of a run. Each new run asks anew, about the same examples too, until a limit is reached",
+            *_elsewhere(elsewhere),
+        ],
+        "What does not leave": [
+            "Records or columns of them, models, weights, gradients, texts of errors",
+            "Every reply is written into the egress log before it leaves; code that the coordinator sends is never run",
+        ],
+        "Records of this silo in the public set": [found.sentence],
+        "What you should know": [
+            "Labels are not nothing: they follow from the model, and tell something about the records it learned from",
+            "No differential privacy is guaranteed yet; the limits above are what keeps it little",
+            "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
+        ],
+    }
+
+
+def _elsewhere(left: Spent) -> list[str]:
+    """What no limit of this study counts, though it tells of the same patients."""
+    if not left.queries:
+        return []
+    return [f"Under other studies and public sets {left.queries:,} labels have left about these records"]
+
+
+def _size(study: StudyFolder) -> str:
+    height, width = study.config.image_size or (0, 0)
+    return f"{height} x {width} pixels, {study.config.image_mode}"
+
+
+def _longest(config: SiloConfig, study: StudyFolder) -> int:
+    """Bytes of the longest reply there can be: about the whole public set, in the last round."""
+    targets = np.full(len(study.public), ABSTAIN, dtype=LABEL_DTYPE)
+    instruction = Instruction(config.policy.max_rounds, Query(0, len(study.public)), targets)
+    return longest_reply(instruction, config.silo, terms_of(study), scores=config.policy.metrics)

@@ -1,0 +1,63 @@
+"""``fedct silo connect``: the stock SuperNode with the silo's settings. Reads neither records nor study."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
+from fedct_flwr.config import Connection, SiloConfig
+from fedct_flwr.types import ConfigError
+
+# Nothing is reported to anybody, and nothing is fetched.
+_ENVIRONMENT: Final = {
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+}
+
+
+def connect(
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at for the agent.", show_default="that of supernode in silo.toml")
+    ] = "",
+    print_: Annotated[bool, typer.Option("--print", help="Print the command instead of running it.")] = False,
+) -> None:
+    """Run Flower's SuperNode: it calls the coordinator, and the agent calls it. It needs no access to records.
+
+    The agent calls it by plain HTTP with a shared secret: keep both on one machine, or on a network of their own.
+    """
+    connection = SiloConfig.read_toml(silo_file(folder, folder_option)).connection
+    command = supernode_command(connection, host)
+    if print_:
+        typer.echo(shlex.join(command))
+        return
+    for path, remedy in (
+        (connection.ca_certificate, "ask the coordinator for ca.crt"),
+        (connection.node_key, "make the silo's folder with 'fedct silo init'"),
+        (connection.secret, "make the silo's folder with 'fedct silo init'"),
+    ):
+        if not path.is_file():
+            raise ConfigError(f"there is no file {path}: {remedy}")
+    os.execve(command[0], command, {**os.environ, **_ENVIRONMENT})  # noqa: S606 - that is the point
+
+
+def supernode_command(connection: Connection, host: str = "") -> list[str]:
+    """The SuperNode's command line; it listens at ``host``, or where the agent expects it. Raises ConfigError."""
+    listens_at, port = host_and_port(connection.supernode, "supernode")
+    host_and_port(connection.superlink, "superlink")
+    return [
+        str(Path(sys.executable).parent / "flower-supernode"),
+        "--isolation", "process",
+        "--superlink", connection.superlink,
+        "--root-certificates", str(connection.ca_certificate),
+        "--auth-supernode-private-key", str(connection.node_key),
+        "--superexec-auth-secret-file", str(connection.secret),
+        "--host", host or listens_at,
+        "--port", str(port),
+    ]  # fmt: skip

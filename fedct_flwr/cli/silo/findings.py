@@ -1,0 +1,113 @@
+"""What a check has found, in words that tell nothing of the records.
+
+Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
+``silo.toml`` but neither its mapping nor where the records lie, and counts of records, where small ones are hidden. The
+text of an error, which may quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.types import Examples, FedctError
+
+HIDDEN_BELOW: Final = 5
+
+
+class Mark(StrEnum):
+    """How a finding is."""
+
+    GOOD = "good"
+    WARNING = "warning"
+    """Worth knowing, or still to be done."""
+    BAD = "bad"
+    """So it cannot work, or must not."""
+    UNKNOWN = "unknown"
+    """Could not be looked at, because something else is bad."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a check. ``fix`` says what to do; ``details`` may quote files and are not for others."""
+
+    mark: Mark
+    said: str
+    fix: str = ""
+    details: str = ""
+
+
+def good(said: str) -> Finding:
+    """As it should be."""
+    return Finding(Mark.GOOD, said)
+
+
+def warning(said: str, fix: str) -> Finding:
+    """Worth knowing, or still to be done."""
+    return Finding(Mark.WARNING, said, fix)
+
+
+def bad(said: str, fix: str, details: object = "") -> Finding:
+    """So it cannot work, or must not."""
+    return Finding(Mark.BAD, said, fix, str(details))
+
+
+class Unread(Exception):
+    """A probe needs something that cannot be read, which another finding tells already."""
+
+
+class Silo:
+    """The silo's folder, and what is in it, each read once. What cannot be read raises Unread."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.folder = file.parent
+
+    @cached_property
+    def config(self) -> SiloConfig:
+        """The settings."""
+        with _unread("silo.toml"):
+            return SiloConfig.read_toml(self.file)
+
+    @cached_property
+    def study(self) -> StudyFolder:
+        """The study."""
+        config = self.config
+        with _unread("the study"):
+            return read_study(config.study)
+
+    @cached_property
+    def records(self) -> Examples:
+        """The silo's records."""
+        config, study = self.config, self.study
+        with _unread("the records"):
+            return read_records(config.data, study)
+
+    def shown(self, path: Path) -> str:
+        """A path for others to read: from the silo's folder on, and of what lies elsewhere only the last name."""
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else f"…/{path.name}"
+
+
+Probe: TypeAlias = Callable[[Silo], Iterator[Finding]]
+
+
+def count(number: int) -> str:
+    """A number of records, hidden if so small that it may point at somebody.
+
+    >>> count(0), count(4), count(5)
+    ('<5', '<5', '5')
+    """
+    return f"{number:,}" if number >= HIDDEN_BELOW else f"<{HIDDEN_BELOW}"
+
+
+@contextmanager
+def _unread(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (FedctError, OSError):
+        raise Unread(what) from None

@@ -1,0 +1,40 @@
+"""The silo's folder as the commands take it, and what they have in common: its settings, its paths, its address."""
+
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from fedct_flwr.types import ConfigError
+
+SILO_FILE: Final = "silo.toml"
+
+Folder: TypeAlias = Annotated[
+    Path | None, typer.Argument(metavar="[FOLDER]", help="The silo's folder.", show_default="here")
+]
+FolderOption: TypeAlias = Annotated[Path | None, typer.Option("--folder", help="The silo's folder, said otherwise.")]
+
+
+def silo_file(argument: Path | None, option: Path | None = None) -> Path:
+    """The path of ``silo.toml``, absolute. Raises ConfigError if there is none, or if two folders are named."""
+    if argument and option and argument.resolve() != option.resolve():
+        raise ConfigError(f"two folders are named, {argument} and {option}: name one")
+    folder = (argument or option or Path()).absolute()
+    path = folder if folder.name == SILO_FILE else folder / SILO_FILE
+    if not path.is_file():
+        raise ConfigError(f"there is no {SILO_FILE} in {path.parent}: name the silo's folder, or make one with "
+                          "'fedct silo init'")  # fmt: skip
+    return path
+
+
+def host_and_port(address: str, key: str) -> tuple[str, int]:
+    """The two parts of ``host:port``. Raises ConfigError, which names the ``key`` of [connection].
+
+    >>> host_and_port("[::1]:9094", "supernode")
+    ('::1', 9094)
+    """
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16 or "/" in host:
+        raise ConfigError(f"{key} = {address!r} under [connection] in {SILO_FILE}: write host:port, such as host:8000")
+    return host, int(port)

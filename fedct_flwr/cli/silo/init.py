@@ -1,0 +1,124 @@
+"""``fedct silo init``: a silo's folder, whole or not at all."""
+
+import secrets
+import shutil
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from client_app.keys import create_egress_key, create_node_key
+from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
+from fedct_flwr.cli.silo.template import silo_toml
+from fedct_flwr.config import SiloConfig, StudyConfig
+from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
+from fedct_flwr.suggest import suggest
+from fedct_flwr.types import ConfigError
+
+_SECRET_BYTES: Final = 32
+_SOMEWHERE: Final = "localhost:8000"
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    silo: Annotated[str, typer.Option(help="The silo's name, as the coordinator calls it.")],
+    study: Annotated[Path, typer.Option(help="The study's folder, from the coordinator.")],
+    data: Annotated[Path, typer.Option(help="The silo's records: a CSV or Parquet file, or a folder of images.")],
+    label: Annotated[str, typer.Option(help="The label column of the records; not for images.")] = "",
+    superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT.")] = "",
+    ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt.")] = None,
+    learner: Annotated[str, typer.Option(help="What is trained: a short name, or an import path.")] = (
+        "logistic-regression"
+    ),
+) -> None:
+    """Make a silo's folder: settings with every key explained, keys, a secret, and a copy of the study.
+
+    Nothing is overwritten. The folder is made as a whole or not at all, and only its owner may read it.
+    """
+    folder = folder.absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
+    agreed = StudyConfig.read_toml(study / "study.toml")
+    _check(agreed, label, superlink, ca, learner)
+    text = silo_toml(
+        silo=silo,
+        data=_as_written(data, folder),
+        label=label,
+        classes=agreed.classes,
+        learner=learner,
+        packages=_packages(learner),
+        superlink=superlink or _SOMEWHERE,
+    )
+    # Before anything is made, and without the name of a file that will not be: what is written must be read.
+    SiloConfig.read(tomllib.loads(text), "what was asked for", folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        _fill(temporary, text, study, ca)
+        temporary.rename(folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    _print_next(Console(highlight=False, soft_wrap=True), folder, data, superlink, ca)
+
+
+def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, learner: str) -> None:
+    """Raise ConfigError for what would make a folder that cannot work."""
+    if not label and not agreed.image_size:
+        raise ConfigError("--label is missing: name the label column of the records")
+    if superlink:
+        host_and_port(superlink, "superlink")
+    if ca and not ca.is_file():
+        raise ConfigError(f"there is no file {ca}: ask the coordinator for ca.crt")
+    if learner not in SHORT_NAMES and "." not in learner:
+        raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, SHORT_NAMES)} (or give an import path)")
+
+
+def _as_written(data: Path, folder: Path) -> str:
+    """The path for ``silo.toml``: relative if it lies in the silo's folder."""
+    path = data.absolute()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def _packages(learner: str) -> list[str]:
+    """The hospital itself has named the learner, and so trusts its package."""
+    return [] if learner in SHORT_NAMES and learner != TORCHVISION else [package(learner)]
+
+
+def _fill(folder: Path, text: str, study: Path, ca: Path | None) -> None:
+    _write(folder / SILO_FILE, text.encode())
+    config = SiloConfig.read_toml(folder / SILO_FILE)
+    for path in (config.egress_key.parent, config.connection.node_key.parent, config.state):
+        path.mkdir(mode=0o700)
+    shutil.copytree(study, config.study)
+    create_egress_key(config.egress_key)
+    create_node_key(config.connection.node_key)
+    _write(config.connection.secret, secrets.token_hex(_SECRET_BYTES).encode())
+    if ca:
+        shutil.copyfile(ca, config.connection.ca_certificate)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_bytes(content)
+
+
+def _print_next(console: Console, folder: Path, data: Path, superlink: str, ca: Path | None) -> None:
+    here = Path.cwd()
+    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+    def say(text: str) -> None:
+        console.print(text, markup=False)
+
+    say(f"{shown} is made; only you can read it.")
+    say(f"Send to the coordinator: {shown / 'connection' / 'node.key.pub'} (public, no secret)")
+    if not superlink:
+        say(f"Ask the coordinator for its address, and write it into {shown / SILO_FILE} as superlink")
+    if not ca:
+        say(f"Ask the coordinator for ca.crt, and put it into {shown / 'connection'}")
+    if not data.exists():
+        say(f"There is nothing at {data} yet: put the records there, or change file in {shown / SILO_FILE}")
+    say(f"Next: fedct silo check {shown}")

@@ -1,0 +1,59 @@
+"""``fedct silo predict``: the silo's own model on new records. Nothing leaves."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from client_app.site import real_site
+from client_app.workplace import model_of
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.silo.folder import FolderOption, silo_file
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study, read_unlabeled
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.types import ConfigError, DataError
+
+
+def predict(
+    data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="The silo's folder.", show_default="here")
+    ] = None,
+    folder_option: FolderOption = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A model that the agent has kept.", show_default="the one in the silo's state")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+) -> None:
+    """Say the class of each new record, as the silo's own trained model sees it, as CSV: record,class.
+
+    Records are numbered from 1, images are named by file. Columns beside the study's are left aside, so a label column
+    may be there or not.
+    """
+    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    study = read_study(config.study)
+    names, X = read_unlabeled(study, data)
+    # Networks need the statistics of the silo's records, with which they were trained.
+    site = real_site(config, study)
+    if not isinstance(site.learner, Saveable):
+        raise ConfigError(f"models of the learner {config.learner.name!r} cannot be kept, so there is none to use")
+    path = model or model_of(config, site)
+    if path is None or not path.is_file():
+        raise DataError(f"there is no model {path}: the agent keeps one after the first round")
+    labels = site.learner.load(path).predict(X)
+    content = _csv(names, [study.schema.classes[label] for label in labels])
+    if out:
+        write_atomically(out, content.encode())
+    else:
+        typer.echo(content, nl=False)
+
+
+def _csv(names: list[str], classes: list[str]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["record", "class"])
+    writer.writerows(zip(names, classes, strict=True))
+    return text.getvalue()

@@ -1,0 +1,190 @@
+"""The way to the coordinator and to the SuperNode: certificate, a real TLS handshake, clocks, proxies."""
+
+import http.client
+import ipaddress
+import re
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from cryptography import x509
+
+from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
+from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.types import ConfigError
+
+_SECONDS: Final = 5.0
+_DAYS_LEFT: Final = 30
+_MOST_SKEW: Final = 30.0
+# Why OpenSSL did not take a certificate.
+_EXPIRED: Final = 10
+_OTHER_NAME: Final = (62, 64)
+# What containers on a network of their own call each other.
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def certificate(silo: Silo) -> Iterator[Finding]:
+    """The coordinator's certificate authority."""
+    path = silo.config.connection.ca_certificate
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())
+    except OSError:
+        yield bad(f"certificate: {silo.shown(path)} is not there", "ask the coordinator for ca.crt, and put it there")
+        return
+    except ValueError:
+        yield bad(f"certificate: {silo.shown(path)} is no certificate in PEM", "ask the coordinator for ca.crt again")
+        return
+    now = datetime.now(UTC)
+    days = (min(one.not_valid_after_utc for one in found) - now).days
+    if max(one.not_valid_before_utc for one in found) > now:
+        yield bad(
+            "certificate: it is not valid yet", "set this machine's clock, or ask the coordinator for ca.crt again"
+        )
+    elif days < 0:
+        yield bad("certificate: it has expired", "ask the coordinator for a new ca.crt")
+    elif days < _DAYS_LEFT:
+        yield warning(f"certificate: valid for {days} more days", "ask the coordinator for a new ca.crt")
+    else:
+        yield good(f"certificate: valid for {days:,} more days")
+
+
+def coordinator(silo: Silo) -> Iterator[Finding]:
+    """A real TLS connection to the SuperLink with that certificate, the way Flower's client makes it."""
+    connection = silo.config.connection
+    address = connection.superlink
+    try:
+        host, port = host_and_port(address, "superlink")
+    except ConfigError as error:
+        yield bad("coordinator: superlink in silo.toml is no host:port", "write host:port, such as host:8000", error)
+        return
+    try:
+        context = ssl.create_default_context(cafile=str(connection.ca_certificate))
+    except (OSError, ssl.SSLError):
+        raise Unread("the certificate") from None
+    try:
+        date = _date_of(host, port, context)
+    except (OSError, http.client.HTTPException) as error:
+        yield _no_connection(address, error)
+        return
+    yield good(f"coordinator: {address} answers, and its certificate is the right one")
+    if date is None:
+        yield warning("clock: the coordinator tells no time", "compare this machine's clock with another one")
+        return
+    skew = (datetime.now(UTC) - date).total_seconds()
+    if abs(skew) > _MOST_SKEW:
+        side = "ahead of" if skew > 0 else "behind"
+        yield warning(f"clock: {abs(skew):,.0f} s {side} the coordinator's", "set the clocks, best by NTP")
+    else:
+        yield good("clock: the same as the coordinator's, within a few seconds")
+
+
+def _date_of(host: str, port: int, context: ssl.SSLContext) -> datetime | None:
+    """What time the server says it is, in whatever it answers. Raises OSError or HTTPException."""
+    name = f"[{host}]" if ":" in host else host
+    # Like Flower's client it goes through a proxy where the environment names one.
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+    request = urllib.request.Request(f"https://{name}:{port}/", method="HEAD")
+    try:
+        with opener.open(request, timeout=_SECONDS) as answer:
+            said = answer.headers.get("Date")
+    except urllib.error.HTTPError as answer:
+        # It answers, if only that there is nothing to be had here.
+        with answer:
+            said = answer.headers.get("Date")
+    try:
+        return parsedate_to_datetime(said) if said else None
+    except ValueError:
+        return None
+
+
+def _no_connection(address: str, error: Exception) -> Finding:
+    reason = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        if reason.verify_code == _EXPIRED:
+            said, fix = "its certificate has expired", "ask the coordinator for a new one, or set this machine's clock"
+        elif reason.verify_code in _OTHER_NAME:
+            said = "its certificate is for another name"
+            fix = "use the name that the coordinator says, under superlink in silo.toml"
+        else:
+            said = "its certificate is not signed by the one in ca.crt"
+            fix = "ask the coordinator for the right ca.crt; if it is right, somebody listens in (or a proxy does)"
+    elif isinstance(reason, ssl.SSLError):
+        said, fix = "it does not speak TLS", "ask the coordinator for the right address"
+    elif isinstance(reason, socket.gaierror):
+        said, fix = "nobody knows that name", "correct superlink in silo.toml, or ask IT for the name server"
+    elif isinstance(reason, ConnectionRefusedError):
+        said, fix = "nobody listens there", "ask the coordinator whether the SuperLink runs, and for the right port"
+    elif isinstance(reason, TimeoutError):
+        said, fix = f"no answer in {_SECONDS:.0f} s", "ask IT to let this machine call that address (one TCP port, out)"
+    else:
+        said, fix = "no connection", "ask IT to let this machine call that address (one TCP port, out)"
+    return bad(f"coordinator: {address}: {said}", fix, reason)
+
+
+def proxies(silo: Silo) -> Iterator[Finding]:
+    """Whether the environment names a proxy, which Flower's client would use."""
+    named = urllib.request.getproxies()
+    used = sorted({kind for kind in named if kind in ("http", "https", "all")})
+    if not used:
+        yield good("proxy: none is set")
+        return
+    host, _ = _address(silo)
+    names = " and ".join(f"{kind.upper()}_PROXY" for kind in used)
+    if urllib.request.proxy_bypass(host):
+        yield good(f"proxy: {names} is set, but NO_PROXY says not for the coordinator")
+    else:
+        yield warning(
+            f"proxy: {names} is set, and the SuperNode will go through it",
+            "if that is not meant, add the coordinator to NO_PROXY, or take the variable out",
+        )
+
+
+def link(silo: Silo) -> Iterator[Finding]:
+    """Whether agent and SuperNode may be apart: between them is plain HTTP. Makes no connection."""
+    address = silo.config.connection.supernode
+    try:
+        host, _ = host_and_port(address, "supernode")
+    except ConfigError as error:
+        yield bad("link: supernode in silo.toml is no host:port", "write host:port, such as 127.0.0.1:9094", error)
+        return
+    if _is_near(host):
+        yield good(f"link: the SuperNode at {address} is on this machine, or a container beside the agent")
+    else:
+        yield warning(
+            f"link: the way to the SuperNode at {address} is not encrypted, and the SuperNode is not authenticated",
+            "run both on one machine, or on a network that they share with nobody",
+        )
+
+
+def _is_near(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return _PLAIN_NAME.fullmatch(host) is not None
+
+
+def supernode(silo: Silo) -> Iterator[Finding]:
+    """Whether the SuperNode listens for its agent."""
+    address = silo.config.connection.supernode
+    try:
+        host, port = host_and_port(address, "supernode")
+    except ConfigError:
+        raise Unread("the SuperNode's address") from None
+    try:
+        socket.create_connection((host, port), timeout=_SECONDS).close()
+    except OSError:
+        yield warning(f"SuperNode: nobody listens at {address}", "fedct silo connect")
+    else:
+        yield good(f"SuperNode: it listens at {address}")
+
+
+def _address(silo: Silo) -> tuple[str, int]:
+    try:
+        return host_and_port(silo.config.connection.superlink, "superlink")
+    except ConfigError:
+        raise Unread("the coordinator's address") from None

@@ -1,0 +1,233 @@
+"""Do study, records and learner fit together? None of it tells anything of a record."""
+
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from client_app.duplicates import find_duplicates
+from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, count, good, warning
+from fedct_flwr.datasets.labels import class_names
+from fedct_flwr.datasets.study_folder import read_records, read_study
+from fedct_flwr.datasets.tables import encode, read_table
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, FedctError
+
+_LISTED: Final = 5
+_SAMPLE: Final = 500
+_QUICK_STEPS: Final = 2
+
+
+def study(silo: Silo) -> Iterator[Finding]:
+    """The study as it was handed out; all of it is public."""
+    config = silo.config
+    try:
+        found = read_study(config.study)
+    except (FedctError, OSError) as error:
+        yield bad("study: its folder cannot be read", "ask the coordinator for the study's folder again", error)
+        return
+    columns = f", {len(found.schema.columns)} columns" if found.schema.columns else ""
+    yield good(f"study {found.name}: {len(found.schema.classes)} classes{columns}")
+    yield good(f"public set: {len(found.public):,} examples, fingerprint {found.public.fingerprint.hex()}")
+
+
+def records(silo: Silo) -> Iterator[Finding]:
+    """Whether the data file can be read and has the study's columns."""
+    config, agreed = silo.config, silo.study
+    if not config.data.file.exists():
+        yield bad("records: nothing is there where silo.toml says", "put the file there, or correct file under [data]")
+    elif agreed.config.image_size:
+        yield from _images(silo)
+    elif not config.data.label:
+        yield bad("records: silo.toml names no label column", "write label = '...' under [data]")
+    else:
+        yield from _table(silo)
+
+
+def _images(silo: Silo) -> Iterator[Finding]:
+    try:
+        read_records(silo.config.data, silo.study)
+    except FedctError as error:
+        yield bad(
+            "records: the images cannot be used",
+            "make a folder for each class, named like the class or as [data.mapping] says, with sound images in it",
+            error,
+        )
+    else:
+        yield good("records: the images can be read, and their folders are classes of the study")
+
+
+def _table(silo: Silo) -> Iterator[Finding]:
+    data, schema = silo.config.data, silo.study.schema
+    text = [data.label, *(column.name for column in schema.columns if column.categories is not None)]
+    try:
+        table = read_table(data.file, text)
+    except DataError as error:
+        yield bad(
+            "records: the file cannot be read as a table",
+            "save it as CSV UTF-8 with commas, a header and no column twice, or as Parquet",
+            error,
+        )
+        return
+    # Only the study's own names are said: a file without a header has a record in their place.
+    found = set(table.column_names)
+    problems = []
+    if table.num_rows == 0:
+        problems.append(bad("records: the file has none", "put records under its header"))
+    if data.label not in found:
+        problems.append(
+            bad(
+                "records: the label column that silo.toml names is not there", "correct label under [data] in silo.toml"
+            )
+        )
+    if missing := [column.name for column in schema.columns if column.name not in found]:
+        problems.append(bad(f"records: missing are {_list(missing)}", "name the file's columns as the public set does"))
+    if extra := len(found - {data.label} - {column.name for column in schema.columns}):
+        problems.append(
+            bad(f"records: {extra} columns are not the study's", "take out of the file what is not in the public set")
+        )
+    unfit = []
+    for column in schema.columns:
+        if column.name in found:
+            try:
+                encode(table.select([column.name]), [column], data.file)
+            except DataError:
+                unfit.append(column.name)
+    if unfit:
+        problems.append(
+            bad(f"records: of another kind than in the public set: {_list(unfit)}", "numbers, or text, as there")
+        )
+    if problems:
+        yield from problems
+        return
+    yield good(f"records: all {len(schema.columns)} columns of the study are there, and a label column")
+    yield from _labels(silo)
+
+
+def _labels(silo: Silo) -> Iterator[Finding]:
+    data, classes = silo.config.data, silo.study.schema.classes
+    if set(data.mapping.values()) - set(classes):
+        yield bad("labels: [data.mapping] leads to what is no class", f"there are {_list(classes)}")
+        return
+    try:
+        class_names(read_table(data.file, [data.label]).column(data.label), data.label, data.file)
+    except DataError as error:
+        yield bad("labels: some are missing, or are neither numbers nor text", "fill them in or take them out", error)
+        return
+    try:
+        read_records(data, silo.study)
+    except DataError as error:
+        yield bad(
+            f"labels: some are no class of the study ({_list(classes)})",
+            "say under [data.mapping] in silo.toml which class each label means",
+            error,
+        )
+    else:
+        yield good("labels: each of them is a class of the study")
+
+
+def class_counts(silo: Silo) -> Iterator[Finding]:
+    """How many records of each class; small numbers are hidden."""
+    y, classes = silo.records.y, silo.study.schema.classes
+    counts = np.bincount(y, minlength=len(classes)).tolist()
+    shown = [f"{name} {count(number)}" for name, number in zip(classes, counts, strict=True)]
+    said = f"classes: {_list(shown, 20, quote=False)}"
+    if min(counts) < HIDDEN_BELOW:
+        yield warning(said, "nothing, if that is so: a class with few records is hard to learn")
+    else:
+        yield good(said)
+
+
+def learner(silo: Silo) -> Iterator[Finding]:
+    """Whether the learner can be made and trains on a sample of the records."""
+    from fedct_flwr.learners.build import learner_for
+    from fedct_flwr.learners.catalog import check_allowed
+
+    config, agreed, sample = silo.config, silo.study, _sample(silo.records)
+    name = config.learner.name
+    try:
+        check_allowed(name, config.learner.packages)
+    except FedctError as error:
+        yield bad(
+            f"learner {name}: not allowed here", "use a short name, or add its package to packages in silo.toml", error
+        )
+        return
+    settings = config.learner.model_copy(update={"local_steps": _QUICK_STEPS})
+    try:
+        # What is said while it trains may quote data, and nobody shall see it here.
+        with _quiet():
+            made = learner_for(settings, config.silo, agreed.schema, agreed.public, sample.X, total_steps=_QUICK_STEPS)
+    except FedctError as error:
+        yield bad(
+            f"learner {name}: it cannot be made for these records",
+            "correct [learner] in silo.toml; fedct silo check --details says what is wrong",
+            error,
+        )
+        return
+    began = time.monotonic()
+    try:
+        with _quiet():
+            _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.pseudo_weight)
+    except FedctError as error:
+        yield bad(
+            f"learner {name}: it cannot be trained on these records",
+            "correct [learner] in silo.toml; fedct silo check --details says what is wrong",
+            error,
+        )
+        return
+    seconds = time.monotonic() - began
+    yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
+
+
+def _train(
+    made: object, sample: Examples, public: np.ndarray[tuple[int, ...], np.dtype[np.float64]], weight: float
+) -> None:
+    from fedct_flwr.learners.base import Resumable
+
+    if isinstance(made, Resumable):
+        made.advance(sample, public, np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE), weight)
+        made.label(public, np.arange(len(public)))
+    else:
+        made.fit(sample.X, sample.y).predict(public)  # type: ignore[attr-defined]
+
+
+def _sample(records: Examples) -> Examples:
+    """Some records of every class that there is."""
+    each = max(1, _SAMPLE // len(np.unique(records.y)))
+    rows = np.sort(np.concatenate([np.flatnonzero(records.y == label)[:each] for label in np.unique(records.y)]))
+    return Examples(records.X[rows], records.y[rows])
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    with (
+        open(os.devnull, "w") as nowhere,  # noqa: PTH123 - a device, no path
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _list(names: list[str] | tuple[str, ...], most: int = _LISTED, *, quote: bool = True) -> str:
+    shown = ", ".join(repr(name) if quote else name for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def duplicates(silo: Silo) -> Iterator[Finding]:
+    """Whether records of the silo are in the public set."""
+    agreed = silo.study
+    found = find_duplicates(silo.records.X, agreed.public.X, agreed.schema)
+    if found.alarm:
+        yield bad(
+            f"duplicates: {count(found.near)} records are in the public set, or nearly so, more than chance explains",
+            "ask the coordinator where the public set comes from: labels on it tell about these patients",
+        )
+    elif found.near:
+        yield good(f"duplicates: {count(found.near)} records are nearly like public ones, no more than chance explains")
+    else:
+        yield good("duplicates: no record is in the public set")

@@ -1,0 +1,115 @@
+"""How a silo stands: its agent, its approval, what has left and what is left of the limits. Reads, changes nothing."""
+
+from collections import deque
+from dataclasses import asdict
+from typing import Any, Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from client_app.approval import Approval, in_force, terms_digest
+from client_app.books import spent
+from client_app.egress_log import Event, LogEntry, read_entries
+from client_app.revocation import is_revoked
+from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.types import FedctError
+from fedct_flwr.wire.refusal import Refusal
+
+_LAST_REFUSALS: Final = 5
+
+
+def study_of(config: SiloConfig) -> StudyFolder | None:
+    """The study, or None if it cannot be read."""
+    try:
+        return read_study(config.study)
+    except FedctError:
+        return None
+
+
+def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
+    """All that there is to say, as JSON takes it; ``study`` is None if it cannot be read."""
+    agent = read_agent(config.state)
+    last: deque[LogEntry] = deque(maxlen=_LAST_REFUSALS)
+    try:
+        entries = list(read_entries(config.state))
+        readable = True
+    except FedctError:
+        entries, readable = [], False
+    last.extend(entry for entry in entries if entry.event is Event.REFUSED)
+    public = study.public.fingerprint.hex() if study else ""
+    left = spent(entry for entry in entries if study and (entry.study, entry.public) == (study.name, public))
+    policy = config.policy
+    return {
+        "silo": config.silo,
+        "study": study.name if study else None,
+        "public": public or None,
+        "approval": _approval(config, study, in_force(entries)),
+        "agent": {**asdict(agent.status), "alive": agent.alive, "healthy": agent.healthy},
+        "log": {"readable": readable, "lines": len(entries)},
+        "sent": {"rounds": left.rounds, "labels": left.queries, "bytes": left.bytes},
+        "limits": {"rounds": policy.max_rounds, "labels": policy.max_queries, "bytes": policy.max_bytes},
+        "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
+    }
+
+
+def _approval(config: SiloConfig, study: StudyFolder | None, found: Approval | None) -> dict[str, str]:
+    if is_revoked(config.state):
+        return {"state": "revoked"}
+    if found is None:
+        return {"state": "none"}
+    if study is None or found.digest != terms_digest(config, study):
+        return {"state": "changed", "time": found.time}
+    return {"state": "approved", "time": found.time}
+
+
+def sentence(reason: str) -> str:
+    """A reason from the log in words."""
+    return Refusal[reason].sentence if reason in Refusal.__members__ else reason
+
+
+_APPROVALS: Final = {
+    "approved": "[green]approved[/] on {}",
+    "changed": "[yellow]changed since it was approved, so nothing leaves: fedct silo approve[/]",
+    "none": "[yellow]not approved, so nothing leaves: fedct silo approve[/]",
+    "revoked": "[yellow]revoked, so nothing leaves: fedct silo approve[/]",
+}
+
+
+def table(said: dict[str, Any]) -> Table:
+    """The facts for people."""
+    result = Table.grid(padding=(0, 2))
+    approval, agent = said["approval"], said["agent"]
+    result.add_row("silo", f"[bold]{escape(said['silo'])}[/]")
+    result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
+    result.add_row("approval", _APPROVALS[approval["state"]].format(_when(approval.get("time", ""))))
+    result.add_row("agent", _agent(agent))
+    for name in ("rounds", "labels", "bytes"):
+        sent, limit = said["sent"][name], said["limits"][name]
+        left = max(0, limit - sent)
+        result.add_row(
+            name, f"{sent:,} of {limit:,} sent, {left:,} left" if left else f"[yellow]{sent:,}: the limit[/]"
+        )
+    log = f"lines: {said['log']['lines']:,}" if said["log"]["readable"] else "[bold red]cannot be read[/]"
+    result.add_row("log", f"{log}; proof: fedct silo verify")
+    for number, refusal in enumerate(said["refusals"]):
+        round_ = f", round {refusal['round']}" if refusal["round"] else ""
+        result.add_row(
+            "refused" if not number else "", f"{_when(refusal['time'])}{round_}: {escape(refusal['reason'])}"
+        )
+    return result
+
+
+def _agent(agent: dict[str, Any]) -> str:
+    if not agent["alive"]:
+        return "[yellow]not at work: fedct silo start[/]"
+    if not agent["connected"]:
+        return f"[yellow]waits for its SuperNode[/] (process {agent['pid']}): fedct silo connect"
+    doing = f"trains, round {agent['round']}" if agent["working"] else "waits for questions"
+    return f"[green]{doing}[/] (process {agent['pid']})"
+
+
+def _when(time_: str) -> str:
+    """``2026-11-21T14:00:00.123+00:00`` for people."""
+    return f"{time_[:10]} {time_[11:19]} UTC" if time_ else ""

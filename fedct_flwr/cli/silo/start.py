@@ -1,0 +1,50 @@
+"""``fedct silo start``: the agent, in the foreground."""
+
+import signal
+from datetime import datetime
+
+from rich.console import Console
+
+from client_app.agent import start_agent
+from client_app.approval import current, terms_digest
+from client_app.egress_log import EgressLog, read_entries
+from client_app.keys import load_egress_key
+from client_app.revocation import put_down
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.types import ConfigError
+
+
+def start(folder: Folder = None, folder_option: FolderOption = None) -> None:
+    """Run the agent: it takes questions from its SuperNode, trains, and lets approved labels out, each one logged.
+
+    Stops cleanly on SIGTERM, SIGINT and SIGHUP, also in the middle of training.
+    """
+    file = silo_file(folder, folder_option)
+    config = SiloConfig.read_toml(file)
+    check_approved(config)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+
+    def say(sentence: str) -> None:
+        console.print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {sentence}")
+
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        # A terminal that is closed ends it as well as anybody who asks it to end.
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    start_agent(file, say)
+
+
+def check_approved(config: SiloConfig) -> None:
+    """Raise ConfigError unless the study is approved as it is now, RunError if the log cannot be written or trusted."""
+    # Opening it proves the log, and that no other agent is at work.
+    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+        put_down(log, config.state)
+        approved = current(read_entries(config.state))
+    if approved is None:
+        raise ConfigError("nothing is approved: read what would leave, and allow it, with 'fedct silo approve'")
+    if approved != terms_digest(config, read_study(config.study)):
+        raise ConfigError(
+            "the study or the settings have changed since they were approved: read what would leave now, and allow it, "
+            "with 'fedct silo approve'"
+        )

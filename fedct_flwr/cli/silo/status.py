@@ -1,0 +1,47 @@
+"""``fedct silo status``: what the agent does, what has left, what is left of the limits."""
+
+import json
+import time
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.config import SiloConfig
+
+_REFRESH_SECONDS: Final = 1.0
+
+
+def status(
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Stay, and show what changes.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    healthy: Annotated[
+        bool,
+        typer.Option("--healthy", help="Print nothing; exit code 1 unless the agent lives and is in contact."),
+    ] = False,
+) -> None:
+    """Show what the agent does, what has left, and what is left of the limits."""
+    file = silo_file(folder, folder_option)
+    config = SiloConfig.read_toml(file)
+    if healthy:
+        raise typer.Exit(0 if read_agent(config.state).healthy else 1)
+
+    from fedct_flwr.cli.silo.standing import facts, study_of, table
+
+    study = study_of(config)
+    if json_:
+        typer.echo(json.dumps(facts(config, study), indent=2))
+        return
+    console = Console(highlight=False)
+    if not (watch and console.is_terminal):
+        console.print(table(facts(config, study)))
+        return
+    with Live(table(facts(config, study)), console=console, auto_refresh=False) as live:
+        while True:
+            time.sleep(_REFRESH_SECONDS)
+            live.update(table(facts(config, study)), refresh=True)

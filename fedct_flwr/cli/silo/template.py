@@ -1,0 +1,137 @@
+"""The text of a new ``silo.toml``, in which every key is explained."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import tomli_w
+
+from fedct_flwr.config import LearnerSettings, Policy
+
+_TEMPLATE: Final = """\
+# The settings of one silo. Nobody else has a say in them. Relative paths start at this file's folder.
+# After a change nothing leaves: see fedct silo check, then fedct silo approve.
+
+# The silo's name, as the coordinator has it on the study's roster.
+silo = {silo}
+
+# The study's folder, as the coordinator handed it out: study.toml and the public set.
+study = "study"
+
+# What the silo keeps: the log of all that left, the agent's answers, the trained model.
+state = "state"
+
+# The key that signs the log. Keep a copy of keys/egress.pub elsewhere: with it anybody can check the log.
+egress-key = "keys/egress.key"
+
+
+[data]
+# The records: a CSV or Parquet file with a label column, or a folder that holds a folder of images for each class.
+file = {data}
+
+# The label column (not for images).
+label = {label}
+
+# Records to score the model with, never trained on: another file, or a share of this one. Not both.
+# test-file = "test.csv"
+test-fraction = 0.0
+
+# What each label of the records means in the study, if they write it otherwise.
+# The study's classes: {classes}
+# [data.mapping]
+# "what the records say" = {first_class}
+
+
+[learner]
+# What is trained here: a short name (decision-tree, random-forest, extra-trees, gradient-boosting,
+# hist-gradient-boosting, logistic-regression, svm, nearest-neighbors, naive-bayes, xgboost, rulefit, or the network of
+# a paper such as pneumonia-cnn), or the import path of a classifier or a network of your own.
+name = {learner}
+
+# Installed packages, beside the short names, whose code may run here.
+packages = {packages}
+
+# "standard": impute and scale numbers, one column for each category. "none": for images, or a learner that does it.
+preprocessing = {preprocessing}
+
+# The weight of a pseudo-labeled public example beside 1 for a record.
+pseudo-weight = {pseudo_weight}
+
+# For networks: minibatch steps a round, records in a minibatch, the optimizer, and the device
+# (auto, cpu, cuda, cuda:1, mps).
+local-steps = {local_steps}
+batch-size = {batch_size}
+learning-rate = {learning_rate}
+weight-decay = {weight_decay}
+device = {device}
+
+# Every random choice of the learner follows from this number.
+seed = 0
+
+# Arguments of the learner itself.
+[learner.params]
+# max_depth = 5
+
+
+[policy]
+# What may leave. The limits are totals over all that ever left for a study and its public set, whatever was approved
+# in between: to approve again gives nothing back.
+# Kinds of messages: "hard" is one class for each public example that is asked about.
+kinds = ["hard"]
+
+# Whether test scores may leave (four numbers with each reply). For experiments.
+metrics = false
+
+# Replies with labels, labels, bytes.
+max-rounds = {max_rounds}
+max-queries = {max_queries}
+max-bytes = {max_bytes}
+
+
+[connection]
+# The coordinator, host:port. The only address outside this house that is ever called, and by the SuperNode alone.
+superlink = {superlink}
+
+# The coordinator's certificate: who cannot show one that it has signed is not talked to.
+ca-certificate = "connection/ca.crt"
+
+# The SuperNode's key. The coordinator knows this silo by connection/node.key.pub.
+node-key = "connection/node.key"
+
+# What the agent shows to its SuperNode.
+secret = "connection/secret"
+
+# Where the SuperNode listens for its agent, host:port, inside the house. The agent calls it by plain HTTP and shows
+# the secret: keep both on one machine, or on a network that the two share with nobody.
+supernode = "127.0.0.1:9094"
+"""
+
+
+def silo_toml(
+    *, silo: str, data: str, label: str, classes: Sequence[str], learner: str, packages: Sequence[str], superlink: str
+) -> str:
+    """The settings of a new silo; what is not given stands there with its default."""
+    policy, defaults = Policy(), LearnerSettings.model_construct()
+    values: dict[str, object] = {
+        "silo": silo,
+        "data": data,
+        "label": label,
+        "classes": list(classes),
+        "first_class": classes[0],
+        "learner": learner,
+        "packages": list(packages),
+        # Images have no label column, and no statistics of columns.
+        "preprocessing": "standard" if label else "none",
+        "superlink": superlink,
+    }
+    for name in ("pseudo_weight", "local_steps", "batch_size", "learning_rate", "weight_decay", "device"):
+        values[name] = getattr(defaults, name)
+    for name in ("max_rounds", "max_queries", "max_bytes"):
+        values[name] = getattr(policy, name)
+    return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()})
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it, on one line."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return tomli_w.dumps({"key": value}).removeprefix("key = ").rstrip("\n")

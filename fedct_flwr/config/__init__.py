@@ -1,0 +1,18 @@
+"""Settings of runs, silos and studies. The only place that reads raw mappings."""
+
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.run import STUDY, RunConfig
+from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
+from fedct_flwr.config.study import StudyConfig
+
+__all__ = [
+    "STUDY",
+    "Connection",
+    "DataSettings",
+    "LearnerSettings",
+    "NodeConfig",
+    "Policy",
+    "RunConfig",
+    "SiloConfig",
+    "StudyConfig",
+]

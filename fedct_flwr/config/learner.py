@@ -1,0 +1,30 @@
+"""Which learner a silo trains, and how."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from fedct_flwr.config.settings import MAX_INT, Names, Settings
+
+
+class LearnerSettings(Settings):
+    """A learner and its training, as under ``[learner]`` in ``silo.toml``."""
+
+    name: str
+    """Short name or import path of a classifier or a network."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Keyword arguments of the learner."""
+    packages: Names = ()
+    """Installed packages whose learners may be trained, beside the short names: importing them runs their code."""
+    preprocessing: Literal["standard", "none"] = "standard"
+    pseudo_weight: float = Field(default=1.0, gt=0)
+    """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    local_steps: int = Field(default=50, ge=1, le=MAX_INT)
+    """For networks: minibatch steps per round, the paper's communication period b."""
+    batch_size: int = Field(default=64, ge=1, le=MAX_INT)
+    """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    device: str = "auto"
+    """For networks: auto, cpu, cuda, cuda:1, mps."""
+    seed: int = Field(default=0, ge=0, le=MAX_INT)

@@ -1,0 +1,112 @@
+"""What all settings have in common: frozen, validated once, and errors that name the key, the place and a remedy."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
+from pydantic.fields import FieldInfo
+
+from fedct_flwr.suggest import suggest
+from fedct_flwr.types import ConfigError
+
+# Flower carries signed 64-bit integers.
+MAX_INT: Final = 2**63 - 1
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""Names of studies and silos: they become names of files, of certificates and of containers."""
+
+
+def _split_names(value: object) -> object:
+    """Flower's run config has no lists, so lists of names are written with commas."""
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    return value
+
+
+def _none_if_empty(value: object) -> object:
+    """Flower's configs have no null; an empty text means that nothing is set."""
+    return None if value == "" else value
+
+
+def _beside_the_file(path: Path | None, info: ValidationInfo) -> Path | None:
+    folder = (info.context or {}).get("folder")
+    return Path(folder) / path if folder and path else path
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
+OptionalPath = Annotated[Path | None, BeforeValidator(_none_if_empty)]
+RelativePath = Annotated[Path, AfterValidator(_beside_the_file)]
+"""A path in a settings file; a relative one starts at the file's folder."""
+OptionalRelativePath = Annotated[Path | None, BeforeValidator(_none_if_empty), AfterValidator(_beside_the_file)]
+"""The same, where nothing need be set."""
+
+
+def kebab(name: str) -> str:
+    """How a field is written in files and in Flower's configs."""
+    return name.replace("_", "-")
+
+
+class Settings(BaseModel):
+    """Settings with hyphens in their keys; unknown keys are errors that name the nearest known one."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=kebab,
+        populate_by_name=False,
+        strict=False,
+        allow_inf_nan=False,
+        # So that the paths among them start at the file's folder too.
+        validate_default=True,
+    )
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
+        """Settings from a mapping; relative paths start at ``folder``. Raises ConfigError, which names ``where``."""
+        for path, key, known in _unknown(cls, raw):
+            inside = f"[{path}] in {where}" if path else where
+            raise ConfigError(f"unknown key {key!r} in {inside}: {suggest(key, known)}")
+        try:
+            return cls.model_validate(dict(raw), context={"folder": folder})
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            if first["type"] == "missing" and isinstance(first["loc"][-1], int):
+                raise ConfigError(f"{'.'.join(map(str, first['loc'][:-1]))!r} in {where} has too few entries") from None
+            if first["type"] == "missing":
+                raise ConfigError(f"{key!r} is missing in {where}") from None
+            reason = first["msg"].removeprefix("Value error, ")
+            if not key or isinstance(first["input"], Mapping):
+                inside = f"[{key}] in {where}" if key else where
+                raise ConfigError(f"settings in {inside} do not go together: {reason}") from None
+            raise ConfigError(f"{key} = {first['input']!r} in {where}: {reason}") from None
+
+    @classmethod
+    def read_toml(cls, path: Path) -> Self:
+        """Settings from a TOML file; relative paths start at its folder. Raises ConfigError."""
+        try:
+            raw = tomllib.loads(path.read_text("utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(f"there is no file {path}") from None
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not TOML: {error}") from None
+        return cls.read(raw, str(path), path.absolute().parent)
+
+
+def _unknown(model: type[BaseModel], raw: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, list[str]]]:
+    """Keys that no field has, in tables within tables too: the table's path, the key, and the keys that there are."""
+    fields = {kebab(name): field for name, field in model.model_fields.items()}
+    for key, value in raw.items():
+        if key not in fields:
+            yield path, key, list(fields)
+        elif isinstance(value, Mapping) and (inner := _table(fields[key])):
+            yield from _unknown(inner, value, f"{path}.{key}" if path else key)
+
+
+def _table(field: FieldInfo) -> type[BaseModel] | None:
+    kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

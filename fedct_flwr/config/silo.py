@@ -1,0 +1,106 @@
+"""A silo's own settings, ``silo.toml``, and what its Flower node is told. Nobody else has a say in them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, OptionalPath, OptionalRelativePath, RelativePath, Settings
+
+
+def _strings(value: object) -> object:
+    """TOML keys are text, and so is what a label is called."""
+    return {str(key): str(name) for key, name in value.items()} if isinstance(value, Mapping) else value
+
+
+class DataSettings(Settings):
+    """Where the silo's records are. A CSV or Parquet file with a label column, or a folder of images for each class."""
+
+    file: RelativePath
+    label: str = ""
+    """The label column of a table."""
+    mapping: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default_factory=dict)
+    """The study's class for each label as the file writes it; empty: the file uses the study's names."""
+    test_file: OptionalRelativePath = None
+    """Labeled records that are never trained on, to score the model with; empty: ``test-fraction`` of ``file``."""
+    test_fraction: float = Field(default=0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _check_test(self) -> Self:
+        if self.test_file and self.test_fraction:
+            raise ValueError("test-file and test-fraction exclude each other: keep one of them")
+        return self
+
+
+class Policy(Settings):
+    """What may leave the silo.
+
+    The limits are totals over all that ever left for a study and its public set, whatever was approved in between.
+    """
+
+    kinds: tuple[Literal["hard", "soft", "counts"], ...] = ("hard",)
+    """Messages that may leave: one class for each queried example (hard), probabilities (soft), votes (counts)."""
+    metrics: bool = False
+    """Whether test scores may leave (four numbers on each reply)."""
+    max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
+    """Replies with labels."""
+    max_queries: int = Field(default=1_000_000, ge=1, le=MAX_INT)
+    """Labels of public examples."""
+    max_bytes: int = Field(default=10_000_000, ge=1, le=MAX_INT)
+
+
+class Connection(Settings):
+    """The way out, for the SuperNode; the agent uses ``supernode`` and ``secret`` alone."""
+
+    superlink: str
+    """The coordinator, as ``host:port``."""
+    ca_certificate: RelativePath = Path("connection/ca.crt")
+    node_key: RelativePath = Path("connection/node.key")
+    secret: RelativePath = Path("connection/secret")
+    """What the agent shows to its SuperNode."""
+    supernode: str = "127.0.0.1:9094"
+    """Where the SuperNode listens for its agent, as ``host:port``."""
+
+
+class SiloConfig(Settings):
+    """``silo.toml``. Relative paths start at its folder."""
+
+    silo: str = Field(pattern=NAME_PATTERN)
+    study: RelativePath = Path("study")
+    """The study's folder, as the coordinator handed it out."""
+    state: RelativePath = Path("state")
+    """What the silo keeps: the egress log, answers, its model."""
+    egress_key: RelativePath = Path("keys/egress.key")
+    """Ed25519 key that signs the egress log."""
+    data: DataSettings
+    learner: LearnerSettings
+    policy: Policy = Policy()
+    connection: Connection
+
+
+class NodeConfig(Settings):
+    """What one node knows of itself: from the agent, or from the simulation.
+
+    A stock SuperNode whose node config names a ``silo-file`` gets refusals alone: only an agent has a gate. With
+    ``FEDCT_WITHOUT_GATE=1`` in its environment it answers all the same, without gate and without log. That is for
+    measurements, never for a hospital's records.
+    """
+
+    silo_file: OptionalPath = None
+    """``silo.toml`` of a real silo."""
+    partition_id: int | None = Field(default=None, ge=0)
+    """Position of a simulated silo in the data set."""
+    num_partitions: int | None = Field(default=None, ge=1)
+
+    @classmethod
+    def from_flower(cls, node_config: Mapping[str, Any]) -> Self:
+        """Read Flower's node config. Raises ConfigError."""
+        return cls.read(node_config, "the node config")
+
+    @model_validator(mode="after")
+    def _check_identity(self) -> Self:
+        if (self.silo_file is None) == (self.partition_id is None):
+            raise ValueError("a node needs a silo-file (or a partition-id, which the simulation sets), and not both")
+        return self

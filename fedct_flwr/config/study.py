@@ -1,0 +1,34 @@
+"""``study.toml``: what a coordinator and its silos agree upon before the first message."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from fedct_flwr.config.settings import NAME_PATTERN, OptionalRelativePath, RelativePath, Settings
+
+
+class StudyConfig(Settings):
+    """A study's folder holds this file and the public set. Relative paths start at its folder."""
+
+    study: str = Field(pattern=NAME_PATTERN)
+    """Name of the study; messages of another study are refused."""
+    classes: tuple[str, ...] = Field(min_length=2)
+    """Names of the classes, in the order that messages number them."""
+    public: RelativePath = Path("public.csv")
+    """The public set: a CSV or Parquet file without labels, or a folder of images."""
+    test_file: OptionalRelativePath = None
+    """Labeled records that all silos score their models with, if any (a table, for experiments)."""
+    test_label: str = ""
+    """The label column of ``test-file``."""
+    image_size: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] | None = None
+    """For a folder of images: height and width that all images are scaled to."""
+    image_mode: Literal["gray", "color"] = "color"
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if bool(self.test_file) != bool(self.test_label):
+            raise ValueError("test-file and test-label belong together: give both or neither")
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("classes repeat")
+        return self

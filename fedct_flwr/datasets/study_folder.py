@@ -1,0 +1,135 @@
+"""What a coordinator hands out to its silos: ``study.toml``, the public set, perhaps a test set. And a silo's records.
+
+The digest of the folder is what a silo approves: whoever changes the public set, the classes, the columns or the test
+set changes the digest.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from fedct_flwr.config import DataSettings, StudyConfig
+from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
+from fedct_flwr.datasets.labels import class_name, class_names, map_labels
+from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.public_set import PublicSet
+from fedct_flwr.schema import Schema
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features
+
+STUDY_FILE: Final = "study.toml"
+
+
+@dataclass(frozen=True, eq=False)
+class StudyFolder:
+    """A study as its folder describes it. ``test`` is empty if the study has none."""
+
+    config: StudyConfig
+    schema: Schema
+    public: PublicSet
+    test: Examples
+
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+        return self.config.study
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, image form."""
+        agreed = {
+            "study": self.config.study,
+            "classes": self.schema.classes,
+            "columns": [(column.name, column.categories) for column in self.schema.columns],
+            "public": self.public.fingerprint.hex(),
+            "test": PublicSet(self.test.X).fingerprint.hex() if self.test.size else None,
+            "test-labels": hashlib.sha256(self.test.y.astype("<i2").tobytes()).hexdigest(),
+            "images": [self.config.image_size, self.config.image_mode] if self.config.image_size else None,
+        }
+        return hashlib.sha256(b"fedct study 1 " + json.dumps(agreed, sort_keys=True).encode()).digest()
+
+
+def read_study(folder: Path) -> StudyFolder:
+    """Read a study's folder. Raises ConfigError or DataError, which name the file concerned."""
+    if not (folder / STUDY_FILE).is_file():
+        raise ConfigError(f"no {STUDY_FILE} in {folder}: ask the coordinator for the study's folder")
+    config = StudyConfig.read_toml(folder / STUDY_FILE)
+    _check_inside(folder, "public", [config.public])
+    _check_inside(folder, "test-file", [config.test_file] if config.test_file else [])
+    if config.image_size:
+        if config.test_file:
+            raise ConfigError(f"test-file in {folder / STUDY_FILE} is for tables: leave it out for images")
+        images = images_in(config.public)
+        _check_inside(folder, "public", images)
+        public = read_images(images, config.image_size, config.image_mode)
+        schema = Schema(config.classes)
+    else:
+        table = read_table(config.public)
+        if table.num_rows == 0 or not table.column_names:
+            raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
+        columns = columns_of(table, config.public)
+        public = encode(table, columns, config.public)
+        schema = Schema(config.classes, columns)
+    nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))
+    study = StudyFolder(config, schema, PublicSet(public), nothing)
+    if not config.test_file:
+        return study
+    return StudyFolder(config, schema, study.public, _read_table(config.test_file, config.test_label, study, None))
+
+
+def read_records(data: DataSettings, study: StudyFolder, path: Path | None = None) -> Examples:
+    """A silo's labeled records, or those of another file of the same kind, as the study numbers columns and classes.
+
+    Raises DataError, which quotes no record.
+    """
+    path = path or data.file
+    if study.config.image_size:
+        paths, names = labeled_images_in(path)
+        y = map_labels([class_name(name) for name in names], data.mapping, study.schema.classes, path)
+        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y)
+    if not data.label:
+        raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
+    return _read_table(path, data.label, study, data.mapping)
+
+
+def read_unlabeled(study: StudyFolder, path: Path) -> tuple[list[str], Features]:
+    """New records without labels: a name for each (its number from 1, or the image's file name), and their features.
+
+    Columns that the study does not have are left aside. Raises DataError, which quotes no record.
+    """
+    if study.config.image_size:
+        paths = images_in(path)
+        return [image.name for image in paths], read_images(paths, study.config.image_size, study.config.image_mode)
+    columns = study.schema.columns
+    table = read_table(path, [column.name for column in columns if column.categories is not None])
+    if table.num_rows == 0:
+        raise DataError(f"{path} has no records")
+    known = [name for name in table.column_names if name in {column.name for column in columns}]
+    return [str(number) for number in range(1, table.num_rows + 1)], encode(table.select(known), columns, path)
+
+
+def _check_inside(folder: Path, key: str, paths: Iterable[Path]) -> None:
+    """Raise ConfigError for a path that leads out of the folder, by itself or by a link.
+
+    Whoever wrote the folder would otherwise choose which of the silo's files are read as public examples.
+    """
+    inside = folder.resolve()
+    if not all(path.resolve().is_relative_to(inside) for path in paths):
+        raise ConfigError(f"{key} in {folder / STUDY_FILE} leads out of the study's folder: put the files into it")
+
+
+def _read_table(path: Path, label: str, study: StudyFolder, mapping: dict[str, str] | None) -> Examples:
+    columns = study.schema.columns
+    table = read_table(path, [label, *(column.name for column in columns if column.categories is not None)])
+    if label not in table.column_names:
+        raise DataError(f"{path} has no column {label!r}: it has {', '.join(table.column_names)}")
+    if table.num_rows == 0:
+        raise DataError(f"{path} has no records")
+    X = encode(table.drop_columns([label]), columns, path)
+    names = class_names(table.column(label), label, path)
+    return Examples(X, map_labels(names, mapping, study.schema.classes, path))

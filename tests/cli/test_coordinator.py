@@ -1,0 +1,417 @@
+"""``fedct coordinator``: what it makes and keeps, and one sentence for whatever is wrong before anything is started.
+
+Runs on a real SuperLink are in tests/processes/test_coordinated_runs.py.
+"""
+
+import json
+import signal
+import socket
+import ssl
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from client_app.keys import create_node_key
+from fedct_flwr.cli.coordinator import register, run
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
+from fedct_flwr.cli.main import app
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError, DataError, FedctError, RunError
+from tests.hospitals import HOSPITALS, write_study_folder
+
+
+def coordinator(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["coordinator", *map(str, arguments)], catch_exceptions=True)
+
+
+def refusal(*arguments: str | Path, error: type[FedctError] = ConfigError) -> str:
+    """The sentence that the command ends with."""
+    done = coordinator(*arguments)
+    assert isinstance(done.exception, error), (done.output, done.exception)
+    assert "\n" not in str(done.exception)
+    return str(done.exception)
+
+
+def closed_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return write_study_folder(tmp_path / "handed-out")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, study: Path) -> Path:
+    """A coordinator's folder with a study and four silos' keys; no SuperLink is running."""
+    path = tmp_path / "coordinator"
+    done = coordinator("init", path, "--host", "127.0.0.1", "--address", f"127.0.0.1:{closed_port()}", "--study", study)
+    assert done.exit_code == 0, done.output
+    for silo in HOSPITALS:
+        create_node_key(tmp_path / silo)
+        (tmp_path / f"{silo}.pub").rename(path / "silos" / f"{silo}.pub")
+    return path
+
+
+class Flwr:
+    """A program in place of ``flwr`` that says what a test wants, for what the true one says once in a blue moon."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        program = folder / "flwr"
+        program.write_text(f'#!/bin/sh\ncd {folder}\necho "$*" >> calls\n. ./"$1"\n', encoding="utf-8")
+        program.chmod(0o755)
+        self.does("log", "exit 1")
+
+    def does(self, command: str, script: str) -> None:
+        """What happens at ``flwr COMMAND``."""
+        (self.folder / command).write_text(f"{script}\n", encoding="utf-8")
+
+    def says(self, command: str, *answers: str) -> None:
+        """One answer after the other; the last one from then on."""
+        for number, answer in enumerate(answers):
+            (self.folder / f"{command}-{number}").write_text(answer, encoding="utf-8")
+        last = len(answers) - 1
+        self.does(command, f"""
+            n=$(cat {command}-n 2>/dev/null || echo 0); cat {command}-$n
+            [ $n -lt {last} ] && echo $((n + 1)) > {command}-n; exit 0""")  # fmt: skip
+
+    def calls(self, command: str) -> list[str]:
+        return [line for line in (self.folder / "calls").read_text("utf-8").splitlines() if line.startswith(command)]
+
+
+@pytest.fixture
+def flwr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Flwr:
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setattr("fedct_flwr.cli.flower.BIN", tmp_path / "bin")
+    for name in ("_POLL_SECONDS", "_ASK_SECONDS"):
+        monkeypatch.setattr(run, name, 0.01)
+    return Flwr(tmp_path / "bin")
+
+
+# --- init
+
+
+def test_init_makes_all_that_a_superlink_and_its_superexec_need(folder: Path) -> None:
+    made = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} - {
+        f"silos/{silo}.pub" for silo in HOSPITALS
+    }
+    assert made == {
+        "certificates/ca.crt", "certificates/ca.key", "certificates/server.pem", "certificates/server.key", "secret",
+        "study/study.toml", "study/public.csv", "study/test.csv", "flwr/config.toml",
+    }  # fmt: skip
+    assert {path.name for path in folder.iterdir() if path.is_dir()} >= {"state", "runs", "silos"}
+    for name in ("secret", "certificates/ca.key", "certificates/server.key"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "certificates/server.pem", folder / "certificates/server.key")
+
+
+def test_plain_flwr_finds_the_superlink_through_the_folder(tmp_path: Path) -> None:
+    assert coordinator("init", tmp_path / "c", "--host", "::1", "--host", "superlink").exit_code == 0
+    config = tomllib.loads((tmp_path / "c/flwr/config.toml").read_text("utf-8"))
+    assert config["superlink"] == {
+        "default": "deployment",
+        "deployment": {"address": "[::1]:8000", "root-certificates": str(tmp_path / "c/certificates/ca.crt")},
+    }
+
+
+def test_init_again_keeps_what_is_there(folder: Path, study: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = coordinator("init", folder, "--host", "127.0.0.1", "--study", study)
+    assert done.exit_code == 0
+    assert "new server certificate" not in done.output
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_init_with_another_host_renews_the_servers_certificate_and_nothing_else(folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = coordinator("init", folder, "--host", "127.0.0.1", "--host", "gateway")
+    assert "with a new server certificate" in done.output
+    changed = {path.name for path, content in before.items() if path.read_bytes() != content}
+    assert changed == {"server.pem", "server.key"}
+
+
+def test_init_makes_no_coordinator_of_a_folder_with_other_things(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "a.txt").touch()
+    assert "exists and is no coordinator's folder" in refusal("init", tmp_path / "letters")
+    (tmp_path / "file").touch()
+    assert "exists and is no coordinator's folder" in refusal("init", tmp_path / "file")
+
+
+def test_init_replaces_no_study_by_another(folder: Path, tmp_path: Path) -> None:
+    other = write_study_folder(tmp_path / "other")
+    text = (other / "study.toml").read_text("utf-8").replace('study = "heart-disease"', 'study = "another"')
+    (other / "study.toml").write_text(text, encoding="utf-8")
+    assert "holds another study" in refusal("init", folder, "--study", other)
+
+
+def test_init_takes_no_folder_for_a_study_that_is_none(tmp_path: Path) -> None:
+    assert "no study.toml" in refusal("init", tmp_path / "c", "--study", tmp_path)
+    assert not (tmp_path / "c").exists()
+
+
+def test_init_names_a_host_that_is_none(tmp_path: Path) -> None:
+    assert "'https://here' is no host name" in refusal("init", tmp_path / "c", "--host", "https://here")
+
+
+# --- register
+
+
+@pytest.mark.parametrize("item", ["cleveland", "=key.pub", "a/b=key.pub", "../x=key.pub"])
+def test_register_wants_names_and_files(folder: Path, item: str) -> None:
+    assert refusal("register", folder, item) == (
+        f"{item!r}: write NAME=FILE, the silo's name and the public key of its node"
+    )
+
+
+def test_register_takes_nothing_but_a_nodes_public_key(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "noise.pub").write_bytes(b"\x00\xff noise")
+    for path in (tmp_path / "noise.pub", tmp_path / "cleveland"):
+        assert refusal("register", folder, f"new={path}") == (
+            f"{path} is no node's public key: ask the silo for its connection/node.key.pub"
+        )
+    assert "cannot read the key" in refusal("register", folder, "new=nowhere.pub")
+    assert not (folder / "silos" / "new.pub").exists()
+
+
+def test_register_replaces_no_key_by_another(folder: Path, tmp_path: Path) -> None:
+    create_node_key(tmp_path / "node.key")
+    assert "cleveland.pub holds another key" in refusal("register", folder, f"cleveland={tmp_path / 'node.key.pub'}")
+
+
+def test_register_without_any_key_says_where_keys_belong(tmp_path: Path) -> None:
+    coordinator("init", tmp_path / "c")
+    assert refusal("register", tmp_path / "c").startswith(f"there is no key in {tmp_path / 'c' / 'silos'}: put each")
+
+
+def test_register_gives_up_on_a_superlink_that_does_not_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register, "_WAIT_SECONDS", 0.1)
+    address = CoordinatorFolder.open(folder).address()
+    assert f"no SuperLink answers at {address}" in refusal("register", folder, error=RunError)
+
+
+def keys_copied(folder: Path, old: str, new: str) -> Path:
+    """The same key under a second name, with another comment behind it."""
+    content = (folder / "silos" / f"{old}.pub").read_text("utf-8").split()[:2]
+    path = folder / "silos" / f"{new}.pub"
+    path.write_text(" ".join([*content, "root@elsewhere\n"]), encoding="utf-8")
+    return path
+
+
+def test_register_admits_no_key_under_two_names(folder: Path) -> None:
+    keys_copied(folder, "cleveland", "zurich-2")
+    said = refusal("register", folder)
+    assert said.startswith("zurich-2 has the key that cleveland has, and a node is one silo")
+
+
+def test_register_keeps_no_key_that_another_silo_has(folder: Path, tmp_path: Path) -> None:
+    path = keys_copied(folder, "cleveland", "copy").rename(tmp_path / "node.key.pub")
+    said = refusal("register", folder, f"basel={path}")
+    assert said.startswith("basel has the key that cleveland has")
+    assert not (folder / "silos" / "basel.pub").exists()
+
+
+def test_register_takes_one_key_for_a_name(folder: Path, tmp_path: Path) -> None:
+    create_node_key(tmp_path / "a")
+    create_node_key(tmp_path / "b")
+    said = refusal("register", folder, f"basel={tmp_path / 'a.pub'}", f"basel={tmp_path / 'b.pub'}")
+    assert said.startswith("basel is named twice")
+    assert not (folder / "silos" / "basel.pub").exists()
+
+
+@pytest.mark.parametrize("command", ["register", "run"])
+@pytest.mark.parametrize("name", ["long beach", "a,b", ".hidden", "x" * 65])
+def test_a_key_that_is_not_named_after_a_silo_is_told(folder: Path, command: str, name: str) -> None:
+    path = (folder / "silos" / "zurich.pub").rename(folder / "silos" / f"{name}.pub")
+    assert refusal(command, folder).startswith(f"{path} is not named after a silo: rename it to NAME.pub")
+
+
+def test_register_says_of_a_key_what_the_superlink_knows(flwr: Flwr, folder: Path) -> None:
+    flwr.says("supernode", '{"success": false, "error-message": "[code: 23] the key is in use"}')
+    done = coordinator("register", folder, f"zurich={folder / 'silos' / 'zurich.pub'}")
+    assert done.output == "the key of zurich is registered already\n", done.exception
+
+
+# --- run
+
+
+def test_run_without_a_superlink_is_one_sentence_and_leaves_nothing(folder: Path) -> None:
+    address = CoordinatorFolder.open(folder).address()
+    assert refusal("run", folder, error=RunError) == (
+        f"no SuperLink answers at {address} with a certificate that {folder / 'certificates' / 'ca.crt'} has signed: "
+        "start it, or correct the address"
+    )
+    assert list((folder / "runs").iterdir()) == []
+
+
+MISTAKES: dict[str, tuple[list[str], str]] = {
+    "unknown key": (["--set", "quorun=0.8"], "did you mean 'quorum'?"),
+    "no rounds": (["--rounds", "0"], "num-server-rounds = 0"),
+    "another data set": (["--set", "data=breast-cancer"], "data is no key to set"),
+    "another study": (["--set", "study=x"], "study is no key to set"),
+    "a folder of the run": (["--set", "run-dir=x"], "use --run-dir"),
+    "a learner": (["--set", "learner=svm"], "learner has no effect on real silos"),
+    "weights": (["--set", "algorithm=fedavg"], "real silos hand out no weights"),
+    "unknown algorithm": (["--set", "algorithm=fedtc"], "did you mean 'fedct'?"),
+    "more silos than there are": (["--set", "min-silos=9"], "min-silos"),
+    "more queries than examples": (["--set", "query-size=9999"], "query-size is 9999"),
+    "unknown baselines": (["--baselines", "hart-disease"], "did you mean 'heart-disease'?"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_run_says_what_is_wrong_before_it_asks_the_superlink(folder: Path, mistake: str) -> None:
+    arguments, said = MISTAKES[mistake]
+    assert said in refusal("run", folder, *arguments)
+    assert list((folder / "runs").iterdir()) == []
+
+
+def test_run_compares_no_silos_that_the_data_set_does_not_have(folder: Path) -> None:
+    said = refusal("run", folder, "--baselines", "breast-cancer", error=DataError)
+    assert said.startswith("no silo 'budapest' in 'breast-cancer'")
+
+
+def test_run_without_silos_says_how_they_are_admitted(tmp_path: Path, study: Path) -> None:
+    coordinator("init", tmp_path / "c", "--study", study)
+    assert "admit silos with 'fedct coordinator register'" in refusal("run", tmp_path / "c")
+
+
+def test_run_needs_a_study_and_a_coordinators_folder(tmp_path: Path) -> None:
+    assert "is no coordinator's folder" in refusal("run", tmp_path)
+    coordinator("init", tmp_path / "c")
+    assert "no study.toml" in refusal("run", tmp_path / "c")
+
+
+def test_run_overwrites_no_run(folder: Path) -> None:
+    (folder / "runs" / "old").mkdir()
+    (folder / "runs" / "old" / "config.json").touch()
+    assert "exists: choose another one" in refusal("run", folder, "--run-dir", folder / "runs" / "old", error=RunError)
+
+
+def test_a_run_in_simulation_is_gone_on_with_elsewhere(folder: Path, tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", {"study": "s", "data": "heart-disease"}, {}).close()
+    said = refusal("run", folder, "--resume", tmp_path / "run")
+    assert (
+        said
+        == f"the run in {tmp_path / 'run'} is a simulation: go on with 'fedct simulate --resume {tmp_path / 'run'}'"
+    )
+
+
+def test_with_resume_other_settings_have_no_effect(folder: Path, tmp_path: Path) -> None:
+    said = refusal("run", folder, "--resume", tmp_path / "run", "--set", "quorum=0.5")
+    assert said == "--set has no effect with --resume: leave it out"
+
+
+def test_baselines_need_a_run_that_asks_for_scores(folder: Path, tmp_path: Path) -> None:
+    settings = {
+        "study": "heart-disease",
+        "data": "study",
+        "data-dir": str(folder / "study"),
+        "roster": "cleveland,zurich",
+    }
+    RunFolder.create(tmp_path / "run", settings, {}).close()
+    said = refusal("run", folder, "--resume", tmp_path / "run", "--baselines", "heart-disease")
+    assert "--baselines needs the silos' scores" in said
+
+
+def test_a_folder_without_an_address_is_to_be_made_anew(folder: Path) -> None:
+    (folder / "flwr" / "config.toml").write_text("[superlink]\n")
+    assert "names no address under [superlink.deployment]" in refusal("stop", folder)
+
+
+def test_stop_without_a_superlink_is_one_sentence(folder: Path) -> None:
+    assert "no SuperLink answers at" in refusal("stop", folder, error=RunError)
+
+
+def test_what_the_run_asks_for_is_what_the_command_line_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to where the SuperLink would be asked."""
+    asked: list[dict[str, object]] = []
+
+    def start(self: object, settings: dict[str, object]) -> int:
+        asked.append(settings)
+        raise RunError("stopped here")
+
+    monkeypatch.setattr(run.SuperLink, "unfinished", lambda self: [])
+    monkeypatch.setattr(run.SuperLink, "start", start)
+    refusal("run", folder, "--rounds", "7", "--scores", "--set", "min-silos=3", error=RunError)
+    (settings,) = asked
+    expected = {
+        "study": "heart-disease", "data": "study", "data-dir": str(folder / "study"), "num-server-rounds": 7,
+        "roster": "budapest,cleveland,long-beach,zurich", "min-silos": 3, "report-scores": True, "resume": False,
+    }  # fmt: skip
+    assert {key: settings[key] for key in expected} == expected
+    assert str(settings["run-dir"]).startswith(str(folder / "runs" / "heart-disease-"))
+    json.dumps(settings)
+
+
+def runs(**states: str) -> str:
+    """What ``flwr list`` says: ``run_5="pending"``."""
+    found = [{"run-id": name.removeprefix("run_"), "status": state} for name, state in states.items()]
+    return json.dumps({"success": True, "runs": found})
+
+
+DONE = '{"success": true}'
+STARTED = '{"success": true, "run-id": "5"}'
+ODD = ("Segmentation fault", "", '{"success": true, "runs": []}', "[]", '{"success": tr')
+
+
+def test_an_interrupt_while_the_run_is_started_stops_what_has_begun(
+    flwr: Flwr, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SuperLink has taken it, and its number was never heard of here."""
+    flwr.says("list", runs(run_3="running"), runs(run_3="running", run_5="pending"), runs(run_5="finished:stopped"))
+    flwr.does("run", "kill -INT $PPID; sleep 5")
+    flwr.says("stop", DONE)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        done = coordinator("run", folder)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.exit_code == 130, (done.output, done.exception)
+    assert [call.split()[1] for call in flwr.calls("stop")] == ["5"]
+
+
+def test_a_start_that_nobody_understands_is_stopped_all_the_same(flwr: Flwr, folder: Path) -> None:
+    flwr.says("list", runs(), runs(run_5="pending"), runs(run_5="finished:stopped"))
+    flwr.says("run", ODD[0])
+    flwr.says("stop", ODD[0], DONE)
+    assert refusal("run", folder, error=RunError) == f"'flwr run' gave no answer: {ODD[0]}"
+    assert [call.split()[1] for call in flwr.calls("stop")] == ["5", "5"]
+
+
+def test_a_start_that_is_declined_stops_nobody(flwr: Flwr, folder: Path) -> None:
+    flwr.says("list", runs(), runs(run_6="running"))
+    flwr.says("run", '{"success": false, "error-message": "[code: 7] no room"}')
+    assert "declines: no room" in refusal("run", folder, error=RunError)
+    assert not [call for call in flwr.calls("") if call.startswith("stop")]
+
+
+def test_a_few_odd_answers_end_no_run(flwr: Flwr, folder: Path) -> None:
+    flwr.says("list", runs(), *ODD, runs(run_5="running"), *ODD, *ODD[:2], runs(run_5="finished:failed"))
+    flwr.says("run", STARTED)
+    flwr.says("stop", DONE)
+    done = coordinator("run", folder)
+    assert "the run is over for Flower (finished:failed)" in str(done.exception)
+    assert done.output.count("nobody understands what flwr answers: asking it again") == 2
+
+
+def test_odd_answers_for_good_end_it_and_say_so(flwr: Flwr, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "_STOP_SECONDS", 0.1)
+    flwr.says("list", runs(), ODD[0])
+    flwr.says("run", STARTED)
+    flwr.says("stop", DONE)
+    assert refusal("run", folder, error=RunError) == f"'flwr list' gave no answer: {ODD[0]}"
+    assert [call.split()[1] for call in flwr.calls("stop")] == ["5"]
+
+
+def test_the_help_of_stop_says_how_to_go_on() -> None:
+    said = " ".join(coordinator("stop", "--help").output.split())
+    assert "fedct coordinator run FOLDER --resume RUN_FOLDER" in said

@@ -1,0 +1,143 @@
+"""``fedct demo``: folders that are complete, that hold what a simulation has, and that are made but once."""
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from client_app.approval import current, terms_digest
+from client_app.egress_log import read_entries, verify_log
+from client_app.keys import load_egress_key, load_public_key
+from client_app.site import real_site
+from fedct_flwr.cli.certificates import is_good_for
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
+from fedct_flwr.cli.main import app
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.types import ConfigError
+from tests.hospitals import HOSPITALS, dataset
+
+
+def demo(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["demo", *map(str, arguments)], catch_exceptions=True)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A demonstration as the containers have it."""
+    folder = tmp_path_factory.mktemp("demo") / "made"
+    hosts = ["--host", "superlink", "--host", "gateway"]
+    done = demo(folder, *hosts, "--superlink", "gateway:8443", "--address", "superlink:8000", "--supernode",
+                "supernode-{silo}:{port}")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "approved automatically" in done.output
+    return folder
+
+
+def settings(folder: Path, silo: str) -> SiloConfig:
+    return SiloConfig.read_toml(folder / "silos" / silo / "silo.toml")
+
+
+def test_there_is_a_coordinator_and_the_four_hospitals(made: Path) -> None:
+    assert sorted(path.name for path in (made / "silos").iterdir()) == sorted(HOSPITALS)
+    coordinator = CoordinatorFolder.open(made / "coordinator")
+    assert set(coordinator.keys()) == set(HOSPITALS)
+    assert coordinator.address() == "superlink:8000"
+    assert is_good_for(coordinator.server_certificate, ["superlink", "gateway"], coordinator.ca)
+
+
+@pytest.mark.parametrize("silo", HOSPITALS)
+def test_a_silo_has_the_records_that_it_has_in_a_simulation(made: Path, silo: str) -> None:
+    whole = dataset()
+    expected, config = whole.silos[whole.position(silo)], settings(made, silo)
+    site = real_site(config, read_study(config.study))
+    for found, simulated in (
+        (site.private, expected.private),
+        (site.own_test, expected.test),
+        (site.pooled_test, whole.test),
+    ):
+        np.testing.assert_array_equal(found.X, simulated.X)
+        np.testing.assert_array_equal(found.y, simulated.y)
+    assert site.public.fingerprint == whole.public.fingerprint
+    assert config.policy.metrics
+
+
+@pytest.mark.parametrize("silo", HOSPITALS)
+def test_a_silo_has_keys_and_a_log_that_begins_with_the_approval_of_what_it_has(made: Path, silo: str) -> None:
+    config = settings(made, silo)
+    load_egress_key(config.egress_key)
+    public = load_public_key(config.egress_key.with_suffix(".pub"))
+    assert verify_log(config.state, public, silo).intact
+    assert current(read_entries(config.state)) == terms_digest(config, read_study(config.study))
+
+
+def test_every_silo_finds_its_own_supernode_and_knows_the_coordinator(made: Path) -> None:
+    connections = [settings(made, silo).connection for silo in HOSPITALS]
+    assert [connection.superlink for connection in connections] == ["gateway:8443"] * 4
+    assert [connection.supernode for connection in connections] == [
+        f"supernode-{silo}:{9094 + number}" for number, silo in enumerate(HOSPITALS)
+    ]
+    ca = (made / "coordinator" / "certificates" / "ca.crt").read_bytes()
+    for silo, connection in zip(HOSPITALS, connections, strict=True):
+        assert connection.ca_certificate.read_bytes() == ca
+        key = connection.node_key.with_name("node.key.pub").read_bytes()
+        assert (made / "coordinator" / "silos" / f"{silo}.pub").read_bytes() == key
+
+
+def test_no_two_silos_share_a_key_or_a_secret(made: Path) -> None:
+    for name in ("keys/egress.key", "connection/node.key", "connection/secret"):
+        assert len({(made / "silos" / silo / name).read_bytes() for silo in HOSPITALS}) == 4
+
+
+def test_what_is_secret_is_its_owners_alone(made: Path) -> None:
+    secrets = [
+        path
+        for path in made.rglob("*")
+        if path.name in ("secret", "silo.toml") or (path.suffix == ".key" and path.is_file())
+    ]
+    assert len(secrets) == 3 + 4 * 4
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+
+
+def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_complete_demonstration_is_left_as_it_is(made: Path) -> None:
+    before = contents(made)
+    again = demo(made, "--superlink", "elsewhere:1")
+    assert again.exit_code == 0
+    assert "is complete: nothing to do" in again.output
+    assert contents(made) == before
+
+
+def test_a_half_written_demonstration_is_to_be_removed(made: Path, tmp_path: Path) -> None:
+    half = tmp_path / "half"
+    (half / "silos").mkdir(parents=True)
+    done = demo(half)
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception) == (
+        f"{half} holds something that is no complete demonstration: remove it, or name another one"
+    )
+    assert [path.name for path in half.iterdir()] == ["silos"]
+
+
+def test_an_empty_folder_is_filled_for_processes_on_one_machine(tmp_path: Path) -> None:
+    done = demo(tmp_path, "--superlink", "127.0.0.1:18000", "--owner", str(os.getuid()))
+    assert done.exit_code == 0, done.output
+    assert CoordinatorFolder.open(tmp_path / "coordinator").address() == "127.0.0.1:18000"
+    assert settings(tmp_path, "long-beach").connection.supernode == "127.0.0.1:9097"
+    assert is_good_for(
+        tmp_path / "coordinator/certificates/server.pem", ["localhost", "127.0.0.1"],
+        tmp_path / "coordinator/certificates/ca.crt",
+    )  # fmt: skip
+
+
+def test_silo_toml_says_no_more_than_it_must(made: Path) -> None:
+    raw = tomllib.loads((made / "silos" / "zurich" / "silo.toml").read_text("utf-8"))
+    assert set(raw) == {"silo", "data", "learner", "policy", "connection"}

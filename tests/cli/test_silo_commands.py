@@ -1,0 +1,97 @@
+"""What all of ``fedct silo`` has in common: help at once, the folder, errors in one sentence."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.cli.silo import HELPS
+from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.types import ConfigError
+from tests.cli.silos import Fedct, Kit
+
+HEAVY = ("sklearn", "flwr", "torch", "pandas", "pyarrow", "pydantic")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["silo", "--help"]], ids=" ".join)
+def test_help_and_version_wait_for_no_heavy_module(arguments: list[str]) -> None:
+    code = (
+        "import sys; from fedct_flwr.cli import main\n"
+        f"sys.argv = ['fedct', *{arguments!r}]\n"
+        "try: main.run()\n"
+        f"except SystemExit: print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.endswith("[]\n")
+
+
+def test_a_health_check_imports_nothing_heavy(kit: Kit) -> None:
+    code = (
+        "import sys; from fedct_flwr.cli import main\n"
+        f"sys.argv = ['fedct', 'silo', 'status', {str(kit.folder)!r}, '--healthy']\n"
+        "try: main.run()\n"
+        "except SystemExit as end: print(end.code, sys.modules.keys() & {'sklearn', 'flwr', 'pyarrow'})"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "1 set()\n"
+
+
+def test_help_names_every_command(fedct: Fedct) -> None:
+    outcome = fedct("silo", "--help")
+    assert outcome.code == 0
+    assert all(name in outcome.out for name in HELPS)
+    assert max(map(len, outcome.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", HELPS)
+def test_every_command_explains_itself(fedct: Fedct, name: str) -> None:
+    outcome = fedct("silo", name, "--help")
+    assert outcome.code == 0
+    first = (getattr(importlib.import_module(f"fedct_flwr.cli.silo.{name}"), name).__doc__ or "").split()[:4]
+    assert " ".join(first) in " ".join(outcome.out.split())
+
+
+def test_a_command_that_is_not_there_is_answered_with_a_near_one(fedct: Fedct) -> None:
+    outcome = fedct("silo", "aprove")
+    assert outcome.code == ConfigError.exit_code
+    assert "approve" in outcome.err
+
+
+FOLDER_COMMANDS = [name for name in HELPS if name not in ("init", "predict")]
+
+
+@pytest.mark.parametrize("name", FOLDER_COMMANDS)
+def test_a_folder_that_is_none_is_one_sentence(fedct: Fedct, tmp_path: Path, name: str) -> None:
+    outcome = fedct("silo", name, tmp_path / "nowhere")
+    assert outcome.code == ConfigError.exit_code
+    assert outcome.sentence.startswith(f"there is no silo.toml in {tmp_path / 'nowhere'}")
+
+
+@pytest.mark.parametrize("name", [name for name in FOLDER_COMMANDS if name != "check"])
+def test_a_key_that_is_unknown_is_one_sentence(fedct: Fedct, kit: Kit, name: str) -> None:
+    kit.edit("max-rounds", "max-round")
+    outcome = fedct("silo", name, "--folder", kit.folder)
+    assert outcome.code == ConfigError.exit_code
+    assert "did you mean 'max-rounds'?" in outcome.sentence
+
+
+def test_the_folder_is_here_unless_it_is_said(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(kit.folder)
+    assert fedct("silo", "verify").code == 0
+    monkeypatch.chdir("/")
+    assert fedct("silo", "verify", kit.folder).code == 0
+    assert fedct("silo", "verify", "--folder", kit.folder).code == 0
+    assert fedct("silo", "verify", kit.file).code == 0
+
+
+def test_two_folders_are_one_too_many(fedct: Fedct, kit: Kit) -> None:
+    outcome = fedct("silo", "verify", kit.folder, "--folder", kit.source)
+    assert (outcome.code, "name one" in outcome.sentence) == (ConfigError.exit_code, True)
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":80", "host:0", "host:65536", "https://host:80", "host:8o"])
+def test_what_is_no_address_is_told(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"superlink = .* write host:port"):
+        host_and_port(address, "superlink")

@@ -1,0 +1,71 @@
+"""The SuperNode's command line is Flower's, and needs neither records nor study."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.types import ConfigError
+from tests.cli.silos import Authority, Fedct, Kit
+
+
+def options(command: str) -> dict[str, str]:
+    words = shlex.split(command)[1:]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
+    outcome = fedct("silo", "connect", kit.folder, "--print")
+    assert Path(shlex.split(outcome.out)[0]).name == "flower-supernode"
+    assert options(outcome.out) == {
+        "--isolation": "process",
+        "--superlink": "localhost:1",
+        "--root-certificates": str(kit.folder / "connection" / "ca.crt"),
+        "--auth-supernode-private-key": str(kit.folder / "connection" / "node.key"),
+        "--superexec-auth-secret-file": str(kit.folder / "connection" / "secret"),
+        "--host": "127.0.0.1",
+        "--port": "9094",
+    }
+
+
+def test_flower_takes_every_option(fedct: Fedct, kit: Kit) -> None:
+    from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
+
+    command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
+    parsed = _parse_args_run_supernode().parse_args(command[1:])
+    assert (parsed.isolation, parsed.port) == ("process", 9094)
+
+
+def test_its_help_says_where_it_belongs(fedct: Fedct) -> None:
+    said = " ".join(fedct("silo", "connect", "--help").out.split())
+    assert "plain HTTP with a shared secret: keep both on one machine" in said
+
+
+def test_where_it_listens_can_be_said(fedct: Fedct, kit: Kit) -> None:
+    assert options(fedct("silo", "connect", kit.folder, "--host", "::", "--print").out)["--host"] == "::"
+
+
+def test_it_needs_neither_records_nor_study_nor_state(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("study", "state", "keys"):
+        shutil.rmtree(kit.folder / name)
+    shutil.rmtree(kit.source)
+    Authority.make().write(kit.folder / "connection" / "ca.crt")
+    called: list[list[str]] = []
+
+    def execve(path: str, command: list[str], environment: dict[str, str]) -> None:
+        called.append(command)
+        assert environment["FLWR_TELEMETRY_ENABLED"] == "0"
+
+    monkeypatch.setattr("os.execve", execve)
+    assert fedct("silo", "connect", kit.folder).code == 0
+    assert called[0][1:3] == ["--isolation", "process"]
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "node.key", "secret"])
+def test_a_file_that_is_missing_is_one_sentence(fedct: Fedct, kit: Kit, name: str) -> None:
+    Authority.make().write(kit.folder / "connection" / "ca.crt")
+    (kit.folder / "connection" / name).unlink()
+    outcome = fedct("silo", "connect", kit.folder)
+    assert outcome.code == ConfigError.exit_code
+    assert outcome.sentence.startswith(f"there is no file {kit.folder / 'connection' / name}")

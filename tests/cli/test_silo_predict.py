@@ -1,0 +1,78 @@
+"""The silo's own model on new records."""
+
+import csv
+import pickle
+from pathlib import Path
+
+import pytest
+
+from client_app.site import real_site
+from client_app.workplace import model_of
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.types import DataError
+from tests.cli.silos import Fedct, Kit
+
+
+def train(kit: Kit) -> Path:
+    site = real_site(kit.config, kit.study)
+    path = model_of(kit.config, site)
+    assert path is not None
+    assert isinstance(site.learner, Saveable)
+    site.learner.fit(*site.private).save(path)  # type: ignore[attr-defined]
+    return path
+
+
+def expected(kit: Kit) -> list[str]:
+    site = real_site(kit.config, kit.study)
+    learner = site.learner.load(train(kit))  # type: ignore[attr-defined]
+    return [kit.study.schema.classes[label] for label in learner.predict(kit.study.test.X)]
+
+
+@pytest.mark.parametrize("with_label", [True, False])
+def test_records_are_numbered_and_given_a_class(fedct: Fedct, kit: Kit, tmp_path: Path, with_label: bool) -> None:
+    classes = expected(kit)
+    with (kit.folder / "study" / "test.csv").open(newline="") as file:
+        rows = [row if with_label else row[:-1] for row in csv.reader(file)]
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    outcome = fedct("silo", "predict", tmp_path / "new.csv", kit.folder)
+    assert outcome.code == 0
+    said = list(csv.reader(outcome.out.splitlines()))
+    assert said == [["record", "class"], *([str(number), name] for number, name in enumerate(classes, start=1))]
+
+
+def test_another_model_and_a_file_to_write(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    path = train(kit).rename(tmp_path / "model-old.skops")
+    data, out = kit.folder / "study" / "public.csv", tmp_path / "classes.csv"
+    outcome = fedct("silo", "predict", data, "--folder", kit.folder, "--model", path, "--out", out)
+    assert (outcome.code, outcome.out) == (0, "")
+    assert len(out.read_text().splitlines()) == len(kit.study.public) + 1
+    assert oct(out.stat().st_mode & 0o777) == "0o600"
+
+
+def test_columns_that_are_missing_are_one_sentence(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    train(kit)
+    (tmp_path / "new.csv").write_text("age,patient\n50,1\n")
+    outcome = fedct("silo", "predict", tmp_path / "new.csv", kit.folder)
+    assert (outcome.code, outcome.out) == (DataError.exit_code, "")
+    assert "missing 'sex'" in outcome.sentence
+
+
+def test_without_a_model_it_says_when_there_will_be_one(fedct: Fedct, kit: Kit) -> None:
+    outcome = fedct("silo", "predict", kit.folder / "study" / "public.csv", kit.folder)
+    assert outcome.code == DataError.exit_code
+    assert "the agent keeps one after the first round" in outcome.sentence
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return eval, ("__import__('pathlib').Path('exploded').touch()",)
+
+
+def test_a_pickle_is_never_loaded(fedct: Fedct, kit: Kit, here: Path, tmp_path: Path) -> None:
+    forged = tmp_path / "model.skops"
+    forged.write_bytes(pickle.dumps(Bomb()))
+    outcome = fedct("silo", "predict", kit.folder / "study" / "public.csv", kit.folder, "--model", forged)
+    assert outcome.code == DataError.exit_code
+    assert "cannot read the model" in outcome.sentence
+    assert not (here / "exploded").exists()

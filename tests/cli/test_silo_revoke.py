@@ -1,0 +1,76 @@
+"""Revoked is revoked: at once, in the log, and also while the agent holds the log."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from client_app.approval import approve, current
+from client_app.egress_log import Event, read_entries
+from client_app.gate import Gate, Held
+from client_app.revocation import is_revoked, put_down
+from client_app.site import terms_of
+from fedct_flwr.public_set import Query
+from fedct_flwr.wire.codec import Instruction, encode_instruction
+from fedct_flwr.wire.messages import to_record
+from tests.cli.silos import Fedct, Kit
+
+
+@pytest.fixture
+def approved_kit(kit: Kit) -> Kit:
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+    return kit
+
+
+def events(kit: Kit) -> list[Event]:
+    return [entry.event for entry in read_entries(kit.state)]
+
+
+def test_it_stands_in_the_log(fedct: Fedct, approved_kit: Kit) -> None:
+    outcome = fedct("silo", "revoke", approved_kit.folder, "--yes")
+    assert outcome.code == 0
+    assert "the log says so" in outcome.out
+    assert events(approved_kit) == [Event.APPROVED, Event.REVOKED]
+    assert not is_revoked(approved_kit.state)
+    assert fedct("silo", "verify", approved_kit.folder).code == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
+def test_it_asks(fedct: Fedct, approved_kit: Kit, types: Callable[[str], None], answer: str, code: int) -> None:
+    types(answer)
+    assert fedct("silo", "revoke", approved_kit.folder).code == code
+    assert (current(read_entries(approved_kit.state)) is None) is (code == 0)
+
+
+def test_where_nothing_is_approved_there_is_nothing_to_do(fedct: Fedct, kit: Kit) -> None:
+    outcome = fedct("silo", "revoke", kit.folder)
+    assert (outcome.code, outcome.out) == (0, "Nothing is approved: nothing leaves.\n")
+    assert events(kit) == []
+
+
+def test_the_gate_shuts_while_the_agent_is_at_work(fedct: Fedct, approved_kit: Kit) -> None:
+    kit = approved_kit
+    study, terms = kit.study, terms_of(kit.study)
+    instruction = Instruction(1, Query(0, 5), np.full(len(study.public), -1, dtype=np.int16))
+    question = to_record(encode_instruction(instruction, terms))
+    with kit.log() as log:
+        gate = Gate(kit.config, study, log, lambda: not is_revoked(kit.state))
+        assert gate.admit(question, 1, "")
+        outcome = fedct("silo", "revoke", kit.folder, "--yes")
+        assert outcome.code == 0
+        assert "nothing leaves from now on" in outcome.out
+        with pytest.raises(Held, match="has not approved"):
+            gate.admit(question, 1, "")
+        assert '"state": "revoked"' in fedct("silo", "status", kit.folder, "--json").out
+    with kit.log() as log:
+        put_down(log, kit.state)
+    assert events(kit) == [Event.APPROVED, Event.REFUSED, Event.REVOKED]
+    assert not is_revoked(kit.state)
+
+
+def test_a_log_that_is_not_intact_keeps_nobody_from_revoking(fedct: Fedct, approved_kit: Kit) -> None:
+    path = approved_kit.state / "egress.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"approved", b"appr0ved"))
+    assert fedct("silo", "revoke", approved_kit.folder, "--yes").code == 0
+    assert is_revoked(approved_kit.state)

@@ -1,0 +1,115 @@
+"""The agent as a process of its own: refused in one sentence, and stopped cleanly."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from client_app.approval import approve, revoke
+from client_app.egress_log import Event, read_entries
+from client_app.revocation import is_revoked, withdraw
+from fedct_flwr.types import ConfigError, RunError
+from tests.cli.silos import Fedct, Kit
+
+START_SECONDS = 90.0
+
+
+@pytest.fixture
+def approved_kit(kit: Kit) -> Kit:
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+    return kit
+
+
+def test_where_nothing_is_approved(fedct: Fedct, kit: Kit) -> None:
+    outcome = fedct("silo", "start", kit.folder)
+    assert (outcome.code, "fedct silo approve" in outcome.sentence) == (ConfigError.exit_code, True)
+
+
+def test_where_it_was_revoked(fedct: Fedct, approved_kit: Kit) -> None:
+    with approved_kit.log() as log:
+        revoke(log)
+    assert "nothing is approved" in fedct("silo", "start", approved_kit.folder).sentence
+
+
+def test_where_it_was_withdrawn_while_an_agent_was_at_work(fedct: Fedct, approved_kit: Kit) -> None:
+    withdraw(approved_kit.state)
+    assert "nothing is approved" in fedct("silo", "start", approved_kit.folder).sentence
+    assert [entry.event for entry in read_entries(approved_kit.state)] == [Event.APPROVED, Event.REVOKED]
+    assert not is_revoked(approved_kit.state)
+
+
+def test_where_settings_have_changed(fedct: Fedct, approved_kit: Kit) -> None:
+    approved_kit.edit("max-rounds = 100", "max-rounds = 200")
+    outcome = fedct("silo", "start", approved_kit.folder)
+    assert (outcome.code, "have changed" in outcome.sentence) == (ConfigError.exit_code, True)
+
+
+def test_where_the_log_is_not_intact(fedct: Fedct, approved_kit: Kit) -> None:
+    path = approved_kit.state / "egress.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"approved", b"appr0ved"))
+    outcome = fedct("silo", "start", approved_kit.folder)
+    assert (outcome.code, "not intact" in outcome.sentence) == (RunError.exit_code, True)
+
+
+def test_where_another_agent_is_at_work(fedct: Fedct, approved_kit: Kit) -> None:
+    with approved_kit.log():
+        outcome = fedct("silo", "start", approved_kit.folder)
+    assert (outcome.code, "stop its agent first" in outcome.sentence) == (RunError.exit_code, True)
+
+
+@contextmanager
+def started(kit: Kit) -> Iterator[subprocess.Popen[str]]:
+    """``fedct silo start`` in a process of its own; it has said that it is ready."""
+    code = "from fedct_flwr.cli.main import run; run()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "silo", "start", str(kit.folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        assert "silo cleveland is ready" in said, said + process.stdout.read()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_it_in_order(fedct: Fedct, approved_kit: Kit, number: signal.Signals) -> None:
+    kit = approved_kit
+    kit.edit("127.0.0.1:9094", "127.0.0.1:1")
+    with started(kit) as process:
+        end = time.monotonic() + START_SECONDS
+        while "process" not in fedct("silo", "status", kit.folder).out and time.monotonic() < end:
+            time.sleep(0.1)
+        assert "waits for its SuperNode" in fedct("silo", "status", kit.folder).out
+        assert fedct("silo", "status", kit.folder, "--healthy").code == 1
+        process.send_signal(number)
+        assert process.wait(30) == 0
+        assert process.stdout is not None
+        assert process.stdout.read().rstrip().endswith("stopped")
+    assert "not at work" in fedct("silo", "status", kit.folder).out
+    assert fedct("silo", "verify", kit.folder).code == 0
+    assert [entry.event for entry in read_entries(kit.state)] == [Event.APPROVED, Event.OPENED]
+
+
+def test_to_revoke_needs_no_stop(fedct: Fedct, approved_kit: Kit) -> None:
+    kit = approved_kit
+    kit.edit("127.0.0.1:9094", "127.0.0.1:1")
+    with started(kit):
+        assert fedct("silo", "revoke", kit.folder, "--yes").code == 0
+        assert is_revoked(kit.state)
+    assert "nothing is approved" in fedct("silo", "start", kit.folder).sentence
+    assert fedct("silo", "verify", kit.folder).code == 0

@@ -1,0 +1,168 @@
+"""What the agent does and what has left, for people, for programs and for health checks."""
+
+import importlib.util
+import json
+import os
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from client_app.agent_status import STATUS_FILE, Status
+from client_app.approval import approve
+from client_app.egress_log import Event, LogEntry
+from client_app.gate import Gate
+from client_app.revocation import withdraw
+from fedct_flwr.cli.silo.agent_file import read_agent
+from tests.cli.silos import Fedct, Kit
+
+NO_PROCESS = 2**22 + 1
+
+
+def write_agent(kit: Kit, **changes: object) -> None:
+    """What an agent that has just been in contact says."""
+    now = time.time()
+    said = {
+        "pid": os.getpid(), "started": psutil.Process().create_time() + 1, "study": "heart-disease", "seen": now,
+        "connected": True, "working": False, "round": 0, **changes,
+    }  # fmt: skip
+    (kit.state / STATUS_FILE).write_text(json.dumps(said))
+
+
+def said(fedct: Fedct, kit: Kit) -> dict[str, Any]:
+    outcome = fedct("silo", "status", kit.folder, "--json")
+    assert outcome.code == 0
+    found: dict[str, Any] = json.loads(outcome.out)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "healthy"), [({}, True), ({"connected": False}, False), ({"seen": time.time() - 3600}, False)]
+)
+def test_the_health_check_of_a_container_reads_what_an_agent_writes(
+    tmp_path: Path, changes: dict[str, Any], healthy: bool
+) -> None:
+    """It stands alone, so nothing but this holds the two together."""
+    spec = importlib.util.spec_from_file_location("healthy", Path(__file__).parents[2] / "docker" / "healthy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    status = replace(Status(1, 1.0, "study", seen=time.time(), connected=True), **changes)
+    (tmp_path / STATUS_FILE).write_text(json.dumps(asdict(status)))
+    assert module.has_contact(str(tmp_path / STATUS_FILE)) is healthy
+
+
+def test_the_health_check_of_a_container_looks_where_the_agent_writes() -> None:
+    for name in ("compose.yaml", "docker/silo/compose.yaml"):
+        text = (Path(__file__).parents[2] / name).read_text("utf-8")
+        assert f"/usr/local/lib/fedct/healthy.py, /app/silo/state/{STATUS_FILE}]" in text
+
+
+def test_a_fresh_silo(fedct: Fedct, kit: Kit) -> None:
+    outcome = fedct("silo", "status", kit.folder)
+    assert outcome.code == 0
+    assert "not approved, so nothing leaves: fedct silo approve" in outcome.out
+    assert "not at work: fedct silo start" in outcome.out
+    assert "0 of 100 sent, 100 left" in outcome.out
+    assert "refused" not in outcome.out
+    assert max(map(len, outcome.out.splitlines())) <= 80
+
+
+def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
+    config, study = kit.config, kit.study
+    with kit.log() as log:
+        approve(log, config, study)
+        log.append(kit.released(1, 228, 151))
+        log.append(LogEntry(Event.REPEATED, study.name, study.public.fingerprint.hex(), 7, 1, "hard", 228, 151))
+        log.append(LogEntry(Event.RELEASED, "another-study", "00", 8, 1, "hard", 1000, 1000))
+        counted = Gate(config, study, log, lambda: True).spent()
+    assert said(fedct, kit)["sent"] == {"rounds": counted.rounds, "labels": counted.queries, "bytes": counted.bytes}
+    assert counted.bytes == 302
+
+
+def test_a_limit_that_is_reached_is_said(fedct: Fedct, kit: Kit) -> None:
+    kit.edit("max-rounds = 100", "max-rounds = 1")
+    with kit.log() as log:
+        log.append(kit.released(1, 228, 151))
+    assert "1: the limit" in fedct("silo", "status", kit.folder).out
+
+
+def test_the_last_five_refusals_in_words(fedct: Fedct, kit: Kit) -> None:
+    with kit.log() as log:
+        for number in range(1, 8):
+            log.append(LogEntry(Event.REFUSED, reason="LIMIT", round=number))
+    refusals = said(fedct, kit)["refusals"]
+    assert [refusal["round"] for refusal in refusals] == [3, 4, 5, 6, 7]
+    assert refusals[0]["reason"] == "the silo has reached a limit of its policy"
+    assert fedct("silo", "status", kit.folder).out.count("has reached a limit") == 5
+
+
+@pytest.mark.parametrize(("change", "state"), [("", "approved"), ("policy", "changed"), ("revoked", "revoked")])
+def test_the_approval(fedct: Fedct, kit: Kit, change: str, state: str) -> None:
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+    if change == "policy":
+        kit.edit("max-rounds = 100", "max-rounds = 200")
+    if change == "revoked":
+        withdraw(kit.state)
+    assert said(fedct, kit)["approval"]["state"] == state
+    assert state in fedct("silo", "status", kit.folder).out
+
+
+@pytest.mark.parametrize(
+    ("agent", "alive", "code"),
+    [
+        ({}, True, 0),
+        ({"seen": 0.0, "connected": False}, True, 1),
+        ({"pid": 0}, False, 1),
+        ({"pid": NO_PROCESS, "seen": 0.0}, False, 1),
+        ({"started": 10.0, "seen": 11.0}, False, 1),
+        ({"pid": NO_PROCESS}, True, 0),
+    ],
+    ids=["at work", "no contact", "stopped", "killed", "another process of its number", "in a container"],
+)
+def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], alive: bool, code: int) -> None:
+    write_agent(kit, **agent)
+    outcome = fedct("silo", "status", kit.folder, "--healthy")
+    assert (outcome.code, outcome.out, outcome.err) == (code, "", "")
+    assert said(fedct, kit)["agent"]["alive"] is alive
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"pid": "x"}', "null", '{"pid": 1'])
+def test_a_file_that_says_nothing_is_no_agent(kit: Kit, content: str) -> None:
+    (kit.state / STATUS_FILE).write_text(content)
+    assert not read_agent(kit.state).alive
+
+
+def test_what_it_does_is_said(fedct: Fedct, kit: Kit) -> None:
+    write_agent(kit, working=True, round=3)
+    assert "trains, round 3" in fedct("silo", "status", kit.folder).out
+    write_agent(kit)
+    assert "waits for questions" in fedct("silo", "status", kit.folder).out
+    write_agent(kit, connected=False)
+    assert "waits for its SuperNode" in fedct("silo", "status", kit.folder).out
+
+
+def test_watching_without_a_terminal_says_it_once(fedct: Fedct, kit: Kit) -> None:
+    assert fedct("silo", "status", kit.folder, "--watch").out == fedct("silo", "status", kit.folder).out
+
+
+def test_a_study_or_a_log_that_cannot_be_read_is_said(fedct: Fedct, kit: Kit) -> None:
+    (kit.state / "egress.jsonl").write_text("nothing\nnothing\n")
+    (kit.folder / "study" / "study.toml").unlink()
+    outcome = fedct("silo", "status", kit.folder)
+    assert outcome.code == 0
+    assert outcome.out.count("cannot be read") == 2
+
+
+def test_it_changes_nothing(fedct: Fedct, kit: Kit) -> None:
+    def files() -> list[tuple[Path, int]]:
+        return [(path, path.stat().st_mtime_ns) for path in sorted(kit.folder.rglob("*"))]
+
+    before = files()
+    fedct("silo", "status", kit.folder)
+    assert files() == before

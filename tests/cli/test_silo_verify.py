@@ -1,0 +1,110 @@
+"""The proof of what has left, and the first line that is none."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from client_app.approval import approve
+from client_app.egress_log import Event, LogEntry
+from fedct_flwr.types import ConfigError, RunError
+from tests.cli.silos import Fedct, Kit
+
+
+@pytest.fixture
+def written(kit: Kit) -> Kit:
+    """An approval, two replies and a refusal."""
+    with kit.log() as log:
+        approve(log, kit.config, kit.study)
+        log.append(kit.released(1, 228, 151))
+        log.append(kit.released(2, 100, 90))
+        log.append(LogEntry(Event.REFUSED, reason="LIMIT", round=3))
+    return kit
+
+
+def lines(kit: Kit) -> list[bytes]:
+    return (kit.state / "egress.jsonl").read_bytes().splitlines()
+
+
+def hashes(kit: Kit) -> list[str]:
+    return [json.loads(line)["hash"] for line in lines(kit)]
+
+
+def test_an_intact_log_is_added_up(fedct: Fedct, written: Kit) -> None:
+    outcome = fedct("silo", "verify", written.folder)
+    assert outcome.code == 0
+    assert "is intact: 4 lines" in outcome.out
+    assert "Left: 2 messages with labels, 328 labels, 241 bytes; refused: 1." in outcome.out
+    assert f"Hash of its last line: {hashes(written)[-1]}\n" in outcome.out
+
+
+def test_a_silo_that_never_ran(fedct: Fedct, kit: Kit) -> None:
+    outcome = fedct("silo", "verify", kit.folder)
+    assert outcome.code == 0
+    assert "Left: 0 messages with labels, 0 labels, 0 bytes; refused: 0." in outcome.out
+    assert "Hash" not in outcome.out
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_the_first_bad_line_is_named(fedct: Fedct, written: Kit, number: int) -> None:
+    found = lines(written)
+    found[number - 1] = found[number - 1].replace(b'"round":', b'"round":1')
+    (written.state / "egress.jsonl").write_bytes(b"\n".join(found) + b"\n")
+    outcome = fedct("silo", "verify", written.folder)
+    assert (outcome.code, outcome.out) == (RunError.exit_code, "")
+    assert outcome.sentence.startswith(f"the egress log is not intact, line {number}: ")
+
+
+def test_lines_that_are_missing_at_the_end_are_noticed(fedct: Fedct, written: Kit) -> None:
+    (written.state / "egress.jsonl").write_bytes(b"\n".join(lines(written)[:2]) + b"\n")
+    outcome = fedct("silo", "verify", written.folder)
+    assert (outcome.code, "line 3" in outcome.sentence) == (RunError.exit_code, True)
+
+
+def test_it_needs_neither_the_private_key_nor_records(fedct: Fedct, written: Kit, tmp_path: Path) -> None:
+    shutil.copy(written.folder / "keys" / "egress.pub", tmp_path / "copy.pub")
+    shutil.rmtree(written.folder / "keys")
+    shutil.rmtree(written.source)
+    assert fedct("silo", "verify", written.folder, "--key", tmp_path / "copy.pub").code == 0
+
+
+def test_it_works_while_the_agent_is_at_work(fedct: Fedct, written: Kit) -> None:
+    with written.log():
+        assert fedct("silo", "verify", written.folder).code == 0
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_a_line_that_was_written_down_is_found_again(fedct: Fedct, written: Kit, number: int) -> None:
+    outcome = fedct("silo", "verify", written.folder, "--since", f" {hashes(written)[number - 1].upper()}\n")
+    assert outcome.code == 0
+    assert f"The line that was written down is there: line {number}.\n" in outcome.out
+
+
+def test_what_it_prints_is_found_again_after_more_has_left(fedct: Fedct, written: Kit) -> None:
+    (said,) = [line for line in fedct("silo", "verify", written.folder).out.splitlines() if line.startswith("Hash")]
+    with written.log() as log:
+        log.append(written.released(4, 10, 20))
+    assert fedct("silo", "verify", written.folder, "--since", said.split()[-1]).code == 0
+
+
+@pytest.mark.parametrize("older", ["a copy", "nothing"])
+def test_an_old_log_that_was_put_back_is_noticed(fedct: Fedct, written: Kit, tmp_path: Path, older: str) -> None:
+    if older == "a copy":
+        shutil.copytree(written.state, tmp_path / "copy")
+    with written.log() as log:
+        log.append(written.released(4, 10, 20))
+    last = hashes(written)[-1]
+    shutil.rmtree(written.state)
+    if older == "a copy":
+        shutil.copytree(tmp_path / "copy", written.state)
+    assert fedct("silo", "verify", written.folder).code == 0
+    outcome = fedct("silo", "verify", written.folder, "--since", last)
+    assert (outcome.code, outcome.out) == (RunError.exit_code, "")
+    assert outcome.sentence.startswith(f"the egress log has no line with the hash {last}: an older copy was put back")
+
+
+@pytest.mark.parametrize("since", ["x", "ab" * 31, "zz" * 32])
+def test_what_is_no_hash_is_told(fedct: Fedct, written: Kit, since: str) -> None:
+    outcome = fedct("silo", "verify", written.folder, "--since", since)
+    assert (outcome.code, "no hash of a line" in outcome.sentence) == (ConfigError.exit_code, True)

@@ -1,0 +1,91 @@
+"""A silo with an approved study, its gate and its log, on disk."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from client_app.approval import approve
+from client_app.egress_log import EgressLog, LogEntry, Verdict, verify_log
+from client_app.gate import Gate
+from client_app.site import terms_of
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.public_set import Query
+from fedct_flwr.types import ABSTAIN
+from fedct_flwr.wire.codec import Instruction, Reply, Scores, Terms, encode_instruction, encode_reply
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospitals import write_silo_folder
+
+RUN = 11
+CODE = "c0de" * 16
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+
+@dataclass
+class Silo:
+    """One hospital. ``unchanged`` is what its gate is told of its files."""
+
+    config: SiloConfig
+    study: StudyFolder
+    state: Path
+    unchanged: bool = True
+
+    @cached_property
+    def terms(self) -> Terms:
+        return terms_of(self.study)
+
+    @contextmanager
+    def gate(self) -> Iterator[Gate]:
+        with EgressLog.open(self.state, self.config.silo, KEY) as log:
+            yield Gate(self.config, self.study, log, lambda: self.unchanged)
+
+    def instruction(self, number: int = 1, size: int = 5, label: int = ABSTAIN) -> Instruction:
+        return Instruction(number, Query(3, size), np.full(self.terms.num_public, label, dtype=np.int16))
+
+    def request(self, number: int = 1, size: int = 5, label: int = ABSTAIN) -> bytes:
+        return encode_instruction(self.instruction(number, size, label), self.terms)
+
+    def reply(
+        self, number: int = 1, size: int = 5, silo: str = "", scores: Scores | None = None, first: int = 1
+    ) -> bytes:
+        votes = np.ones(size, dtype=np.int16)
+        votes[0] = first
+        return encode_reply(Reply(number, silo or self.config.silo, votes, scores), self.terms)
+
+    def ask(self, gate: Gate, number: int = 1, size: int = 5, **changes: Any) -> Refusal | bytes:
+        """A whole round through the gate: what leaves."""
+        payload = gate.admit(to_record(self.request(number, size)), RUN, CODE)
+        left = gate.release(to_record(self.reply(number, size, **changes)), payload, RUN, CODE)
+        return outcome(from_record(left))
+
+    def entries(self) -> list[LogEntry]:
+        with EgressLog.open(self.state, self.config.silo, KEY) as log:
+            return list(log.entries())
+
+    def verify(self) -> Verdict:
+        return verify_log(self.state, KEY.public_key(), self.config.silo)
+
+
+def outcome(payload: bytes) -> Refusal | bytes:
+    """The reason if the payload is a refusal of one of these silos, and otherwise the payload."""
+    from fedct_flwr.wire.codec import encode_refusal
+
+    reasons = {encode_refusal("cleveland", reason): reason for reason in Refusal}
+    return reasons.get(payload, payload)
+
+
+def open_silo(folder: Path, *, approved: bool = True, state: Path | None = None, **policy: Any) -> Silo:
+    """A silo with this policy, whose study is approved."""
+    config = SiloConfig.read_toml(write_silo_folder(folder, policy={k.replace("_", "-"): v for k, v in policy.items()}))
+    silo = Silo(config, read_study(config.study), state or config.state)
+    if approved:
+        with EgressLog.open(silo.state, config.silo, KEY) as log:
+            approve(log, config, silo.study)
+    return silo

@@ -1,0 +1,440 @@
+"""The agent at work: with real hospital records, a real gate, and a SuperNode's real API."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from flwr.app import RecordDict
+
+from client_app import agent
+from client_app.agent import Watched, run_agent
+from client_app.agent_status import STATUS_FILE
+from client_app.approval import approve
+from client_app.egress_log import EgressLog, Event, LogEntry, read_entries, verify_log
+from client_app.keys import create_egress_key, load_egress_key, load_public_key, public_key_path
+from client_app.site import terms_of
+from client_app.supernode import SuperNode, Task
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.public_set import Query
+from fedct_flwr.types import ConfigError, HardLabels, RunError
+from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.client_app.held import held_in
+from tests.client_app.runtime_api import RuntimeApi, odd_record, secret_file, wait_for
+from tests.hospitals import write_silo_folder
+
+
+class Silo:
+    """One silo, its SuperNode's API, and its agent, in a thread or as a process."""
+
+    def __init__(self, folder: Path, approved: bool = True, **tables: dict[str, Any]) -> None:
+        self.folder = folder
+        self.api = RuntimeApi()
+        (folder / "connection").mkdir(parents=True)
+        secret_file(folder / "connection")
+        connection = {"supernode": self.api.address}
+        self.file = write_silo_folder(folder, connection=connection, learner=held_in(folder), **tables)
+        self.config = SiloConfig.read_toml(self.file)
+        create_egress_key(self.config.egress_key)
+        self.study = read_study(self.config.study)
+        self.terms = terms_of(self.study)
+        if approved:
+            with EgressLog.open(self.config.state, self.config.silo, load_egress_key(self.config.egress_key)) as log:
+                approve(log, self.config, self.study)
+        self.said: list[str] = []
+        self.stop = threading.Event()
+        self.agent: threading.Thread | None = None
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        self.stop.clear()
+        self.agent = threading.Thread(
+            target=run_agent, args=(self.file,), kwargs={"stop": self.stop, "say": self.said.append}
+        )
+        self.agent.start()
+        wait_for(lambda: any("ready" in said for said in self.said) or not self.agent.is_alive())
+
+    def start_process(self) -> subprocess.Popen[str]:
+        code = """
+import sys
+from pathlib import Path
+from client_app.agent import start_agent
+start_agent(Path(sys.argv[1]), print)
+"""
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-c", code, str(self.file)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        return self.process
+
+    def end(self) -> None:
+        self.stop.set()
+        (self.folder / "hold").unlink(missing_ok=True)
+        if self.agent:
+            self.agent.join()
+
+    def close(self) -> None:
+        self.end()
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
+        self.api.close()
+
+    def instruction(self, number: int = 1, label: int = -1) -> Instruction:
+        targets = np.full(self.terms.num_public, label, dtype=np.int16)
+        return Instruction(number, Query(0, self.terms.num_public), targets)
+
+    def ask(self, number: int = 1, run: int = 1, label: int = -1) -> None:
+        self.api.ask(to_record(encode_instruction(self.instruction(number, label), self.terms)), run)
+
+    def reply(self) -> bytes:
+        return from_record(self.api.reply().content)
+
+    def outcome(self, number: int = 1) -> HardLabels | Refusal:
+        return decode_reply(self.reply(), self.terms, self.instruction(number)).outcome
+
+    def hold(self) -> None:
+        (self.folder / "hold").touch()
+
+    def training(self) -> None:
+        wait_for((self.folder / "training").exists)
+
+    def status(self) -> dict[str, Any]:
+        path = self.config.state / STATUS_FILE
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def events(self) -> list[LogEntry]:
+        public = load_public_key(public_key_path(self.config.egress_key))
+        verdict = verify_log(self.config.state, public, self.config.silo)
+        assert verdict.intact, verdict.sentence
+        return list(read_entries(self.config.state))
+
+    def of(self, event: Event) -> list[LogEntry]:
+        return [entry for entry in self.events() if entry.event is event]
+
+    def leftovers(self) -> list[str]:
+        return [path.name for path in self.config.state.iterdir() if path.name.startswith(".")]
+
+
+Make = Callable[..., Silo]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    made: list[Silo] = []
+
+    def make(**options: Any) -> Silo:
+        made.append(Silo(tmp_path / f"silo-{len(made)}", **options))
+        return made[-1]
+
+    yield make
+    for silo in made:
+        silo.close()
+
+
+@pytest.fixture
+def silo(make: Make) -> Silo:
+    return make()
+
+
+def test_a_question_is_answered_with_labels_and_everything_is_logged(silo: Silo) -> None:
+    silo.start()
+    silo.ask()
+    labels = silo.outcome()
+    assert isinstance(labels, np.ndarray)
+    assert labels.shape == (silo.terms.num_public,)
+    (released,) = silo.of(Event.RELEASED)
+    (task,) = silo.api.tasks()
+    assert released.code == task.fab_hash
+    assert any(task.fab_hash in said and "not executed" in said for said in silo.said)
+    assert len(silo.of(Event.OPENED)) == 1
+    wait_for(lambda: silo.status().get("working") is False and silo.status()["round"] == 1)
+    status = silo.status()
+    assert status["pid"] == os.getpid()
+    assert status["connected"] is True
+    assert (silo.config.state / STATUS_FILE).stat().st_mode & 0o777 == 0o600
+    silo.end()
+    assert silo.status()["pid"] == 0
+    assert silo.said[-1] == "stopped"
+
+
+def test_an_agent_started_again_gives_the_same_bytes_without_training(silo: Silo) -> None:
+    silo.start()
+    silo.ask()
+    first = silo.reply()
+    silo.end()
+    silo.start()
+    silo.ask()
+    assert silo.reply() == first
+    assert (silo.folder / "fits").read_text() == "x"
+    assert [entry.payload for entry in silo.of(Event.REPEATED)] == [silo.of(Event.RELEASED)[0].payload]
+    silo.ask(label=1)
+    assert silo.outcome() is Refusal.ROUND
+
+
+def test_what_nobody_agreed_upon_is_refused_and_the_agent_goes_on(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.1)
+    silo.start()
+    for content, message_type in (
+        (odd_record(), "train"),
+        (RecordDict(), "train"),
+        (to_record(b"\xff"), "train"),
+        (to_record(encode_instruction(silo.instruction(), silo.terms)), "evaluate"),
+        (to_record(encode_instruction(silo.instruction(), silo.terms)), "train.other"),
+        (to_record(encode_instruction(silo.instruction(), silo.terms)), "query"),
+    ):
+        silo.api.ask(content, message_type=message_type)
+        assert silo.outcome() is Refusal.MALFORMED
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    assert len(silo.of(Event.REFUSED)) == 6
+
+
+def test_refusals_in_a_row_are_answered_ever_more_slowly(silo: Silo) -> None:
+    silo.start()
+    began = time.monotonic()
+    for _ in range(5):
+        silo.api.ask(odd_record())
+        silo.reply()
+    # 0, 0.2, 0.4 and 0.8 s between them.
+    assert time.monotonic() - began > 1.4
+    # One that sees a reason to stop does not wait for the pause to end.
+    began = time.monotonic()
+    silo.end()
+    assert time.monotonic() - began < 1.5
+
+
+def test_an_agent_stops_at_once_in_the_middle_of_a_long_rest(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_POLL_SECONDS", 30.0)
+    silo.api.ask(odd_record())
+    silo.api.ask(odd_record())
+    silo.start()
+    wait_for(lambda: len(silo.of(Event.REFUSED)) == 2)
+    silo.reply()
+    time.sleep(0.5)
+    silo.api.ask(odd_record())
+    time.sleep(1.5)
+    assert len(silo.of(Event.REFUSED)) == 2
+    assert silo.status()["connected"] is True
+    began = time.monotonic()
+    silo.end()
+    assert time.monotonic() - began < 1.5
+
+
+def test_images_are_not_looked_at_before_each_decision_but_their_folder_is(silo: Silo) -> None:
+    images = silo.config.study / "images"
+    images.mkdir()
+    (images / "1.png").write_bytes(b"one")
+    files = Watched(silo.file, silo.config)
+    inside = images / "1.png"
+    inside.write_bytes(b"other")
+    assert files.unchanged()
+    (images / "2.png").touch()
+    assert not files.unchanged()
+
+
+def test_a_file_that_is_added_to_the_study_or_a_study_that_is_gone_is_noticed(silo: Silo) -> None:
+    files = Watched(silo.file, silo.config)
+    assert files.unchanged()
+    (silo.config.study / "more.csv").touch()
+    assert not files.unchanged()
+    (silo.config.study / "more.csv").unlink()
+    assert files.unchanged()
+    silo.config.study.rename(silo.folder / "gone")
+    assert not files.unchanged()
+
+
+def test_a_silo_that_has_not_approved_says_so_at_the_start_and_refuses(make: Make) -> None:
+    silo = make(approved=False)
+    silo.start()
+    silo.ask()
+    assert silo.outcome() is Refusal.NOT_APPROVED
+    assert any("not approved" in said for said in silo.said)
+    assert not (silo.folder / "fits").exists()
+
+
+@pytest.mark.parametrize("file", ["silo.toml", "study/study.toml", "study/public.csv", "test.csv", "keys/egress.key"])
+def test_a_file_that_changes_while_the_agent_is_at_work_shuts_the_gate(silo: Silo, file: str) -> None:
+    silo.start()
+    silo.ask(1)
+    assert isinstance(silo.outcome(1), np.ndarray)
+    path = silo.folder / file
+    path.write_bytes(path.read_bytes() + b"\n")
+    silo.ask(2)
+    assert silo.outcome(2) is Refusal.NOT_APPROVED
+
+
+def test_two_runs_are_kept_apart(silo: Silo) -> None:
+    silo.start()
+    silo.ask(1, run=1)
+    assert isinstance(silo.outcome(1), np.ndarray)
+    silo.ask(2, run=1)
+    silo.ask(1, run=2)
+    replies = [silo.api.reply() for _ in range(2)]
+    assert {reply.metadata.run_id for reply in replies} == {1, 2}
+    assert {(entry.run, entry.round) for entry in silo.of(Event.RELEASED)} == {(1, 1), (1, 2), (2, 1)}
+
+
+def test_stopped_in_the_middle_of_training_it_refuses_within_seconds(silo: Silo) -> None:
+    silo.start()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    began = time.monotonic()
+    silo.stop.set()
+    assert silo.outcome() is Refusal.STOPPING
+    assert time.monotonic() - began < 3
+    assert silo.agent is not None
+    silo.agent.join()
+    (refused,) = silo.of(Event.REFUSED)
+    assert refused.reason == "STOPPING"
+    assert silo.said[-1] == "stopped"
+
+
+def test_sigterm_in_the_middle_of_training_ends_the_process_cleanly(silo: Silo) -> None:
+    process = silo.start_process()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert silo.outcome() is Refusal.STOPPING
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert time.monotonic() - began < 10
+    assert output.splitlines()[-1] == "stopped"
+    assert silo.leftovers() == []
+    assert silo.of(Event.RELEASED) == []
+    # The next one goes on where nothing was lost.
+    (silo.folder / "hold").unlink()
+    silo.start_process()
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+
+
+def test_killed_in_the_middle_of_training_it_comes_back_and_answers(silo: Silo) -> None:
+    process = silo.start_process()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    process.kill()
+    process.communicate()
+    (silo.folder / "hold").unlink()
+    silo.start_process()
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    assert len(silo.of(Event.RELEASED)) == 1
+
+
+def test_a_supernode_that_goes_away_is_missed_once_and_found_again(silo: Silo) -> None:
+    silo.start()
+    silo.ask(1)
+    silo.reply()
+    silo.api.close()
+    wait_for(lambda: any("no answer" in said for said in silo.said))
+    wait_for(lambda: silo.status()["connected"] is False)
+    silo.api = RuntimeApi(silo.api.port)
+    silo.ask(2)
+    assert isinstance(silo.outcome(2), np.ndarray)
+    assert sum("no answer" in said for said in silo.said) == 1
+    assert sum("connected to" in said for said in silo.said) == 2
+
+
+def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[Task] = []
+    take = SuperNode.acquire
+
+    def noted(supernode: SuperNode) -> Task | None:
+        if task := take(supernode):
+            tasks.append(task)
+        return task
+
+    monkeypatch.setattr(SuperNode, "acquire", noted)
+    monkeypatch.setattr("client_app.supernode._BEAT_SECONDS", 0.05)
+    silo.start()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    wait_for(lambda: silo.status()["working"])
+    silo.api.close()
+    silo.api = RuntimeApi(silo.api.port)
+    wait_for(tasks[0].lost.is_set)
+    (silo.folder / "hold").unlink()
+    wait_for(lambda: any("stays here" in said for said in silo.said))
+    assert silo.of(Event.RELEASED) == []
+    assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["NOT_AWAITED"]
+    # Asked again, the silo gives what it has.
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    assert (silo.folder / "fits").read_text() == "x"
+
+
+def test_a_supernode_that_hangs_does_not_keep_the_agent_from_stopping(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "_GRACE_SECONDS", 0.5)
+    blocked = threading.Event()
+    silo.start()
+    monkeypatch.setattr(silo.api.state, "get_tasks", lambda **_: blocked.wait(20) and [])
+    time.sleep(1.0)
+    began = time.monotonic()
+    silo.end()
+    assert time.monotonic() - began < 5
+    blocked.set()
+
+
+def test_an_agent_whose_words_nobody_can_read_goes_on(silo: Silo) -> None:
+    def full(sentence: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    worker = threading.Thread(target=run_agent, args=(silo.file,), kwargs={"stop": silo.stop, "say": full})
+    worker.start()
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    silo.end()
+    worker.join()
+
+
+def test_a_second_agent_of_the_same_silo_is_turned_away(silo: Silo) -> None:
+    silo.start()
+    with pytest.raises(RunError, match="another process of this silo is at work"):
+        run_agent(silo.file, stop=threading.Event(), say=print)
+
+
+def test_an_agent_without_a_key_or_a_secret_says_which(silo: Silo) -> None:
+    (silo.folder / "connection" / "secret").unlink()
+    with pytest.raises(ConfigError, match="secret"):
+        run_agent(silo.file, stop=threading.Event(), say=print)
+    silo.config.egress_key.unlink()
+    with pytest.raises(ConfigError, match="key"):
+        run_agent(silo.file, stop=threading.Event(), say=print)
+
+
+def test_idle_and_at_work_the_agent_costs_next_to_nothing(silo: Silo) -> None:
+    process = psutil.Process(silo.start_process().pid)
+    for number in range(1, 11):
+        silo.ask(number)
+        silo.reply()
+    memory = process.memory_info().rss
+    for number in range(11, 41):
+        silo.ask(number)
+        silo.reply()
+    assert process.memory_info().rss < memory + 8 * 2**20
+    before, began = process.cpu_times(), time.monotonic()
+    time.sleep(5)
+    after = process.cpu_times()
+    share = (after.user + after.system - before.user - before.system) / (time.monotonic() - began)
+    # Right after a round it looks for the next one often; a minute later five times more rarely.
+    assert share < 0.05

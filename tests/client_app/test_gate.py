@@ -1,0 +1,354 @@
+"""The gate: what answers an approved question leaves once, within the limits, on record; everything else stays."""
+
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from client_app import egress_log
+from client_app.approval import approve, revoke
+from client_app.books import Spent
+from client_app.egress_log import EgressLog, Event, read_entries
+from client_app.gate import Gate, Held
+from fedct_flwr.public_set import Query
+from fedct_flwr.types import ABSTAIN
+from fedct_flwr.wire.codec import Reply, Scores, Terms, encode_instruction, encode_refusal, encode_reply, longest_reply
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.client_app.gates import CODE, KEY, RUN, Silo, open_silo, outcome
+
+SCORES = Scores(0.5, 0.5, 0.5, 0.5)
+
+
+@pytest.fixture
+def silo(tmp_path: Path) -> Silo:
+    return open_silo(tmp_path)
+
+
+@pytest.fixture
+def gate(silo: Silo) -> Iterator[Gate]:
+    with silo.gate() as gate:
+        yield gate
+
+
+def held(gate: Gate, content: RecordDict, run_id: int = RUN) -> Refusal:
+    """Why a request is refused; what goes back says the same and nothing else."""
+    with pytest.raises(Held) as refused:
+        gate.admit(content, run_id, CODE)
+    assert from_record(refused.value.record) == encode_refusal("cleveland", refused.value.reason)
+    return refused.value.reason
+
+
+def release(gate: Gate, silo: Silo, content: RecordDict, number: int = 1, run_id: int = RUN) -> Refusal | bytes:
+    return outcome(from_record(gate.release(content, silo.request(number), run_id, CODE)))
+
+
+def last(silo: Silo) -> egress_log.LogEntry:
+    return list(read_entries(silo.state))[-1]
+
+
+def test_a_legal_answer_leaves_and_is_on_record(gate: Gate, silo: Silo) -> None:
+    assert gate.admit(to_record(silo.request()), RUN, CODE) == silo.request()
+    content = to_record(silo.reply())
+    left = gate.release(content, silo.request(), RUN, CODE)
+    assert from_record(left) == silo.reply()
+    assert left is not content
+    entry = last(silo)
+    assert (entry.event, entry.run, entry.round, entry.kind, entry.queries) == (Event.RELEASED, RUN, 1, "hard", 5)
+    assert (entry.bytes, entry.code, entry.reason) == (len(silo.reply()), CODE, "")
+    assert gate.spent() == Spent(1, 5, len(silo.reply()))
+    assert silo.verify().intact
+
+
+def test_the_line_is_on_disk_before_the_labels_leave(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Event] = []
+
+    def wrapped(payload: bytes) -> RecordDict:
+        seen.append(last(silo).event)
+        return to_record(payload)
+
+    monkeypatch.setattr("client_app.gate.to_record", wrapped)
+    assert release(gate, silo, to_record(silo.reply())) == silo.reply()
+    assert seen == [Event.RELEASED]
+
+
+def test_the_same_answer_may_leave_again_and_counts_towards_the_bytes_alone(gate: Gate, silo: Silo) -> None:
+    for _ in range(3):
+        assert silo.ask(gate) == silo.reply()
+    size = len(silo.reply())
+    assert gate.spent() == Spent(1, 5, 3 * size)
+    assert last(silo).event is Event.REPEATED
+
+
+def test_a_round_is_not_answered_twice_with_different_labels(gate: Gate, silo: Silo) -> None:
+    silo.ask(gate)
+    assert silo.ask(gate, first=0) is Refusal.ROUND
+    assert silo.ask(gate) == silo.reply()
+    assert last(silo).event is Event.REPEATED
+
+
+def test_nor_after_a_restart(silo: Silo) -> None:
+    with silo.gate() as gate:
+        silo.ask(gate, 1)
+        silo.ask(gate, 2)
+        before = gate.spent()
+    with silo.gate() as gate:
+        assert gate.spent() == before
+        assert silo.ask(gate, 2, first=0) is Refusal.ROUND
+        assert silo.ask(gate, 2) == silo.reply(2)
+        assert silo.ask(gate, 3) == silo.reply(3)
+        assert gate.spent() == Spent(3, 15, 4 * len(silo.reply()))
+
+
+def test_an_older_round_is_refused_and_another_run_is_its_own(gate: Gate, silo: Silo) -> None:
+    silo.ask(gate, 3)
+    assert held(gate, to_record(silo.request(2))) is Refusal.ROUND
+    assert release(gate, silo, to_record(silo.reply(2)), 2) is Refusal.ROUND
+    assert gate.admit(to_record(silo.request(1)), RUN + 1, CODE)
+    assert release(gate, silo, to_record(silo.reply(1)), 1, RUN + 1) == silo.reply(1)
+
+
+RECORDS: dict[str, RecordDict] = {
+    "nothing": RecordDict({}),
+    "another name": RecordDict({"other": ConfigRecord({"payload": b""})}),
+    "a second record": RecordDict({"fedct": ConfigRecord({"payload": b""}), "more": ConfigRecord({"a": 1})}),
+    "metrics beside it": RecordDict({"fedct": ConfigRecord({"payload": b""}), "metrics": MetricRecord({"a": 1.0})}),
+    "a second field": RecordDict({"fedct": ConfigRecord({"payload": b"", "more": b""})}),
+    "another field": RecordDict({"fedct": ConfigRecord({"load": b""})}),
+    "text": RecordDict({"fedct": ConfigRecord({"payload": "text"})}),
+    "a list": RecordDict({"fedct": ConfigRecord({"payload": [b"a", b"b"]})}),
+    "metrics": RecordDict({"fedct": MetricRecord({"payload": 1})}),
+    "arrays": RecordDict({"fedct": ArrayRecord({"payload": Array(np.zeros(3))})}),
+    "empty": to_record(b""),
+    "garbage": to_record(b"\xff" * 40),
+}
+
+
+@pytest.mark.parametrize("content", RECORDS.values(), ids=RECORDS)
+def test_what_is_not_one_record_with_one_payload_passes_in_neither_direction(
+    content: RecordDict, gate: Gate, silo: Silo
+) -> None:
+    assert held(gate, content) in (Refusal.MALFORMED, Refusal.VERSION)
+    assert release(gate, silo, content) in (Refusal.MALFORMED, Refusal.VERSION)
+    assert gate.spent() == Spent()
+
+
+def test_weights_are_refused(gate: Gate) -> None:
+    assert held(gate, RecordDict({"arrays": ArrayRecord({"w": Array(np.zeros(3))})})) is Refusal.WEIGHTS
+
+
+FORGED_TERMS: dict[str, tuple[dict[str, Any], Refusal]] = {
+    "study": ({"study": "other"}, Refusal.STUDY),
+    "public set": ({"public_fingerprint": bytes(32)}, Refusal.FINGERPRINT),
+    "classes": ({"classes": ("diseased", "healthy")}, Refusal.CLASSES),
+}
+
+
+@pytest.mark.parametrize(("changes", "reason"), FORGED_TERMS.values(), ids=FORGED_TERMS)
+def test_only_the_approved_terms_pass(changes: dict[str, Any], reason: Refusal, gate: Gate, silo: Silo) -> None:
+    forged: Terms = replace(silo.terms, **changes)
+    assert held(gate, to_record(encode_instruction(silo.instruction(), forged))) is reason
+    reply = encode_reply(Reply(1, "cleveland", np.ones(5, dtype=np.int16)), forged)
+    assert release(gate, silo, to_record(reply)) is reason
+
+
+@pytest.mark.parametrize("size", [0, 229, 2**32 - 1])
+def test_a_query_outside_the_approved_public_set_is_refused(size: int, gate: Gate, silo: Silo) -> None:
+    instruction = replace(silo.instruction(), query=Query(0, size))
+    assert held(gate, to_record(encode_instruction(instruction, silo.terms))) is Refusal.QUERY
+
+
+def test_a_request_of_any_length_is_refused_before_it_is_read(gate: Gate) -> None:
+    assert held(gate, to_record(bytes(10_000_000))) is Refusal.LENGTH
+
+
+def test_a_reply_must_answer_the_very_question(gate: Gate, silo: Silo) -> None:
+    assert release(gate, silo, to_record(silo.reply(2))) is Refusal.ROUND
+    assert release(gate, silo, to_record(silo.reply(1, size=6))) is Refusal.LENGTH
+    assert release(gate, silo, to_record(silo.reply(silo="budapest"))) is Refusal.SILO
+    assert release(gate, silo, to_record(silo.reply() + b"\x00")) is Refusal.MALFORMED
+    # Nor is what was not admitted answered.
+    assert outcome(from_record(gate.release(to_record(silo.reply()), b"\xff", RUN, CODE))) is Refusal.MALFORMED
+    assert gate.spent() == Spent()
+
+
+def test_a_refusal_passes_as_one_and_names_its_own_silo_alone(gate: Gate, silo: Silo) -> None:
+    for reason in Refusal:
+        assert release(gate, silo, to_record(encode_refusal("cleveland", reason))) is reason
+        assert (last(silo).event, last(silo).reason) == (Event.REFUSED, reason.name)
+    assert release(gate, silo, to_record(encode_refusal("patient 7", Refusal.NO_DATA))) is Refusal.SILO
+    assert gate.spent() == Spent()
+
+
+def test_the_agent_refuses_for_its_own_reasons(gate: Gate, silo: Silo) -> None:
+    assert outcome(from_record(gate.refuse(Refusal.STOPPING, RUN, CODE))) is Refusal.STOPPING
+    entry = last(silo)
+    assert (entry.event, entry.reason, entry.run, entry.code) == (Event.REFUSED, "STOPPING", RUN, CODE)
+    assert entry.bytes == len(encode_refusal("cleveland", Refusal.STOPPING))
+
+
+def test_a_hash_that_is_none_does_not_get_into_the_log(gate: Gate, silo: Silo) -> None:
+    gate.refuse(Refusal.STOPPING, RUN, "a message for whoever reads this\n" * 9999)
+    assert last(silo).code == "not a hash"
+
+
+def test_without_approval_nothing_leaves(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, approved=False)
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_APPROVED
+
+
+def test_another_policy_or_study_than_the_approved_one_lets_nothing_out(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path)
+    silo.config = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update={"metrics": True})})
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
+
+
+def test_files_that_changed_shut_the_gate_also_during_training(gate: Gate, silo: Silo) -> None:
+    payload = gate.admit(to_record(silo.request()), RUN, CODE)
+    silo.unchanged = False
+    left = gate.release(to_record(silo.reply()), payload, RUN, CODE)
+    assert outcome(from_record(left)) is Refusal.NOT_APPROVED
+    assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
+
+
+def test_files_that_cannot_be_looked_at_shut_the_gate(silo: Silo) -> None:
+    def fails() -> bool:
+        raise OSError("gone")
+
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        gate = Gate(silo.config, silo.study, log, fails)
+        assert held(gate, to_record(silo.request())) is Refusal.INTERNAL
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.INTERNAL
+
+
+def test_what_is_revoked_while_the_gate_is_open_stays(silo: Silo) -> None:
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        gate = Gate(silo.config, silo.study, log, lambda: True)
+        gate.admit(to_record(silo.request()), RUN, CODE)
+        revoke(log)
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_APPROVED
+        approve(log, silo.config, silo.study)
+        assert release(gate, silo, to_record(silo.reply())) == silo.reply()
+
+
+def test_a_policy_without_hard_labels_lets_none_out(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["soft", "counts"])
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request())) is Refusal.POLICY
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.POLICY
+
+
+def test_scores_leave_only_if_the_policy_says_so(tmp_path: Path) -> None:
+    for metrics in (False, True):
+        silo = open_silo(tmp_path / str(metrics), metrics=metrics)
+        reply = silo.reply(scores=SCORES)
+        with silo.gate() as gate:
+            assert release(gate, silo, to_record(reply)) == (reply if metrics else Refusal.POLICY)
+
+
+def test_the_limit_of_rounds_holds_before_training_and_over_runs(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, max_rounds=2)
+    with silo.gate() as gate:
+        silo.ask(gate, 1)
+        silo.ask(gate, 2)
+        assert held(gate, to_record(silo.request(3))) is Refusal.LIMIT
+        assert held(gate, to_record(silo.request(1)), RUN + 1) is Refusal.LIMIT
+        # What left already may leave again.
+        assert silo.ask(gate, 2) == silo.reply(2)
+        assert release(gate, silo, to_record(silo.reply(3)), 3) is Refusal.LIMIT
+
+
+def test_the_limit_of_queries_holds_to_the_last_label(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, max_queries=12)
+    with silo.gate() as gate:
+        silo.ask(gate, 1, 5)
+        assert held(gate, to_record(silo.request(2, 8))) is Refusal.LIMIT
+        assert silo.ask(gate, 2, 7) == silo.reply(2, 7)
+        assert held(gate, to_record(silo.request(3, 1))) is Refusal.LIMIT
+
+
+def test_the_limit_of_bytes_holds_for_the_longest_reply_and_for_repeats(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path / "a")
+    size, longest = len(silo.reply()), longest_reply(silo.instruction(), "cleveland", silo.terms, scores=False)
+    assert size <= longest
+    silo = open_silo(tmp_path / "b", max_bytes=2 * size + longest - 1)
+    with silo.gate() as gate:
+        silo.ask(gate)
+        silo.ask(gate)
+        assert held(gate, to_record(silo.request())) is Refusal.LIMIT
+        assert held(gate, to_record(silo.request(2))) is Refusal.LIMIT
+        assert gate.spent().bytes <= silo.config.policy.max_bytes
+
+
+def test_to_approve_again_gives_nothing_back_but_a_higher_limit_does(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, max_rounds=1)
+    with silo.gate() as gate:
+        silo.ask(gate, 1)
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        approve(log, silo.config, silo.study)
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request(2))) is Refusal.LIMIT
+    silo.config = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update={"max_rounds": 2})})
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        approve(log, silo.config, silo.study)
+    with silo.gate() as gate:
+        assert gate.spent().rounds == 1
+        assert silo.ask(gate, 2) == silo.reply(2)
+        assert held(gate, to_record(silo.request(3))) is Refusal.LIMIT
+
+
+def test_the_longest_reply_is_no_shorter_than_any(silo: Silo) -> None:
+    for scores in (None, SCORES, Scores(1.0, float("nan"), 1.0, 0.25)):
+        for label in (0, 1, ABSTAIN):
+            reply = Reply(1, "cleveland", np.array([label, 1, 1, 0, 1], dtype=np.int16), scores)
+            longest = longest_reply(silo.instruction(), "cleveland", silo.terms, scores=scores is not None)
+            assert len(encode_reply(reply, silo.terms)) <= longest
+
+
+def test_what_cannot_be_logged_does_not_leave(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(egress_log.os, "write", full)
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_LOGGED
+        assert release(gate, silo, to_record(encode_refusal("cleveland", Refusal.NO_DATA))) is Refusal.NOT_LOGGED
+        assert outcome(from_record(gate.refuse(Refusal.STOPPING, RUN, CODE))) is Refusal.NOT_LOGGED
+        with pytest.raises(Held) as refused:
+            gate.admit(to_record(b""), RUN, CODE)
+        assert outcome(from_record(refused.value.record)) is Refusal.NOT_LOGGED
+        assert gate.spent() == Spent()
+    # As soon as there is room, the same labels leave.
+    assert release(gate, silo, to_record(silo.reply())) == silo.reply()
+    assert silo.verify().intact
+
+
+def test_anything_unexpected_is_a_refusal(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ZeroDivisionError("patient 7")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("client_app.gate.decode_reply", fails)
+        patch.setattr("client_app.gate.decode_instruction", fails)
+        assert held(gate, to_record(silo.request())) is Refusal.INTERNAL
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.INTERNAL
+    for nonsense in (None, 5, "text", {"fedct": 1}):
+        assert outcome(from_record(gate.release(nonsense, silo.request(), RUN, CODE))) in (  # type: ignore[arg-type]
+            Refusal.INTERNAL,
+            Refusal.MALFORMED,
+        )
+    # An id that fits into no line: nothing can be logged, and nothing leaves.
+    nobody: Any = "7"
+    assert outcome(from_record(gate.release(to_record(silo.reply()), silo.request(), nobody, CODE))) is (
+        Refusal.NOT_LOGGED
+    )
+    assert "patient" not in (silo.state / egress_log.LOG_FILE).read_text()
+    assert gate.spent() == Spent()

@@ -1,0 +1,198 @@
+"""``silo.toml`` and the node config: a silo's own settings, in which nobody else has a say."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from pydantic import ValidationError
+
+from fedct_flwr.config import NodeConfig, SiloConfig
+from fedct_flwr.types import ConfigError
+
+REQUIRED: dict[str, Any] = {
+    "silo": "north",
+    "data": {"file": "data.csv"},
+    "learner": {"name": "svm"},
+    "connection": {"superlink": "example.org:8000"},
+}
+NODE_KEYS = ("silo-file", "partition-id", "num-partitions")
+
+
+def changed(**tables: Any) -> dict[str, Any]:
+    """The required settings with changes: a table's are merged, anything else is replaced."""
+    settings = dict(REQUIRED)
+    for name, change in tables.items():
+        settings[name] = {**settings.get(name, {}), **change} if isinstance(change, dict) else change
+    return settings
+
+
+def read(**tables: Any) -> SiloConfig:
+    return SiloConfig.read(changed(**tables), "silo.toml")
+
+
+def message(**tables: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read(**tables)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def misspellings(key: str) -> Iterator[str]:
+    """The key with a letter dropped, and with two neighbors swapped."""
+    for i in range(len(key)):
+        yield key[:i] + key[i + 1 :]
+    for i in range(len(key) - 1):
+        yield key[:i] + key[i + 1] + key[i] + key[i + 2 :]
+
+
+# --- silo.toml
+
+
+def test_what_is_not_said_is_careful() -> None:
+    policy = read().policy
+    assert policy.kinds == ("hard",)
+    assert policy.metrics is False
+    assert (policy.max_rounds, policy.max_queries, policy.max_bytes) == (100, 1_000_000, 10_000_000)
+    assert read().learner.packages == ()
+    assert read().connection.supernode.startswith("127.0.0.1:")
+
+
+def test_all_paths_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "silo.toml").write_text(tomli_w.dumps(changed(data={"test-file": "test.csv"})), "utf-8")
+    config = SiloConfig.read_toml(tmp_path / "silo.toml")
+    connection = config.connection
+    paths = [
+        *(config.study, config.state, config.egress_key, config.data.file, config.data.test_file),
+        *(connection.ca_certificate, connection.node_key, connection.secret),
+    ]
+    assert [path.relative_to(tmp_path).as_posix() for path in paths if path] == [
+        *("study", "state", "keys/egress.key", "data.csv", "test.csv"),
+        *("connection/ca.crt", "connection/node.key", "connection/secret"),
+    ]
+
+
+@pytest.mark.parametrize("table", sorted(REQUIRED))
+def test_a_missing_table_is_named(table: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{table}' is missing in silo.toml"):
+        SiloConfig.read({name: value for name, value in REQUIRED.items() if name != table}, "silo.toml")
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        *(("data", key) for key in ("label", "mapping", "test-file", "test-fraction")),
+        *(("learner", key) for key in ("params", "packages", "preprocessing", "local-steps", "device", "seed")),
+        *(("policy", key) for key in ("kinds", "metrics", "max-rounds", "max-queries", "max-bytes")),
+        *(("connection", key) for key in ("superlink", "ca-certificate", "node-key", "secret", "supernode")),
+    ],
+)
+def test_every_misspelling_of_a_key_names_it_and_its_table(table: str, key: str) -> None:
+    for wrong in misspellings(key):
+        if wrong != key:
+            assert message(**{table: {wrong: 1}}) == (
+                f"unknown key {wrong!r} in [{table}] in silo.toml: did you mean {key!r}?"
+            )
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value"),
+    [
+        ("data", "test-fraction", 1.0),
+        ("data", "test-fraction", -0.1),
+        ("learner", "pseudo-weight", 0.0),
+        ("learner", "pseudo-weight", float("inf")),
+        ("learner", "local-steps", 0),
+        ("learner", "preprocessing", "scaled"),
+        ("learner", "seed", -1),
+        ("policy", "max-rounds", 0),
+        ("policy", "max-queries", -1),
+        ("policy", "max-bytes", 2**63),
+        ("policy", "metrics", "perhaps"),
+    ],
+)
+def test_a_value_out_of_range_is_one_sentence_with_key_and_value(table: str, key: str, value: object) -> None:
+    assert message(**{table: {key: value}}).startswith(f"{table}.{key} = {value!r} in silo.toml: ")
+
+
+def test_a_kind_of_message_that_does_not_exist_is_named() -> None:
+    assert "'weights'" in message(policy={"kinds": ["hard", "weights"]})
+
+
+@pytest.mark.parametrize("name", ["", "two words", "../north", ".north", "north/", "n" * 65])
+def test_a_silos_name_can_be_a_files_name(name: str) -> None:
+    assert message(silo=name).startswith(f"silo = {name!r} in silo.toml: ")
+
+
+def test_a_test_file_and_a_test_fraction_exclude_each_other() -> None:
+    said = message(data={"test-file": "test.csv", "test-fraction": 0.2})
+    assert "[data] in silo.toml" in said
+    assert "test-file and test-fraction exclude each other" in said
+
+
+def test_what_a_mapping_leads_to_and_from_is_text() -> None:
+    assert read(data={"mapping": {"0": 0, "1": True}}).data.mapping == {"0": "0", "1": "True"}
+
+
+def test_packages_are_a_list_or_written_with_commas() -> None:
+    assert read(learner={"packages": ["a", "b"]}).learner.packages == ("a", "b")
+    assert read(learner={"packages": "a, b"}).learner.packages == ("a", "b")
+
+
+def test_a_silos_settings_cannot_be_changed() -> None:
+    config = read()
+    with pytest.raises(ValidationError, match="frozen"):
+        config.policy.metrics = True  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="frozen"):
+        config.silo = "south"  # type: ignore[misc]
+
+
+# --- node config
+
+
+@pytest.mark.parametrize(
+    "raw", [{"silo-file": "/silo.toml"}, {"partition-id": 0}, {"partition-id": 3, "num-partitions": 4}]
+)
+def test_a_node_knows_its_silo_by_its_file_or_by_position(raw: dict[str, Any]) -> None:
+    node = NodeConfig.from_flower(raw)
+    assert node.silo_file == (Path(raw["silo-file"]) if "silo-file" in raw else None)
+    assert node.partition_id == raw.get("partition-id")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [{}, {"silo-file": ""}, {"num-partitions": 4}, {"silo-file": "/silo.toml", "partition-id": 0}],
+    ids=["nothing", "an empty path", "no position", "both"],
+)
+def test_a_node_without_one_identity_is_told_what_it_needs(raw: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="a node needs a silo-file"):
+        NodeConfig.from_flower(raw)
+
+
+def test_an_empty_path_of_a_simulated_node_is_none_and_not_the_working_directory() -> None:
+    assert NodeConfig.from_flower({"silo-file": "", "partition-id": 0}).silo_file is None
+
+
+@pytest.mark.parametrize("key", NODE_KEYS)
+def test_every_misspelling_of_a_node_config_key_names_it(key: str) -> None:
+    for wrong in misspellings(key):
+        if wrong not in NODE_KEYS:
+            with pytest.raises(ConfigError, match=f"unknown key {wrong!r} in the node config: did you mean {key!r}"):
+                NodeConfig.from_flower({"silo-file": "/silo.toml", wrong: 1})
+
+
+@pytest.mark.parametrize("old", ["silo", "state-dir", "learner-packages", "allow-scores"])
+def test_what_silo_toml_says_cannot_be_said_in_the_node_config(old: str) -> None:
+    with pytest.raises(ConfigError, match=f"unknown key {old!r} in the node config"):
+        NodeConfig.from_flower({"silo-file": "/silo.toml", old: "x"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("partition-id", -1), ("num-partitions", 0), ("silo-file", 3), ("partition-id", "first")]
+)
+def test_a_node_value_out_of_range_is_named(key: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        NodeConfig.from_flower({"partition-id": 0, key: value})
+    assert str(caught.value).startswith(f"{key} = {value!r} in the node config: ")

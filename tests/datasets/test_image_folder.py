@@ -1,0 +1,152 @@
+"""Folders of images: the pixels that are in the files, in the same order everywhere, and no file name in a message."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
+from fedct_flwr.types import DataError
+
+SECRET = "Erika-4711"
+
+
+def write(path: Path, pixels: Any) -> Path:
+    """An image with these pixels: (height, width) or (height, width, 3)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.asarray(pixels)).save(path)
+    return path
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+# --- pixels
+
+
+def test_gray_images_are_their_pixels_in_one_channel(tmp_path: Path) -> None:
+    pixels = random(6, 5)
+    X = read_images([write(tmp_path / "a.png", pixels)], (6, 5), "gray")
+    assert (X.shape, X.dtype) == ((1, 1, 6, 5), np.float32)
+    np.testing.assert_array_equal(X[0, 0], (pixels / np.float32(255)).astype(np.float32))
+
+
+def test_color_images_have_channels_first(tmp_path: Path) -> None:
+    pixels = random(6, 5, 3)
+    X = read_images([write(tmp_path / "a.png", pixels)], (6, 5), "color")
+    assert X.shape == (1, 3, 6, 5)
+    np.testing.assert_array_equal(X[0].transpose(1, 2, 0), (pixels / np.float32(255)).astype(np.float32))
+
+
+def test_gray_and_color_become_what_the_study_says(tmp_path: Path) -> None:
+    gray, color = write(tmp_path / "a.png", random(4, 4)), write(tmp_path / "b.png", random(4, 4, 3))
+    assert read_images([gray, color], (4, 4), "gray").shape == (2, 1, 4, 4)
+    as_color = read_images([gray, color], (4, 4), "color")
+    np.testing.assert_array_equal(as_color[0, 0], as_color[0, 2])
+
+
+def test_images_of_any_size_are_scaled_to_height_and_width(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{i}.png", np.full((3 + i, 20 - i), 51, dtype=np.uint8)) for i in range(3)]
+    X = read_images(paths, (8, 4), "gray")
+    assert X.shape == (3, 1, 8, 4)
+    np.testing.assert_array_equal(X, np.float32(0.2))
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
+    # As X-rays come; Pillow would clip everything above 255 to white.
+    pixels = np.array([[0, 255, 256], [4096, 32768, 65535]], dtype=np.uint16)
+    X = read_images([write(tmp_path / f"a.{suffix}", pixels)], (2, 3), "gray")
+    np.testing.assert_array_equal((X[0, 0] * 255).round(), [[0, 0, 1], [16, 128, 255]])
+    assert read_images([tmp_path / f"a.{suffix}"], (2, 3), "color").shape == (1, 3, 2, 3)
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "jpeg", "bmp", "tif", "tiff", "PNG"])
+def test_usual_formats_are_read(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"a.{suffix}", np.full((4, 4, 3), 100, dtype=np.uint8))
+    assert images_in(tmp_path) == [path]
+    np.testing.assert_allclose(read_images([path], (4, 4), "color"), 100 / 255, atol=0.01)
+
+
+# --- which files, in which order
+
+
+def test_images_come_by_name_and_other_files_do_not_count(tmp_path: Path) -> None:
+    for name in ("b.png", "a.png", "C.png", ".hidden.png"):
+        write(tmp_path / name, random(2, 2))
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "folder.png").mkdir()
+    assert [path.name for path in images_in(tmp_path)] == ["C.png", "a.png", "b.png"]
+
+
+def test_labeled_images_are_in_a_folder_for_each_class(tmp_path: Path) -> None:
+    for name in ("sick/2.png", "sick/1.png", "well/1.png", ".cache/1.png", "loose.png"):
+        write(tmp_path / name, random(2, 2))
+    paths, names = labeled_images_in(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in paths] == ["sick/1.png", "sick/2.png", "well/1.png"]
+    assert names == ["sick", "sick", "well"]
+
+
+@pytest.mark.parametrize("find", [images_in, labeled_images_in])
+def test_a_folder_without_images_is_named(tmp_path: Path, find: Any) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    for folder in (tmp_path, tmp_path / "nowhere", tmp_path / "notes.txt"):
+        with pytest.raises(DataError) as caught:
+            find(folder)
+        assert str(caught.value).startswith(f"no images in {folder}: ")
+
+
+# --- damaged files
+
+
+def damaged(path: Path, how: str) -> Path:
+    whole = write(path, random(40, 40, 3)).read_bytes()
+    contents = {
+        "empty": b"",
+        "text": b"no image at all",
+        "cut off": whole[: len(whole) // 2],
+        "bits turned": whole[:60] + bytes(byte ^ 255 for byte in whole[60:200]) + whole[200:],
+        "header alone": whole[:33],
+    }
+    path.write_bytes(contents[how])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("suffix", "how"),
+    [
+        *((suffix, how) for suffix in ("png", "jpg") for how in ("empty", "text", "cut off", "header alone")),
+        ("png", "bits turned"),  # JPEG has no checksum: such a file is another image
+    ],
+)
+def test_a_damaged_file_is_numbered_and_its_name_not_quoted(tmp_path: Path, how: str, suffix: str) -> None:
+    good = write(tmp_path / "a.png", random(4, 4))
+    bad = damaged(tmp_path / f"{SECRET}.{suffix}", how)
+    with pytest.raises(DataError) as caught:
+        read_images([good, bad], (4, 4), "gray")
+    assert str(caught.value).startswith(f"cannot read image 2 of 2, by name, in {tmp_path}: ")
+    assert SECRET not in str(caught.value)
+
+
+def test_pixels_without_a_range_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tif"
+    Image.fromarray(np.array([[0.0, 0.5, 1.0]], dtype=np.float32)).save(path)
+    with pytest.raises(DataError, match="damaged or of another kind"):
+        read_images([path], (1, 3), "gray")
+
+
+def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['PIL'] = None\n"
+        "from pathlib import Path; from fedct_flwr.datasets.image_folder import read_images\n"
+        "from fedct_flwr.types import ConfigError\n"
+        "try: read_images([Path('a.png')], (1, 1), 'gray')\n"
+        "except ConfigError as error: print(error)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "the extra 'images': pip install" in ended.stdout

@@ -1,0 +1,419 @@
+"""A study's folder and a silo's records: what is agreed upon makes the digest, and no message quotes a record."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+import tomli_w
+from PIL import Image
+
+from fedct_flwr.config import DataSettings
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.schema import Column
+from fedct_flwr.types import ConfigError, DataError, Examples, FedctError
+from tests.hospitals import dataset, write_silo_folder, write_study_folder
+
+SECRET = "Erika-4711"
+
+STUDY: dict[str, Any] = {
+    "study": "ward",
+    "classes": ["no", "yes"],
+    "public": "public.csv",
+    "test-file": "test.csv",
+    "test-label": "ill",
+}
+PUBLIC = "age,ward\n63,east\n41,west\n,east\n"
+TEST = "age,ward,ill\n50,east,yes\n,south,no\n"
+RECORDS = "ill,ward,age\nno,west,28\nyes,east,81\nyes,,33\nno,north,44\n"
+
+
+def write(folder: Path, *, public: str = PUBLIC, test: str | None = TEST, **settings: Any) -> Path:
+    """A study of two columns with these changes (underscores for hyphens; None takes a setting out)."""
+    folder.mkdir(exist_ok=True)
+    (folder / "public.csv").write_text(public, "utf-8")
+    if test is not None:
+        (folder / "test.csv").write_text(test, "utf-8")
+    changed = {**STUDY, **{key.replace("_", "-"): value for key, value in settings.items()}}
+    content = tomli_w.dumps({key: value for key, value in changed.items() if value is not None})
+    (folder / "study.toml").write_text(content, "utf-8")
+    return folder
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> StudyFolder:
+    return read_study(write(tmp_path / "study"))
+
+
+@pytest.fixture
+def records_of(tmp_path: Path, study: StudyFolder) -> Callable[..., Examples]:
+    """Reads a CSV file's content as a silo's records, under these settings."""
+
+    def read(content: str, name: str = "data.csv", **settings: Any) -> Examples:
+        (tmp_path / name).write_text(content, "utf-8")
+        data = {"file": str(tmp_path / name), "label": "ill"}
+        return read_records(DataSettings.read({**data, **settings}, "silo.toml"), study)
+
+    return read
+
+
+def said(read: Callable[[], object]) -> str:
+    with pytest.raises(FedctError) as caught:
+        read()
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+# --- a study
+
+
+def test_a_folder_is_read_as_its_files_say(study: StudyFolder) -> None:
+    assert study.name == "ward"
+    assert study.schema.classes == ("no", "yes")
+    assert study.schema.columns == (Column("age"), Column("ward", ("east", "west")))
+    np.testing.assert_array_equal(study.public.X, [[63, 0], [41, 1], [np.nan, 0]])
+    np.testing.assert_array_equal(study.test.X, [[50, 0], [np.nan, 2]])
+    assert study.test.y.tolist() == [1, 0]
+
+
+def test_a_study_without_a_test_set_has_an_empty_one_of_the_same_form(tmp_path: Path) -> None:
+    study = read_study(write(tmp_path / "study", test=None, test_file=None, test_label=None))
+    assert (study.test.X.shape, study.test.y.shape, study.test.y.dtype) == ((0, 2), (0,), np.int16)
+
+
+def test_public_examples_stay_in_the_order_of_their_file(tmp_path: Path) -> None:
+    study = read_study(write(tmp_path / "study", public="age,ward\n3,b\n1,a\n2,b\n"))
+    np.testing.assert_array_equal(study.public.X, [[3, 1], [1, 0], [2, 1]])
+
+
+def test_csv_and_parquet_are_the_same_study(tmp_path: Path, study: StudyFolder) -> None:
+    folder = write(tmp_path / "parquet", public="", test="")
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    for name in ("public", "test"):
+        table = pyarrow.csv.read_csv(tmp_path / "study" / f"{name}.csv", convert_options=options)
+        pyarrow.parquet.write_table(table, folder / f"{name}.parquet")
+        (folder / f"{name}.csv").unlink()
+    settings = {**STUDY, "public": "public.parquet", "test-file": "test.parquet"}
+    (folder / "study.toml").write_text(tomli_w.dumps(settings), "utf-8")
+    assert read_study(folder).digest == study.digest
+
+
+def test_the_hospitals_study_is_the_simulations_data_set(tmp_path: Path) -> None:
+    study, simulated = read_study(write_study_folder(tmp_path / "study")), dataset()
+    assert study.public.fingerprint == simulated.public.fingerprint
+    assert study.schema == simulated.schema
+    np.testing.assert_array_equal(study.test.X, simulated.test.X)
+    np.testing.assert_array_equal(study.test.y, simulated.test.y)
+
+
+@pytest.mark.parametrize("key", ["public", "test-file"])
+@pytest.mark.parametrize("way", ["absolute", "upward", "link", "linked folder"])
+def test_a_study_reads_no_file_outside_its_folder(tmp_path: Path, key: str, way: str) -> None:
+    folder = write(tmp_path / "study")
+    (tmp_path / "own").mkdir()
+    for name in ("public.csv", "test.csv"):
+        shutil.copy(folder / name, tmp_path / "own" / name)
+    name = "public.csv" if key == "public" else "test.csv"
+    (folder / "link.csv").symlink_to(tmp_path / "own" / name)
+    (folder / "linked").symlink_to(tmp_path / "own")
+    (folder / "inner.csv").symlink_to(name)
+    places = {"absolute": str(tmp_path / "own" / name), "upward": f"../own/{name}", "link": "link.csv"}
+
+    def point_to(place: str) -> None:
+        (folder / "study.toml").write_text(tomli_w.dumps({**STUDY, key: place}), "utf-8")
+
+    point_to(places.get(way, f"linked/{name}"))
+    assert said(lambda: read_study(folder)) == (
+        f"{key} in {folder / 'study.toml'} leads out of the study's folder: put the files into it"
+    )
+    # Within it a link is a file like others, and so is the folder itself.
+    point_to("inner.csv")
+    (tmp_path / "here").symlink_to(folder)
+    assert read_study(tmp_path / "here").name == "ward"
+
+
+# --- the digest
+
+
+def agreed(folder: Path) -> Iterator[Path]:
+    """Studies that differ from the first in one thing that is agreed upon."""
+    yield write(folder / "name", study="another")
+    yield write(folder / "classes", classes=["no", "yes", "perhaps"])
+    yield write(folder / "class-order", classes=["yes", "no"])
+    yield write(folder / "column-name", public=PUBLIC.replace("ward", "room"), test=TEST.replace("ward", "room"))
+    yield write(folder / "column-order", public="ward,age\neast,63\nwest,41\neast,\n")
+    # The values are the same, as the ward is the second of two again.
+    yield write(folder / "category-name", public=PUBLIC.replace("west", "wing"))
+    yield write(folder / "public-value", public=PUBLIC.replace("63", "64"))
+    yield write(folder / "public-missing", public=PUBLIC.replace("41", ""))
+    yield write(folder / "public-order", public="age,ward\n41,west\n63,east\n,east\n")
+    yield write(folder / "public-size", public=PUBLIC + "70,east\n")
+    yield write(folder / "public-twice", public=PUBLIC + ",east\n")
+    yield write(folder / "test-value", test=TEST.replace("50", "51"))
+    yield write(folder / "test-label", test=TEST.replace("yes", "no"))
+    yield write(folder / "test-size", test=TEST + "60,east,no\n")
+    yield write(folder / "no-test", test_file=None, test_label=None)
+
+
+def test_the_digest_changes_with_each_thing_that_is_agreed_upon(tmp_path: Path, study: StudyFolder) -> None:
+    digests = {folder.name: read_study(folder).digest for folder in agreed(tmp_path)}
+    digests["as it is"] = study.digest
+    assert len(set(digests.values())) == len(digests)
+    assert {len(digest) for digest in digests.values()} == {32}
+
+
+def not_agreed(folder: Path) -> Iterator[Path]:
+    """Studies that differ from the first in what has no meaning."""
+    yield write(folder / "moved")
+    yield write(folder / "number-form", public=PUBLIC.replace("63", "63.0"))
+    yield write(folder / "line-ends", public=PUBLIC.replace("\n", "\r\n"))
+    yield write(folder / "quotes", public=PUBLIC.replace("east", '"east"'))
+    yield write(folder / "label-name", test=TEST.replace("ill", "sick"), test_label="sick")
+    yield write(folder / "column-order-of-the-test-file", test="ill,ward,age\nyes,east,50\nno,south,\n")
+    yield write(folder / "unknown-ward", test=TEST.replace("south", "north"))
+    yield write(folder / "image-mode-of-a-table", image_mode="gray")
+    renamed = write(folder / "renamed")
+    (renamed / "public.csv").rename(renamed / "other.csv")
+    text = (renamed / "study.toml").read_text("utf-8")
+    (renamed / "study.toml").write_text("# a note\n" + text.replace("public.csv", "other.csv"), "utf-8")
+    yield renamed
+    further = write(folder / "further-file")
+    (further / "README.txt").write_text("hello")
+    yield further
+
+
+def test_the_digest_changes_with_nothing_else(tmp_path: Path, study: StudyFolder) -> None:
+    differing = [folder.name for folder in not_agreed(tmp_path) if read_study(folder).digest != study.digest]
+    assert differing == []
+
+
+def test_the_digest_does_not_change_from_version_to_version(study: StudyFolder) -> None:
+    # Silos approve it. Whoever changes what goes into it also changes the text that it begins with.
+    assert study.digest.hex() == "44e5d1525defd303ed73869533e3feb9bdc425861f6bcf1ce8bae9d9bdfe3c3f"
+
+
+# --- faults of a study's folder
+
+
+def test_no_folder_and_no_study_in_it(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        assert said(lambda: read_study(folder)) == (  # noqa: B023
+            f"no study.toml in {folder}: ask the coordinator for the study's folder"
+        )
+
+
+def test_a_public_set_that_is_not_there_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "study")
+    (folder / "public.csv").unlink()
+    assert str(folder / "public.csv") in said(lambda: read_study(folder))
+
+
+@pytest.mark.parametrize("public", ["age,ward\n", ""])
+def test_a_public_set_without_records_is_named(tmp_path: Path, public: str) -> None:
+    folder = write(tmp_path / "study", public=public)
+    assert str(folder / "public.csv") in said(lambda: read_study(folder))
+
+
+def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path) -> None:
+    folder = write(tmp_path / "study", test="age,ward,ill\n50,east,perhaps\n")
+    text = said(lambda: read_study(folder))
+    assert text.startswith(f"{folder / 'test.csv'} has 1 records whose label is not a class of the study ('no', 'yes')")
+    assert "perhaps" not in text
+
+
+def test_the_advice_about_a_test_files_labels_is_not_about_silo_toml(tmp_path: Path) -> None:
+    folder = write(tmp_path / "study", test="age,ward,ill\n50,east,perhaps\n")
+    assert "data.mapping" not in said(lambda: read_study(folder))
+
+
+def test_a_test_file_without_its_label_column_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "study", test="age,ward\n50,east\n")
+    assert said(lambda: read_study(folder)) == f"{folder / 'test.csv'} has no column 'ill': it has age, ward"
+
+
+# --- a silo's records
+
+
+def test_records_are_in_the_studys_columns_whatever_their_order(records_of: Callable[..., Examples]) -> None:
+    X, y = records_of(RECORDS)
+    # Wards: east, west, one that the public set does not have, none.
+    np.testing.assert_array_equal(X, [[28, 1], [81, 0], [33, np.nan], [44, 2]])
+    assert y.tolist() == [0, 1, 1, 0]
+
+
+def test_csv_and_parquet_are_the_same_records(
+    records_of: Callable[..., Examples], tmp_path: Path, study: StudyFolder
+) -> None:
+    expected = records_of(RECORDS)
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True)
+    table = pyarrow.csv.read_csv(tmp_path / "data.csv", convert_options=options)
+    pyarrow.parquet.write_table(table, tmp_path / "data.parquet")
+    settings = DataSettings.read({"file": str(tmp_path / "data.parquet"), "label": "ill"}, "silo.toml")
+    for one, other in zip(read_records(settings, study), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_mapping_leads_from_the_hospitals_codes_to_the_studys_classes(records_of: Callable[..., Examples]) -> None:
+    records = records_of("ill,ward,age\n0,east,1\n1.0,east,2\n2,east,3\n", mapping={"0": "no", "1": "yes", "2": "yes"})
+    assert records.y.tolist() == [0, 1, 1]
+
+
+def test_labels_that_look_like_numbers_or_truth_values_are_text(records_of: Callable[..., Examples]) -> None:
+    records = records_of("ill,ward,age\ntrue,7,1\nTrue,7,2\n", mapping={"true": "yes"})
+    assert records.y.tolist() == [1, 1]
+    assert records.X[:, 1].tolist() == [2, 2]
+
+
+def test_records_of_another_file_of_the_same_kind(
+    records_of: Callable[..., Examples], tmp_path: Path, study: StudyFolder
+) -> None:
+    records_of(RECORDS)
+    (tmp_path / "new.csv").write_text("ill,ward,age\nyes,west,1\n", "utf-8")
+    settings = DataSettings.read({"file": str(tmp_path / "data.csv"), "label": "ill"}, "silo.toml")
+    np.testing.assert_array_equal(read_records(settings, study, tmp_path / "new.csv").X, [[1, 1]])
+
+
+def test_without_a_label_column_the_setting_is_named(records_of: Callable[..., Examples]) -> None:
+    assert said(lambda: records_of(RECORDS, label="")).startswith("'label' is missing under [data] in silo.toml")
+
+
+def test_a_label_column_that_is_not_there_is_named_with_those_that_are(
+    records_of: Callable[..., Examples], tmp_path: Path
+) -> None:
+    text = said(lambda: records_of(RECORDS, label="sick"))
+    assert text == f"{tmp_path / 'data.csv'} has no column 'sick': it has ill, ward, age"
+
+
+def test_a_file_without_records_is_named(records_of: Callable[..., Examples], tmp_path: Path) -> None:
+    assert said(lambda: records_of("ill,ward,age\n")) == f"{tmp_path / 'data.csv'} has no records"
+
+
+def test_columns_that_disagree_are_listed_at_once(records_of: Callable[..., Examples], tmp_path: Path) -> None:
+    assert said(lambda: records_of("ill,ward,sex\nyes,east,1\n")) == (
+        f"the columns of {tmp_path / 'data.csv'} disagree with the public set: missing 'age'; unknown 'sex'"
+    )
+
+
+FAULTS = {
+    "an unknown label": f"ill,ward,age\nyes,east,1\n{SECRET},east,2\n",
+    "a missing label": f"ill,ward,age\n,{SECRET},2\n",
+    "text for numbers": f"ill,ward,age\nyes,east,{SECRET}\n",
+    "a field too many": f"ill,ward,age\nyes,east,1,{SECRET}\n",
+    "an open quote": f'ill,ward,age\nyes,"{SECRET},1\n',
+    "an unknown column": f"ill,ward,age,name\nyes,east,1,{SECRET}\n",
+    "an infinite value": f"ill,ward,age\nyes,{SECRET},inf\n",
+}
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_no_message_quotes_a_record(records_of: Callable[..., Examples], tmp_path: Path, fault: str) -> None:
+    text = said(lambda: records_of(FAULTS[fault]))
+    assert SECRET not in text
+    assert str(tmp_path / "data.csv") in text
+
+
+def test_the_hospitals_records_are_the_simulations_to_the_last_bit(tmp_path: Path) -> None:
+    whole = dataset()
+    for silo in whole.silos:
+        write_silo_folder(tmp_path / silo.name, silo.name)
+        study = read_study(tmp_path / silo.name / "study")
+        for name, expected in {"data.csv": silo.private, "test.csv": silo.test}.items():
+            settings = DataSettings.read({"file": str(tmp_path / silo.name / name), "label": "class"}, "silo.toml")
+            found = read_records(settings, study)
+            assert found.X.dtype == expected.X.dtype
+            np.testing.assert_array_equal(found.X, expected.X)
+            np.testing.assert_array_equal(found.y, expected.y)
+
+
+# --- images
+
+
+def write_image(path: Path, seed: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (10, 12, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """A study of images with two classes, and a silo's images beside it."""
+    for number in range(3):
+        write_image(tmp_path / "study" / "public" / f"{number}.png", number)
+        write_image(tmp_path / "own" / ("sick" if number else "well") / f"{number}.png", 10 + number)
+    return write_image_study(tmp_path / "study")
+
+
+def write_image_study(folder: Path, **settings: Any) -> Path:
+    content = {"study": "scans", "classes": ["well", "sick"], "public": "public", "image-size": [8, 6], **settings}
+    (folder / "study.toml").write_text(tomli_w.dumps(content), "utf-8")
+    return folder
+
+
+def test_a_study_of_images_has_channels_height_and_width(images: Path, tmp_path: Path) -> None:
+    study = read_study(images)
+    assert study.public.X.shape == (3, 3, 8, 6)
+    assert study.schema.columns == ()
+    X, y = read_records(DataSettings.read({"file": str(tmp_path / "own")}, "silo.toml"), study)
+    assert X.shape == (3, 3, 8, 6)
+    assert y.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("outside", ["folder", "image"])
+def test_a_study_of_images_takes_none_from_outside_its_folder(images: Path, tmp_path: Path, outside: str) -> None:
+    if outside == "folder":
+        write_image_study(images, public="../own/sick")
+    else:
+        (images / "public" / "9.png").symlink_to(tmp_path / "own" / "sick" / "1.png")
+    assert "leads out of the study's folder" in said(lambda: read_study(images))
+
+
+def test_a_mapping_leads_from_folders_to_classes(images: Path, tmp_path: Path) -> None:
+    (tmp_path / "own" / "sick").rename(tmp_path / "own" / "1.0")
+    (tmp_path / "own" / "well").rename(tmp_path / "own" / "0")
+    settings = {"file": str(tmp_path / "own"), "mapping": {"1": "sick", "0": "well"}}
+    assert read_records(DataSettings.read(settings, "silo.toml"), read_study(images)).y.tolist() == [0, 1, 1]
+
+
+def test_the_digest_of_a_study_of_images_changes_with_each_thing_that_is_agreed_upon(images: Path) -> None:
+    changes: list[dict[str, Any]] = [{"image-size": [6, 8]}, {"image-mode": "gray"}, {"study": "x"}]
+    changes += [{"classes": ["sick", "well"]}, {}]
+    digests = [read_study(write_image_study(images, **change)).digest for change in changes]
+    write_image(images / "public" / "1.png", 99)
+    digests.append(read_study(images).digest)
+    (images / "public" / "1.png").rename(images / "public" / "7.png")
+    digests.append(read_study(images).digest)
+    assert len(set(digests)) == len(digests)
+
+
+def test_the_digest_of_a_study_of_images_changes_with_nothing_else(images: Path, tmp_path: Path) -> None:
+    digest = read_study(images).digest
+    shutil.copytree(images / "public", images / "renamed")
+    for number in range(3):
+        (images / "renamed" / f"{number}.png").rename(images / "renamed" / f"image-{number}.png")
+    (images / "renamed" / "notes.txt").write_text("x")
+    assert read_study(write_image_study(images, public="renamed")).digest == digest
+
+
+def test_a_test_file_is_for_tables(images: Path) -> None:
+    write_image_study(images, **{"test-file": "test.csv", "test-label": "y"})
+    with pytest.raises(ConfigError, match=r"test-file in .*study\.toml is for tables"):
+        read_study(images)
+
+
+def test_a_study_of_images_without_images_is_named(images: Path) -> None:
+    shutil.rmtree(images / "public")
+    with pytest.raises(DataError, match=f"no images in {images / 'public'}"):
+        read_study(images)
+
+
+def test_an_unknown_class_of_images_is_counted_and_its_images_not_quoted(images: Path, tmp_path: Path) -> None:
+    write_image(tmp_path / "own" / "perhaps" / f"{SECRET}.png", 5)
+    settings = DataSettings.read({"file": str(tmp_path / "own")}, "silo.toml")
+    text = said(lambda: read_records(settings, read_study(images)))
+    assert "1 records whose label is not a class of the study ('well', 'sick')" in text
+    assert SECRET not in text

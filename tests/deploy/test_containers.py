@@ -1,0 +1,246 @@
+"""What each container may do, whom it can reach, and what the outside sees of the coordinator."""
+
+import http.client
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from tests.deploy.federation import COORDINATOR, ROOT, SILOS, Federation
+
+pytestmark = pytest.mark.deploy
+
+AGENTS = [f"agent-{silo}" for silo in SILOS]
+SUPERNODES = [f"supernode-{silo}" for silo in SILOS]
+SERVICES = [*AGENTS, *SUPERNODES, "superlink", "superexec", "gateway"]
+
+TRY_TO_CONNECT = """
+import json, socket, sys
+from concurrent.futures import ThreadPoolExecutor
+
+def reached(address):
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=3).close()
+        return True
+    except OSError:
+        return False
+
+addresses = sys.argv[1:]
+with ThreadPoolExecutor(len(addresses)) as pool:
+    print(json.dumps([address for address, yes in zip(addresses, pool.map(reached, addresses)) if yes]))
+"""
+
+# A SuperNode has a way out, and what stands at its end may take any connection: only an answer of Flower's counts.
+WHO_ANSWERS = """
+import http.client, json, sys, urllib.request
+
+def answers(address):
+    try:
+        with urllib.request.urlopen(address, timeout=3) as answer:
+            return answer.status == 200 and answer.headers["server"] == "uvicorn"
+    except (OSError, http.client.HTTPException):
+        return False
+
+print(json.dumps([address for address in sys.argv[1:] if answers(address)]))
+"""
+
+
+def reached(deployed: Federation, service: str, addresses: Iterable[str]) -> set[str]:
+    """Those of the addresses, as ``host:port``, to which the service can connect."""
+    return set(deployed.python(service, TRY_TO_CONNECT, *sorted(addresses)))
+
+
+def test_every_service_is_tested(deployed: Federation) -> None:
+    assert deployed.services() == sorted(SERVICES)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_process_has_no_rights_beyond_its_own(service: str, deployed: Federation) -> None:
+    lines = deployed.execute(service, "cat", "/proc/1/status").stdout.splitlines()
+    status = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    assert set(status["Uid"]) == set(status["Gid"]) == {"49999"}
+    for capabilities in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(status[capabilities][0], 16) == 0
+    assert status["NoNewPrivs"] == ["1"]
+    assert status["Seccomp"] == ["2"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_nothing_can_be_written_but_what_is_meant_to_be(service: str, deployed: Federation) -> None:
+    places = "/ /usr /etc /app /app/certificates /app/silo /app/silo/study /app/silo/keys /app/silo/connection"
+    script = f"for place in {places}; do touch $place/x 2>/dev/null && echo $place; done; true"
+    assert deployed.execute(service, "sh", "-c", script).stdout == ""
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_container_has_limits_and_comes_back(service: str, deployed: Federation) -> None:
+    settings = deployed.container(service)["HostConfig"]
+    assert settings["ReadonlyRootfs"]
+    assert not settings["Privileged"]
+    assert settings["Memory"] > 0
+    assert settings["PidsLimit"] > 0
+    assert settings["RestartPolicy"]["Name"] == "unless-stopped"
+    assert set(settings["LogConfig"]["Config"]) == {"max-size", "max-file"}
+
+
+def test_only_the_gateway_has_a_port_on_this_machine(deployed: Federation) -> None:
+    published = {service: deployed.container(service)["HostConfig"]["PortBindings"] for service in SERVICES}
+    assert published.pop("gateway") == {"8443/tcp": [{"HostIp": "", "HostPort": str(deployed.port)}]}
+    assert not any(published.values())
+
+
+@pytest.fixture(scope="module")
+def everybody(deployed: Federation) -> set[str]:
+    """Every port that anybody listens on, under every address: the way out is one of them."""
+    ports = {"superlink": 8000, "gateway": 8443} | dict.fromkeys(SUPERNODES, 9094)
+    addresses = {"172.17.0.1:22", f"172.17.0.1:{deployed.port}"}
+    for service, port in ports.items():
+        addresses.add(f"{service}:{port}")
+        for network in deployed.container(service)["NetworkSettings"]["Networks"].values():
+            addresses |= {f"{network['IPAddress']}:{port}", f"{network['Gateway']}:{deployed.port}"}
+    return {address for address in addresses if not address.startswith(":")}
+
+
+@pytest.mark.parametrize("silo", SILOS)
+def test_an_agent_reaches_its_supernode_and_nobody_else(silo: str, deployed: Federation, everybody: set[str]) -> None:
+    networks = deployed.container(f"supernode-{silo}")["NetworkSettings"]["Networks"]
+    inside = networks[f"{deployed.project}_{silo}"]["IPAddress"]
+    assert reached(deployed, f"agent-{silo}", everybody) == {f"supernode-{silo}:9094", f"{inside}:9094"}
+
+
+@pytest.mark.parametrize("name", ["superlink", "gateway", "example.com", "deb.debian.org", "host.docker.internal"])
+def test_an_agent_cannot_ask_for_names_outside(name: str, deployed: Federation) -> None:
+    # A question for a name is a way out, too.
+    code = f"""
+import json, socket
+try:
+    print(json.dumps(socket.gethostbyname({name!r})))
+except OSError:
+    print("null")
+"""
+    assert deployed.python(AGENTS[0], code) is None
+
+
+@pytest.mark.parametrize("silo", SILOS)
+def test_a_supernode_listens_for_its_own_agent_alone(silo: str, deployed: Federation) -> None:
+    addresses = {
+        f"http://{network['IPAddress']}:9094/health"
+        for service in SUPERNODES
+        for network in deployed.container(service)["NetworkSettings"]["Networks"].values()
+    }
+    own = deployed.container(f"supernode-{silo}")["NetworkSettings"]["Networks"][f"{deployed.project}_{silo}"]
+    answers = deployed.python(f"supernode-{silo}", WHO_ANSWERS, *sorted(addresses))
+    assert answers == [f"http://{own['IPAddress']}:9094/health"]
+
+
+@pytest.mark.parametrize("silo", SILOS)
+def test_a_supernode_has_keys_and_nothing_of_ours(silo: str, deployed: Federation) -> None:
+    found = deployed.execute(f"supernode-{silo}", "find", "/app", "-type", "f", "-not", "-path", "/app/.flwr/*")
+    assert sorted(found.stdout.split()) == [f"/app/certificates/{name}" for name in ("ca.crt", "node.key", "secret")]
+    for package in ("fedct_flwr", "client_app", "sklearn", "pip"):
+        assert deployed.execute(f"supernode-{silo}", "python", "-c", f"import {package}", check=False).returncode
+
+
+@pytest.mark.parametrize("silo", SILOS)
+def test_an_agent_has_no_key_to_the_network_and_no_tools(silo: str, deployed: Federation) -> None:
+    agent = f"agent-{silo}"
+    found = deployed.execute(agent, "find", "/app", "-type", "f", "-not", "-path", "/app/silo/state/*").stdout.split()
+    assert {Path(path).name for path in found} == {
+        "silo.toml", "data.csv", "test.csv", "study.toml", "public.csv", "egress.key", "egress.pub", "secret",
+    }  # fmt: skip
+    tools = "command -v gcc cc curl wget ssh nginx nc; ls /venv/bin/pip* 2>/dev/null; true"
+    assert deployed.execute(agent, "sh", "-c", tools).stdout == ""
+
+
+def test_nobody_has_the_key_of_the_authority(deployed: Federation) -> None:
+    script = "find / -xdev -name ca.key 2>/dev/null; find /app -name ca.key; true"
+    assert {deployed.execute(service, "sh", "-c", script).stdout for service in SERVICES} == {""}
+
+
+# --- the outside
+
+
+@pytest.fixture(scope="module")
+def authority(deployed: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The coordinator's certificate, as it hands it out to silos."""
+    path = tmp_path_factory.mktemp("outside") / "ca.crt"
+    path.write_text(deployed.execute("superexec", "cat", f"{COORDINATOR}/certificates/ca.crt").stdout)
+    return path
+
+
+def ask(deployed: Federation, authority: Path, path: str, method: str = "POST") -> int:
+    """The status with which the outside is answered."""
+    context = ssl.create_default_context(cafile=str(authority))
+    connection = http.client.HTTPSConnection("localhost", deployed.port, context=context, timeout=30)
+    try:
+        connection.putrequest(method, path)
+        connection.putheader("Content-Length", "0")
+        connection.putheader("Content-Type", "application/protobuf")
+        connection.endheaders()
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/health",
+        "/docs",
+        "/openapi.json",
+        "/v1/control/start-run",
+        "/v1/control/list-runs",
+        "/v1/control/register-node",
+        "/v1/runtime/acquire-task",
+        "/flwr.proto.Runtime/AcquireTask",
+        "/v1/fleet/../control/list-runs",
+        "/v1/fleet/%2e%2e/control/list-runs",
+        "/v1/fleet/..%2fcontrol/list-runs",
+        "/v1/fleet/;/../../control/list-runs",
+        "/v1/fleet/pull-messages/../../control/list-runs",
+        "/v1/control/../fleet/pull-messages",
+        "//v1/fleet/pull-messages",
+        "/V1/fleet/pull-messages",
+        "/v1/fleet/pull-messages?x=/v1/control",
+        "https://superlink:8000/v1/control/list-runs",
+    ],
+)
+def test_the_outside_gets_403(path: str, deployed: Federation, authority: Path) -> None:
+    assert ask(deployed, authority, path) == 403
+
+
+def test_the_fleet_api_can_be_reached_and_wants_a_registered_key(deployed: Federation, authority: Path) -> None:
+    # What answers is the SuperLink, and only to nodes that it knows.
+    assert ask(deployed, authority, "/v1/fleet/pull-messages") == 401
+    assert ask(deployed, authority, "/v1/fleet/pull-messages", "GET") == 403
+
+
+def test_the_gateway_speaks_tls_alone(deployed: Federation) -> None:
+    connection = http.client.HTTPConnection("localhost", deployed.port, timeout=30)
+    connection.request("POST", "/v1/fleet/pull-messages")
+    assert connection.getresponse().status == 400
+    connection.close()
+
+
+def test_nobody_starts_a_run_from_outside(deployed: Federation, authority: Path, tmp_path: Path) -> None:
+    connection = {"address": f"localhost:{deployed.port}", "root-certificates": str(authority)}
+    config = {"superlink": {"default": "outside", "outside": connection}}
+    (tmp_path / "config.toml").write_text(tomli_w.dumps(config), "utf-8")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("flwr"), "run", ".", "outside"],
+        cwd=ROOT,
+        env={**os.environ, "FLWR_HOME": str(tmp_path), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "403" in done.stdout + done.stderr

@@ -1,0 +1,93 @@
+"""What breaks while four hospitals train: a run ends with those that are left, and nobody answers a round twice."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deploy.federation import SILOS, Federation, rounds_in, until
+
+pytestmark = pytest.mark.deploy
+
+RUN = ("--rounds", "4", "--set", "stop-at-fixed-point=false", "--set", "round-deadline=60")
+
+
+@pytest.fixture(scope="module")
+def fragile(deployed: Federation) -> Federation:
+    """The federation with a silo that trains for long, and with one whose disk is small."""
+    deployed.start("tests/deploy/faults.yaml")
+    return deployed
+
+
+@pytest.fixture(autouse=True)
+def _healed(fragile: Federation) -> Iterator[None]:
+    """Whatever was killed is back before the next fault."""
+    yield
+    fragile.wait_healthy()
+
+
+def test_an_agent_killed_while_it_trains(fragile: Federation) -> None:
+    def kill() -> None:
+        working = "import json; print(json.dumps(json.load(open('/app/silo/state/agent.json'))['working']))"
+        until(lambda: fragile.python("agent-cleveland", working))
+        fragile.kill("agent-cleveland")
+
+    code, printed = fragile.train(*RUN, during=kill)
+    assert code == 0, printed
+    assert len(rounds_in(printed)) == 4
+    assert min(rounds_in(printed)) >= 3
+
+
+def test_a_supernode_killed(fragile: Federation) -> None:
+    code, printed = fragile.train(*RUN, during=lambda: fragile.kill("supernode-zurich"))
+    assert code == 0, printed
+    assert len(rounds_in(printed)) == 4
+    assert min(rounds_in(printed)) >= 3
+
+
+def test_the_superlink_killed(fragile: Federation) -> None:
+    code, printed = fragile.train(*RUN, during=lambda: fragile.kill("superlink"))
+    assert code == 0, printed
+    assert len(rounds_in(printed)) == 4
+
+
+def test_a_silo_cut_off_for_a_round(fragile: Federation) -> None:
+    code, printed = fragile.train(*RUN, during=lambda: fragile.network("disconnect", "supernode-budapest", "outside"))
+    fragile.network("connect", "supernode-budapest", "outside")
+    assert code == 0, printed
+    assert 3 in rounds_in(printed)
+    assert len(rounds_in(printed)) == 4
+
+
+def test_a_silo_with_a_full_disk_sends_nothing_that_it_cannot_log(fragile: Federation) -> None:
+    before = len(fragile.egress("long-beach"))
+    fragile.execute("agent-long-beach", "sh", "-c", "cat /dev/zero > /app/silo/state/filler", check=False)
+    code, printed = fragile.train(*RUN)
+    fragile.execute("agent-long-beach", "rm", "/app/silo/state/filler")
+    assert code == 0, printed
+    assert rounds_in(printed) == [3, 3, 3, 3], printed
+    assert len(fragile.egress("long-beach")) == before
+
+
+def test_afterwards_all_take_part_again(fragile: Federation) -> None:
+    code, printed = fragile.train(*RUN)
+    assert code == 0, printed
+    assert rounds_in(printed)[-1] == 4, printed
+
+
+# --- when all that is over
+
+
+@pytest.mark.parametrize("silo", SILOS)
+def test_the_log_proves_all_that_left(silo: str, fragile: Federation) -> None:
+    assert "is intact" in fragile.execute(f"agent-{silo}", "fedct", "silo", "verify").stdout
+
+
+@pytest.mark.parametrize("silo", SILOS)
+def test_no_round_was_answered_twice_with_different_labels(silo: str, fragile: Federation) -> None:
+    answers = defaultdict(set)
+    for entry in fragile.egress(silo):
+        if entry["event"] == "released":
+            answers[entry["run"], entry["round"]].add(entry["payload"])
+    assert answers
+    assert {len(payloads) for payloads in answers.values()} == {1}

@@ -1,0 +1,392 @@
+"""A federation as plain processes: SuperLink, SuperExec, and for each silo a SuperNode and an agent, on free ports.
+
+TLS, node authentication, a database and process isolation are on. Every process carries a variable in its environment
+by which all of them are found and ended, whoever started them. What exits is started again, as an init system would.
+Ports are this process's own, so that test files may run at the same time.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import resource
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import psutil
+from typer.testing import CliRunner, Result
+
+from client_app.agent_status import STATUS_FILE
+from client_app.approval import approve
+from client_app.egress_log import EgressLog, Event, LogEntry, read_entries, verify_log
+from client_app.keys import create_egress_key, create_node_key, load_egress_key, load_public_key, public_key_path
+from client_app.workplace import WITHOUT_GATE
+from fedct_flwr.cli.certificates import create_authority
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
+from fedct_flwr.cli.coordinator.init import prepare
+from fedct_flwr.cli.flower import BIN, SuperLink, environment
+from fedct_flwr.cli.main import app
+from fedct_flwr.config import STUDY as STUDY_DATA
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import FedctError
+from tests.client_app.held import held_in
+from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
+
+ROOT: Final = Path(__file__).parents[2]
+PATIENCE: Final = 240.0
+"""Seconds; far more than anything takes, for machines that do much else."""
+MARK: Final = "FEDCT_TEST_DEPLOYMENT"
+"""The variable by which ``end_all`` finds processes."""
+_AGAIN_SECONDS: Final = 1.0
+_LONGEST_PAUSE: Final = 32.0
+_ASK_SECONDS: Final = 20.0
+_TAIL: Final = 3000
+# Below the ports from which systems choose: a client that looks for a server which is down may be given its very port.
+_FIRST_PORT: Final = 20_000
+_PORTS: Final = 100
+_SLICES: Final = 90
+
+_Found = TypeVar("_Found")
+
+
+class SiloFolder:
+    """One silo: its folder, complete and approved, and what a test wants to know of it."""
+
+    def __init__(self, folder: Path, name: str, superlink: str, ca: Path, **tables: dict[str, Any]) -> None:
+        self.name = name
+        self.folder = folder
+        self.port = free_port()
+        address = f"127.0.0.1:{self.port}"
+        connection = {"superlink": superlink, "supernode": address}
+        self.file = write_silo_folder(folder, name, **{"learner": held_in(folder), "connection": connection, **tables})
+        config = self.config = SiloConfig.read_toml(self.file)
+        create_egress_key(config.egress_key)
+        create_node_key(config.connection.node_key)
+        config.connection.secret.write_text(secrets.token_hex(32))
+        shutil.copyfile(ca, config.connection.ca_certificate)
+        with EgressLog.open(config.state, name, load_egress_key(config.egress_key)) as log:
+            approve(log, config, read_study(config.study))
+
+    @property
+    def node_key(self) -> Path:
+        """Public key of the silo's node."""
+        key = self.config.connection.node_key
+        return key.with_name(f"{key.name}.pub")
+
+    def hold(self) -> None:
+        """Let training take until ``go``."""
+        (self.folder / "hold").touch()
+
+    def go(self) -> None:
+        (self.folder / "hold").unlink(missing_ok=True)
+
+    def is_training(self) -> bool:
+        return (self.folder / "training").exists()
+
+    def status(self) -> dict[str, Any]:
+        path = self.config.state / STATUS_FILE
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def entries(self, run: int | None = None) -> list[LogEntry]:
+        """The lines of the egress log, proven."""
+        verdict = verify_log(self.config.state, load_public_key(public_key_path(self.config.egress_key)), self.name)
+        assert verdict.intact, verdict.sentence
+        return [entry for entry in read_entries(self.config.state) if run is None or entry.run == run]
+
+    def released(self, run: int) -> dict[int, str]:
+        """SHA-256 of the answer to each round; fails if a round has two."""
+        answers: dict[int, str] = {}
+        for entry in self.entries(run):
+            if entry.event in (Event.RELEASED, Event.REPEATED):
+                assert answers.setdefault(entry.round, entry.payload) == entry.payload
+        return answers
+
+    def refusals(self, run: int) -> list[str]:
+        return [entry.reason for entry in self.entries(run) if entry.event is Event.REFUSED]
+
+
+class Deployment:
+    """All of it, in one folder. A context manager.
+
+    ``learner`` is each silo's, in place of one that a test can hold; ``policy`` what it changes of the usual one.
+    ``stock``: without agents, SuperNodes start a process for each message and run the code that was sent.
+    ``bare``: a SuperLink that knows nobody, and the rest is for the test to start.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        silos: Sequence[str] = HOSPITALS,
+        *,
+        learner: dict[str, Any] | None = None,
+        policy: dict[str, Any] | None = None,
+        stock: bool = False,
+        bare: bool = False,
+    ) -> None:
+        self.folder = folder
+        self._tables = {name: table for name, table in (("learner", learner), ("policy", policy)) if table}
+        self._stock = stock
+        self._bare = bare
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        study = write_study_folder(folder / "study")
+        self.coordinator: CoordinatorFolder = prepare(folder / "coordinator", ["127.0.0.1"], self.address, study)[0]
+        self.silos = {name: self._silo(name, name) for name in silos}
+        for name, silo in self.silos.items():
+            shutil.copyfile(silo.node_key, self.coordinator.silos / f"{name}.pub")
+        self._mark = secrets.token_hex(8)
+        self.environment = {
+            **environment(folder / "flwr"),
+            MARK: self._mark,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+            "PYTHONUNBUFFERED": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        (folder / "logs").mkdir()
+        (folder / "flwr").mkdir()
+        self._wanted: dict[str, list[str]] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.RLock()
+        self._ask_again = 0.0
+        self._due: dict[str, float] = {}
+        self._pause: dict[str, float] = {}
+        self._over = threading.Event()
+        self.outsiders: list[SiloFolder] = []
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self._keeper.start()
+            self.start_superlink()
+            self.superlink = SuperLink(self.address, self.coordinator.ca).__enter__()
+            if not self._bare:
+                self.start_superexec()
+                for name, silo in self.silos.items():
+                    self.superlink.register(silo.node_key, name)
+                    self.start_silo(silo)
+                self._wait_for_agents()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._keeper.join()
+        if hasattr(self, "superlink"):
+            self.superlink.__exit__()
+        end_all(self._mark)
+        for process in self._processes.values():
+            process.wait()
+
+    def stranger(self, name: str, *, authority: bool = False) -> SiloFolder:
+        """A silo whose node is not registered, or that trusts another ``authority`` than the coordinator's."""
+        silo = self._silo(name, "cleveland")
+        if authority:
+            create_authority(silo.config.connection.ca_certificate, self.folder / f"{name}.key")
+            self.superlink.register(silo.node_key, name)
+        return silo
+
+    def start_superlink(self) -> None:
+        """Start it, and wait until it listens."""
+        coordinator = self.coordinator
+        self.start("superlink", [
+            str(BIN / "flower-superlink"), "--host", "127.0.0.1", "--port", str(self.port), "--isolation", "process",
+            "--enable-supernode-auth", "--ssl-ca-certfile", str(coordinator.ca),
+            "--ssl-certfile", str(coordinator.server_certificate), "--ssl-keyfile", str(coordinator.server_key),
+            "--database", str(coordinator.state / "state.db"), "--superexec-auth-secret-file", str(coordinator.secret),
+        ])  # fmt: skip
+        self.wait(lambda: listens(self.port), "the SuperLink")
+
+    def start_superexec(self) -> None:
+        self.start("superexec", [
+            str(BIN / "flower-superexec"), "--runtime-api-address", self.address,
+            "--root-certificates", str(self.coordinator.ca),
+            "--superexec-auth-secret-file", str(self.coordinator.secret),
+        ])  # fmt: skip
+
+    def start_silo(self, silo: SiloFolder) -> None:
+        """Start its SuperNode and its agent."""
+        if self._stock:
+            connection = silo.config.connection
+            self.start(f"supernode {silo.folder.name}", [
+                str(BIN / "flower-supernode"), "--superlink", self.address,
+                "--root-certificates", str(connection.ca_certificate), "--host", "127.0.0.1", "--port", str(silo.port),
+                "--auth-supernode-private-key", str(connection.node_key), "--node-config", f"silo-file='{silo.file}'",
+            ])  # fmt: skip
+            return
+        for name, command in (("supernode", "connect"), ("agent", "start")):
+            self.start(f"{name} {silo.folder.name}", [str(BIN / "fedct"), "silo", command, str(silo.folder)])
+
+    def start_silos(self) -> None:
+        """Start all, and wait until all agents hear from their SuperNodes."""
+        for silo in self.silos.values():
+            self.start_silo(silo)
+        self._wait_for_agents()
+
+    def coordinate(self, command: str, *arguments: str | Path) -> Result:
+        """``fedct coordinator``, in this process."""
+        return CliRunner().invoke(app, ["coordinator", command, str(self.coordinator.path), *map(str, arguments)])
+
+    def start(self, name: str, command: list[str]) -> None:
+        """Start a process, and start it again whenever it ends."""
+        with self._lock:
+            self._wanted[name] = command
+            self._spawn(name)
+
+    def send(self, name: str, number: int) -> None:
+        """Send a signal to a process."""
+        with self._lock:
+            self._processes[name].send_signal(number)
+
+    def kill(self, name: str) -> None:
+        """Kill a process as a crash would; it is started again."""
+        self.send(name, signal.SIGKILL)
+
+    def stop(self, name: str, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and do not start the process again. Returns its exit code."""
+        with self._lock:
+            self._wanted.pop(name)
+            process = self._processes[name]
+        process.send_signal(number)
+        return process.wait(PATIENCE)
+
+    def limit_files(self, name: str, size: int) -> None:
+        """Let a process write no file longer than this, as if the disk were full; -1 lifts the limit."""
+        _, hard = resource.prlimit(self._processes[name].pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self._processes[name].pid, resource.RLIMIT_FSIZE, (hard if size < 0 else size, hard))
+
+    def begin(self, name: str, **settings: Any) -> tuple[int, RunFolder]:
+        """Start a run of ``num_server_rounds`` (2) rounds with all silos. Returns Flower's id and the run's folder."""
+        path = self.coordinator.runs / name
+        given = {
+            "study": STUDY, "data": STUDY_DATA, "data-dir": str(self.coordinator.study), "run-dir": str(path),
+            "roster": ",".join(self.silos), "num-server-rounds": 2, "stop-at-fixed-point": False,
+            "roster-deadline": PATIENCE, "round-deadline": PATIENCE,
+        }  # fmt: skip
+        given |= {key.replace("_", "-"): value for key, value in settings.items()}
+        return self.superlink.start(given), RunFolder(path)
+
+    def finish(self, run: int, folder: RunFolder) -> dict[str, Any]:
+        """Wait for the end of a run. Returns what the run's folder says of it."""
+        self._ask_again = time.monotonic() + _ASK_SECONDS
+        self.wait(lambda: (folder.path / "result.json").exists() or self._is_over(run), f"the end of run {run}")
+        return folder.read_json("result.json")
+
+    def wait(self, condition: Callable[[], _Found], what: str, seconds: float = PATIENCE) -> _Found:
+        """What ``condition`` returns as soon as it is true; until then AssertionErrors of its own do not count."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError, ValueError):
+                if found := condition():
+                    return found
+            time.sleep(0.1)
+        raise AssertionError(f"{what}: not within {seconds:g} s\n{self.logs()}")
+
+    def logs(self) -> str:
+        """The end of what each process has said."""
+        return "\n".join(
+            f"--- {path.stem}\n{path.read_text('utf-8', 'replace')[-_TAIL:]}"
+            for path in sorted((self.folder / "logs").iterdir())
+        )
+
+    def log(self, name: str) -> str:
+        return (self.folder / "logs" / f"{name}.log").read_text("utf-8", "replace")
+
+    def process(self, name: str) -> psutil.Process:
+        return psutil.Process(self._processes[name].pid)
+
+    def _silo(self, name: str, hospital: str) -> SiloFolder:
+        return SiloFolder(self.folder / "silos" / name, hospital, self.address, self.coordinator.ca, **self._tables)
+
+    def _wait_for_agents(self) -> None:
+        for silo in self.silos.values() if not self._stock else ():
+            self.wait(lambda silo=silo: silo.status().get("connected"), f"{silo.name}'s agent")  # type: ignore[misc]
+
+    def _is_over(self, run: int) -> bool:
+        # Every question is a process of its own, and it is for runs that fail before they have a folder.
+        if time.monotonic() < self._ask_again:
+            return False
+        self._ask_again = time.monotonic() + _ASK_SECONDS
+        try:
+            return self.superlink.status(run).startswith("finished")
+        except FedctError:
+            return False
+
+    def _spawn(self, name: str) -> None:
+        extra = {WITHOUT_GATE: "1"} if self._stock and name.startswith("supernode ") else {}
+        with (self.folder / "logs" / f"{name}.log").open("ab") as output:
+            self._processes[name] = subprocess.Popen(
+                self._wanted[name], env=self.environment | extra, cwd=self.folder, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def _keep(self) -> None:
+        while not self._over.wait(_AGAIN_SECONDS):
+            with self._lock:
+                for name in list(self._wanted):
+                    if self._processes[name].poll() is None:
+                        continue
+                    # Ever more rarely: who is turned away every time would otherwise keep the machine busy.
+                    due = self._due.setdefault(name, time.monotonic())
+                    if time.monotonic() >= due:
+                        self._pause[name] = min(2 * self._pause.get(name, _AGAIN_SECONDS), _LONGEST_PAUSE)
+                        self._due[name] = time.monotonic() + self._pause[name]
+                        self._spawn(name)
+
+
+_slice = _FIRST_PORT + os.getpid() % _SLICES * _PORTS
+_ports = itertools.cycle(range(_slice, _slice + _PORTS))
+
+
+def free_port() -> int:
+    """One that nobody listens at, and that no other test process on this machine is given soon."""
+    return next(port for port in itertools.islice(_ports, _PORTS) if is_free(port))
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: connections that have just ended do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """All processes that carry the mark."""
+    return [process for process in psutil.process_iter() if _has(process, mark)]
+
+
+def end_all(mark: str) -> None:
+    """Kill every process that carries the mark, until there is none."""
+    end = time.monotonic() + 30
+    while (found := marked(mark)) and time.monotonic() < end:
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(found, timeout=5)
+
+
+def _has(process: psutil.Process, mark: str) -> bool:
+    try:
+        return process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False

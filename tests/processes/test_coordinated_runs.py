@@ -1,0 +1,168 @@
+"""``fedct coordinator`` with a real SuperLink, SuperExec, SuperNodes and agents, as plain processes on free ports."""
+
+import json
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from client_app.keys import create_node_key
+from fedct_flwr.algorithms import find_algorithm
+from fedct_flwr.cli import scoreboard
+from fedct_flwr.cli.coordinator import run
+from fedct_flwr.cli.flower import BIN
+from fedct_flwr.config import RunConfig
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import RunError
+from tests.hospitals import dataset
+from tests.processes.deployment import Deployment
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """A SuperLink that knows four silos, none of which is there, and has no SuperExec."""
+    folder = tmp_path_factory.mktemp("deployment")
+    learner, policy = {"name": "logistic-regression"}, {"metrics": True}
+    with Deployment(folder, learner=learner, policy=policy, bare=True) as deployment:
+        done = deployment.coordinate("register")
+        assert done.exit_code == 0, done.output
+        assert done.output.count("is registered\n") == 4
+        yield deployment
+
+
+def failure(done: Result) -> str:
+    assert isinstance(done.exception, RunError), (done.output, done.exception)
+    assert "\n" not in str(done.exception)
+    return str(done.exception)
+
+
+def test_keys_are_registered_once(deployment: Deployment, tmp_path: Path) -> None:
+    again = deployment.coordinate("register")
+    assert again.exit_code == 0
+    assert again.output.count("is registered already\n") == 4
+    create_node_key(tmp_path / "node.key")
+    more = deployment.coordinate("register", f"basel={tmp_path / 'node.key.pub'}")
+    assert more.output == "basel is registered\n"
+    (deployment.coordinator.silos / "basel.pub").unlink()
+
+
+def test_a_run_that_nobody_takes_is_given_up_and_stopped(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_PENDING_SECONDS", 1.0)
+    monkeypatch.setattr(run, "_ASK_SECONDS", 0.5)
+    assert failure(deployment.coordinate("run")) == "nobody took the run within 1 s: start a flower-superexec"
+    assert deployment.superlink.unfinished() == []
+
+
+@pytest.fixture(scope="module")
+def superexec(deployment: Deployment) -> Deployment:
+    deployment.start_superexec()
+    return deployment
+
+
+def test_a_run_to_which_nobody_comes_fails_with_one_sentence_and_keeps_its_log(
+    superexec: Deployment, tmp_path: Path
+) -> None:
+    done = superexec.coordinate("run", "--run-dir", tmp_path / "run", "--set", "roster-deadline=1")
+    assert failure(done) == (
+        "only 0 of 4 silos came within 1 s but min-silos is 2: start their nodes, or raise roster-deadline"
+    )
+    assert "The run failed: only 0 of 4 silos" in (tmp_path / "run" / "flower.log").read_text("utf-8")
+
+
+def test_a_run_that_somebody_else_stops_is_over_here_too(
+    superexec: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_ASK_SECONDS", 1.0)
+
+    def stop() -> None:
+        superexec.wait((tmp_path / "run" / "config.json").exists, "the coordinator's app")
+        for number in superexec.superlink.unfinished():
+            superexec.superlink.stop(number)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    done = superexec.coordinate("run", "--run-dir", tmp_path / "run", "--set", "roster-deadline=300")
+    thread.join()
+    said = failure(done)
+    assert said.startswith("the run is over for Flower (finished:stopped) but left no result in")
+    assert superexec.coordinate("stop").output == "no run is under way\n"
+
+
+@pytest.fixture(scope="module")
+def silos(superexec: Deployment) -> Deployment:
+    superexec.start_silos()
+    return superexec
+
+
+def test_the_table_is_the_very_one_of_the_simulation(silos: Deployment, tmp_path: Path) -> None:
+    done = silos.coordinate(
+        "run", "--run-dir", tmp_path / "run", "--baselines", "heart-disease", "--set", "roster-deadline=120",
+        "--set", "min-silos=4",
+    )  # fmt: skip
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert re.search(r"round +1 +4 silos sent 158 bytes each", done.output)
+    assert "fixed point in round 5" in done.output
+    assert "labels of public examples and test scores, as report-scores asks" in " ".join(done.output.split())
+
+    from client_app.main import app as client_app
+    from server_app.main import app as server_app
+
+    config = RunConfig.from_flower(
+        {
+            "study": "heart-disease",
+            "data": "heart-disease",
+            "run-dir": str(tmp_path / "simulated"),
+            "report-scores": True,
+        }
+    )
+    run_loopback(server_app, client_app, config.to_flower(), simulated_nodes(4))
+    simulated = RunFolder(tmp_path / "simulated")
+    expected = scoreboard.score(config, find_algorithm(config), dataset(), simulated)
+    found = json.loads((tmp_path / "run" / "scores.json").read_text("utf-8"))
+    assert [row["silo"] for row in found] == [row.silo for row in expected]
+    for row, other in zip(found, expected, strict=True):
+        assert row["own"] == pytest.approx(other.own)
+        assert row["pooled"] == pytest.approx(other.pooled)
+        assert row["bytes_sent"] == other.bytes_sent
+    labels = [(path / "labels.csv").read_text("utf-8") for path in (tmp_path / "run", simulated.path)]
+    assert labels[0] == labels[1]
+
+
+def test_a_run_that_is_interrupted_is_stopped_and_gone_on_with(silos: Deployment, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    command = [
+        BIN / "fedct", "coordinator", "run", silos.coordinator.path, "--run-dir", path,
+        "--set", "stop-at-fixed-point=false",
+        # A SuperNode may lose the reply that it has at hand when a run is stopped: nobody shall wait long for that.
+        "--set", "roster-deadline=120", "--set", "round-deadline=30", "--rounds", "100",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=silos.environment,
+        # Whoever runs these tests in the background has interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    with process:
+        silos.wait((path / "rounds.jsonl").exists, "the first round")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert f"stopped; to go on: fedct coordinator run {silos.coordinator.path} --resume {path}" in output
+    assert silos.superlink.unfinished() == []
+    done_rounds = len(RunFolder(path).rounds())
+    again = silos.coordinate("run", "--resume", path, "--rounds", str(done_rounds + 1))
+    assert again.exit_code == 0, (again.output, again.exception)
+    assert len(RunFolder(path).rounds()) == done_rounds + 1
+    assert f"round {done_rounds + 1:>2} " in again.output
+    assert f"round {done_rounds:>2} " not in again.output

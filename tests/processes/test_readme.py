@@ -1,0 +1,113 @@
+"""What the README says about plain processes and about hospitals, done as it stands there."""
+
+import re
+import secrets
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fedct_flwr.cli.flower import environment
+from tests.hospitals import HOSPITALS, write_silo_folder
+from tests.processes.deployment import MARK, PATIENCE, Deployment, end_all, free_port, is_free, marked
+from tests.readme import README, ROOT, numbers_masked, shown
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """What all processes of a test carry."""
+    mark = secrets.token_hex(8)
+    yield mark
+    end_all(mark)
+
+
+def on_free_ports(script: str) -> str:
+    """The README's script with other ports: the SuperLink's, and those of the SuperNodes with a digit before them."""
+    demo, rest = script.split("\n", 1)
+    assert demo == "fedct demo demo"
+    assert rest.count("8000") == 2
+    port = str(free_port())
+    digit = next(digit for digit in "1234" if all(is_free(int(f"{digit}{9094 + n}")) for n in range(len(HOSPITALS))))
+    options = f"--superlink 127.0.0.1:{port} --supernode '127.0.0.1:{digit}{{port}}'"
+    return f"{demo} {options}\n{rest.replace('8000', port)}"
+
+
+def test_the_plain_processes_print_the_rounds_and_the_table_of_make_run(tmp_path: Path, mark: str) -> None:
+    ending = re.search(r"`(kill [^`]+)` ends what was started", README)
+    assert ending
+    script = f"{on_free_ports(shown('<!-- plain processes -->', 'sh'))}{ending[1]}\nwait\n"
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
+        env={**environment(tmp_path / "flwr"), MARK: mark, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + (tmp_path / "demo" / "log").read_text("utf-8", "replace")
+    # What the SuperExec had started goes right after it.
+    _, left = psutil.wait_procs(marked(mark), timeout=20)
+    assert [process.cmdline() for process in left] == []
+
+    expected, printed = numbers_masked(shown("<!-- output of make run -->", "text")), numbers_masked(done.stdout)
+    # Before it, silos have another order and an unknown number of records; after it, scores have left as well.
+    begin = next(number for number, line in enumerate(printed) if line.startswith("round N"))
+    rounds_and_table = expected[2:-2]
+    assert rounds_and_table[0].startswith("round N")
+    assert rounds_and_table[-1].startswith("mean")
+    assert printed[begin : begin + len(rounds_and_table)] == rounds_and_table
+    closing = printed[begin + len(rounds_and_table)]
+    assert closing.startswith("fixed point in round N")
+    assert expected[-2].startswith(closing)
+
+
+def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
+    init, check, approve, start = shown("## For hospitals", "sh").splitlines()
+    connect = "fedct silo connect silo"
+    assert f"`{connect}`" in README
+    assert all(f"`{command}`" in README for command in ("fedct silo status", "fedct silo verify"))
+    work = tmp_path / "work"
+    work.mkdir()
+    learner = {"name": "logistic-regression"}
+    with Deployment(tmp_path / "federation", ["budapest"], learner=learner) as deployment:
+
+        def do(command: str, answer: str = "") -> str:
+            done = subprocess.run(
+                ["bash", "-c", command], cwd=work, env={**deployment.environment, "COLUMNS": "80"}, input=answer,
+                capture_output=True, text=True, timeout=PATIENCE, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, (command, done.stdout, done.stderr)
+            return done.stdout
+
+        # What comes from the coordinator, and the hospital's own records.
+        shutil.copytree(deployment.coordinator.study, work / "study")
+        shutil.copyfile(deployment.coordinator.ca, work / "ca.crt")
+        shutil.copyfile(write_silo_folder(tmp_path / "records").with_name("data.csv"), work / "records.csv")
+
+        assert "--superlink coordinator:8443" in init
+        made = do(init.replace("coordinator:8443", deployment.address))
+        key = re.search(r"Send to the coordinator: (\S+)", made)
+        assert key
+        registered = deployment.coordinate("register", f"cleveland={work / key[1]}")
+        assert registered.output == "cleveland is registered\n", registered.exception
+        settings = work / "silo" / "silo.toml"
+        # The SuperNode's port may be taken here.
+        settings.write_text(settings.read_text("utf-8").replace(":9094", f":{free_port()}"), encoding="utf-8")
+
+        assert "nothing to be put right" in do(check)
+        assert "Approved, and written into the egress log" in do(approve, "y\n")
+        for name, command in (("supernode", connect), ("agent", start)):
+            deployment.start(f"{name} cleveland", ["bash", "-c", f"cd '{work}' && exec {command}"])
+        ran = deployment.coordinate(
+            "run", "--rounds", "1", "--set", "min-silos=2", "--set", f"roster-deadline={PATIENCE}"
+        )
+        assert ran.exit_code == 0, (ran.output, ran.exception, deployment.logs())
+        assert "2 silos sent" in ran.output
+
+        assert "999,772 left" in do("fedct silo status silo")
+        verified = do("fedct silo verify silo")
+        assert "The egress log of cleveland is intact" in verified
+        assert "Left: 1 messages with labels, 228 labels" in verified
+        assert "nothing to be put right, nothing to be looked at" in do(check)

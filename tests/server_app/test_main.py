@@ -1,0 +1,170 @@
+"""The coordinator's ServerApp with real silos, each with files and settings of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from client_app import workplace
+from client_app.main import app as client_app
+from fedct_flwr.config import RunConfig
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError, DataError
+from server_app.main import app as server_app
+from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
+
+pytestmark = pytest.mark.usefixtures("without_gate")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_study_folder(tmp_path_factory.mktemp("study"))
+
+
+def settings(study: Path, run: Path, **changes: Any) -> dict[str, Any]:
+    """The run config of a run with the four hospitals."""
+    return {
+        "study": STUDY,
+        "data": "study",
+        "data-dir": str(study),
+        "roster": ",".join(HOSPITALS),
+        "run-dir": str(run),
+        "roster-deadline": 0.5,
+        **{key.replace("_", "-"): value for key, value in changes.items()},
+    }
+
+
+def run(config: dict[str, Any], silo_files: list[Path]) -> RunFolder:
+    """Run real silos in one process, where each has a process of its own otherwise: they keep nothing between turns."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        workplace._settings.cache_clear()
+        workplace._own_site.cache_clear()
+        return client_app(message, context)
+
+    nodes = [{"silo-file": str(path)} for path in silo_files]
+    # One at a time: what a process reads but once is here for all of them.
+    run_loopback(server_app, app, config, nodes, workers=1)
+    return RunFolder(Path(config["run-dir"]))
+
+
+def simulated(path: Path, **changes: Any) -> RunFolder:
+    config = {"study": STUDY, "data": STUDY, "run-dir": str(path), "save-models": False, **changes}
+    run_loopback(server_app, client_app, config, simulated_nodes(len(HOSPITALS)))
+    return RunFolder(path)
+
+
+def told(folder: RunFolder) -> list[dict[str, Any]]:
+    """What the rounds were, without the time that they took."""
+    rounds = folder.rounds()
+    for entry in rounds:
+        del entry["seconds"]
+        for silo in entry["silos"].values():
+            del silo["seconds"]
+    return rounds
+
+
+def test_real_silos_give_the_same_rounds_and_labels_as_simulated_ones(study: Path, tmp_path: Path) -> None:
+    silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
+    real, expected = run(settings(study, tmp_path / "real"), silos), simulated(tmp_path / "simulated")
+    assert told(real) == told(expected)
+    assert len(real.rounds()) > 1
+    assert (real.path / "labels.csv").read_text() == (expected.path / "labels.csv").read_text()
+    assert real.read_json("result.json") == expected.read_json("result.json")
+    facts = [
+        {key: value for key, value in folder.read_json("config.json").items() if key not in ("settings", "versions")}
+        for folder in (real, expected)
+    ]
+    assert facts[0] == facts[1]
+
+
+def test_silos_that_report_scores_report_those_of_the_simulated_ones(study: Path, tmp_path: Path) -> None:
+    silos = [write_silo_folder(tmp_path / name, name, policy={"metrics": True}) for name in HOSPITALS]
+    real = run(settings(study, tmp_path / "real", report_scores=True), silos)
+    expected = simulated(tmp_path / "simulated", **{"report-scores": True})
+    assert told(real) == told(expected)
+    assert all(silo["scores"] for silo in real.rounds()[-1]["silos"].values())
+
+
+def test_a_run_with_real_silos_is_gone_on_with(study: Path, tmp_path: Path) -> None:
+    silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
+    first = run(settings(study, tmp_path / "run", num_server_rounds=2), silos)
+    assert len(first.rounds()) == 2
+    whole = run(settings(study, tmp_path / "run", num_server_rounds=10, resume=True), silos)
+    expected = simulated(tmp_path / "simulated")
+    assert (whole.path / "labels.csv").read_text() == (expected.path / "labels.csv").read_text()
+
+
+def test_networks_at_real_silos_do_not_change_what_stop_at_fixed_point_says(study: Path, tmp_path: Path) -> None:
+    # In simulation the coordinator sees that learners train on, and goes through all rounds.
+    network = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 1}
+    silos = [write_silo_folder(tmp_path / name, name, learner=network) for name in HOSPITALS[:2]]
+    config = settings(study, tmp_path / "run", roster=",".join(HOSPITALS[:2]), num_server_rounds=20)
+    rounds = run(config, silos).rounds()
+    assert rounds[-1]["fixed_point"]
+    assert len(rounds) < 20
+
+
+def refusal(config: dict[str, Any], error: type[Exception] = ConfigError) -> str:
+    with pytest.raises(error) as caught:
+        run_loopback(server_app, client_app, config, [])
+    return str(caught.value)
+
+
+def test_weights_are_not_asked_of_real_silos(study: Path, tmp_path: Path) -> None:
+    assert refusal(settings(study, tmp_path / "run", algorithm="fedavg")) == (
+        "algorithm 'fedavg' is for simulation, as real silos hand out no weights: use one that shares labels, "
+        "such as 'fedct'"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_study_must_be_that_of_the_folder(study: Path, tmp_path: Path) -> None:
+    assert refusal(settings(study, tmp_path / "run") | {"study": "another"}) == (
+        f"the run is of study 'another' but {study} is the folder of 'heart-disease': set study to that name, or "
+        "data-dir to another folder"
+    )
+
+
+def test_a_folder_without_a_study_is_named(tmp_path: Path) -> None:
+    assert refusal(settings(tmp_path, tmp_path / "run")).startswith(f"no study.toml in {tmp_path}")
+
+
+def test_a_query_larger_than_the_public_set_is_refused(study: Path, tmp_path: Path) -> None:
+    assert "query-size is 1000 but the public set has 228" in refusal(settings(study, tmp_path / "r", query_size=1000))
+
+
+def test_a_damaged_public_set_is_named(study: Path, tmp_path: Path) -> None:
+    broken = write_study_folder(tmp_path / "study")
+    (broken / "public.csv").write_text("a,b\n")
+    assert "public.csv" in refusal(settings(broken, tmp_path / "run"), DataError)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("learner", "svm"), ("local_steps", 7), ("num_silos", 4), ("learner_params", '{"C": 2}'), ("test_fraction", 0.5)],
+)
+def test_settings_that_real_silos_have_for_themselves_are_refused(
+    study: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    said = refusal(settings(study, tmp_path / "run", **{key: value}))
+    assert said == f"{key.replace('_', '-')} has no effect on real silos, which have data and learners of their own"
+
+
+def test_silos_of_a_simulation_cannot_be_those_of_a_study_folder(study: Path, tmp_path: Path) -> None:
+    from fedct_flwr import datasets
+
+    with pytest.raises(ConfigError, match="is for real silos, whose records are at the silos: run it on a SuperLink"):
+        datasets.load(RunConfig.from_flower(settings(study, tmp_path / "run")))
+
+
+def test_a_node_that_stands_for_no_silo_on_the_roster_does_not_count(study: Path, tmp_path: Path) -> None:
+    silos = [write_silo_folder(tmp_path / name, name) for name in HOSPITALS]
+    config = settings(study, tmp_path / "run", roster=",".join(HOSPITALS[:3]), num_server_rounds=1)
+    (entry,) = run(config, silos).rounds()
+    assert sorted(entry["silos"]) == sorted(HOSPITALS[:3])

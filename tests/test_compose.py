@@ -1,0 +1,89 @@
+"""What the compose files promise, read without an engine; `make test-deploy` looks at the containers themselves."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fedct_flwr.config import SiloConfig
+
+ROOT = Path(__file__).parents[1]
+FILES = {
+    name: yaml.safe_load((ROOT / name).read_text("utf-8")) for name in ("compose.yaml", "docker/silo/compose.yaml")
+}
+SERVICES = [(file, name) for file, content in FILES.items() for name in content["services"]]
+ONCE = {"demo", "register"}
+
+
+def service(file: str, name: str) -> dict[str, Any]:
+    return dict(FILES[file]["services"][name])
+
+
+@pytest.mark.parametrize(("file", "name"), SERVICES)
+def test_a_service_is_hardened(file: str, name: str) -> None:
+    settings = service(file, name)
+    assert settings["user"] in ("49999:49999", "${OWNER:-49999:49999}")
+    assert settings["read_only"] is True
+    assert settings["cap_drop"] == ["ALL"]
+    assert settings["security_opt"] == ["no-new-privileges:true"]
+    assert settings["pids_limit"]
+    assert settings["mem_limit"]
+    assert settings["logging"]["options"]["max-size"]
+    assert settings["restart"] == ("no" if name in ONCE else "unless-stopped")
+    assert ("healthcheck" in settings) is (name not in ONCE)
+    assert not {"privileged", "cap_add", "devices", "pid", "ipc"} & set(settings)
+
+
+@pytest.mark.parametrize(("file", "name"), SERVICES)
+def test_only_the_gateway_publishes_a_port(file: str, name: str) -> None:
+    assert ("ports" in service(file, name)) is (name == "gateway")
+
+
+@pytest.mark.parametrize(("file", "name"), [(file, name) for file, name in SERVICES if name.startswith("agent")])
+def test_an_agent_has_one_network_without_a_way_out_and_writes_its_state_alone(file: str, name: str) -> None:
+    settings = service(file, name)
+    (network,) = settings["networks"]
+    assert FILES[file]["networks"][network]["internal"] is True
+    assert set(FILES[file]["networks"][network]["driver_opts"].values()) == {"true", "isolated"}
+    assert settings["dns"] == ["192.0.2.1"]
+    writable = [volume["target"] for volume in settings["volumes"] if not volume.get("read_only")]
+    assert writable == ["/app/silo/state"]
+
+
+@pytest.mark.parametrize(("file", "name"), [(file, name) for file, name in SERVICES if name.startswith("supernode")])
+def test_a_supernode_has_keys_and_nothing_else(file: str, name: str) -> None:
+    (volume,) = service(file, name)["volumes"]
+    assert volume["target"] == "/app/certificates"
+    assert volume["read_only"] is True
+
+
+def test_no_two_silos_share_a_network_or_a_volume() -> None:
+    content = FILES["compose.yaml"]
+    silos = [name.removeprefix("agent-") for name in content["services"] if name.startswith("agent-")]
+    assert len(silos) == 4
+    for silo in silos:
+        assert content["services"][f"agent-{silo}"]["networks"] == [silo]
+        assert set(content["services"][f"supernode-{silo}"]["networks"]) == {"outside", silo}
+        sources = [volume["source"] for volume in content["services"][f"agent-{silo}"]["volumes"]]
+        assert sources == [f"agent-{silo}", f"state-{silo}"]
+
+
+def test_a_partners_settings_are_settings() -> None:
+    config = SiloConfig.read_toml(ROOT / "docker" / "silo" / "silo.toml")
+    assert config.connection.supernode == "runtime:9094"
+    assert config.data.file == Path("/app/data/records.csv")
+    assert not config.policy.metrics
+
+
+def test_a_partners_steps_fit_an_agent_without_a_way_out() -> None:
+    """The comment at the top asks nothing of the agent's container that it has not."""
+    file = "docker/silo/compose.yaml"
+    text = (ROOT / file).read_text("utf-8")
+    assert "silo check --offline" in text
+    assert "silo check " not in text.replace("silo check --offline", "")
+    assert text.index("silo check --offline") < text.index("silo approve") < text.index("docker compose up")
+    again = text[text.index("To approve anew") :]
+    assert again.index("stop agent") < again.index("silo approve") < again.index("compose up")
+    targets = [volume["target"] for volume in service(file, "agent")["volumes"]]
+    assert not any(target.endswith(("node.key", "ca.crt", "/connection")) for target in targets)
