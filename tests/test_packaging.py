@@ -75,14 +75,14 @@ def normalized(requirement: str) -> str:
     return re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
-# Files that only need what they import for a learner, or for images, of that extra.
+# Files that only need what they import for what that extra is for.
 EXTRAS = {
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
     "fedct_flwr/learners/rules.py": "rules",
-}
+} | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 
 
 def requirements(extra: str) -> list[str]:

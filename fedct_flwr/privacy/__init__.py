@@ -1,0 +1,1 @@
+"""Differential privacy that holds: mechanisms, what they cost, and a ledger at the silo that says when it is enough."""

@@ -1,0 +1,304 @@
+"""What events cost together: pure composition, Rényi DP and privacy loss distributions, on dp_accounting.
+
+Each accountant gives an upper bound, so the least of them is one too. Two data sets are adjacent if one unit is added
+to one of them or removed from it; events that need another relation (sampling without replacement) are refused.
+
+dp_accounting's own accountants are not used as they are, for two reasons. They want one adjacency for all events, and
+refuse a randomized response beside a Poisson sample. And ``PLDAccountant`` 0.6.0 counts a repeated randomized response
+once.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SelfComposedDpEvent,
+    ZCDpEvent,
+    pld,
+)
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+from dp_accounting.rdp import rdp_privacy_accountant as rdp_accountant
+from numpy.typing import NDArray
+
+from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, check, pure
+from fedct_flwr.privacy.mechanisms.base import Mechanism, event_of, repeated
+from fedct_flwr.types import ConfigError
+
+_PLDS: Final = pld.privacy_loss_distribution
+_GRID: Final = 1e-4
+"""Privacy losses are rounded to multiples of this: so close are upper and lower bound, for few events."""
+_ORDERS: Final = np.array(
+    [1 + tenth / 10 for tenth in range(1, 100)] + list(range(11, 64)) + [2.0**power for power in range(6, 21)]
+)
+_SAMPLED_ORDERS: Final = 512
+"""Beyond this order, a Poisson sample's divergence takes longer than it is worth."""
+
+
+class Epsilon(NamedTuple):
+    """Epsilon at some delta of what events describe: not of code that does something else.
+
+    ``upper`` is the promise. ``lower`` bounds from below what any analysis of the same events could promise, where
+    privacy loss distributions cover them; ``estimate`` is a value in between where an accountant gives one
+    (dp_accounting does not). ``accountant`` gave the upper bound: pure, rdp or pld.
+    """
+
+    upper: float
+    lower: float | None
+    estimate: float | None
+    accountant: str
+
+
+class Prices(NamedTuple):
+    """Epsilon of one release, one run and the whole study."""
+
+    release: Epsilon
+    run: Epsilon
+    study: Epsilon
+
+
+def epsilon(event: DpEvent, delta: float) -> Epsilon:
+    """The least epsilon at ``delta`` that can be promised for ``event``, by all accountants.
+
+    Infinite where there is none: a non-private event, or delta = 0 for Gaussian noise. Raises UnsupportedEventError
+    for events that are unknown, ConfigError for a delta outside of [0, 1).
+
+    Forty releases of a mechanism that is 0.1-DP:
+
+    >>> spent = epsilon(SelfComposedDpEvent(pure(0.1), 40), delta=1e-5)
+    >>> round(spent.upper, 2), spent.accountant
+    (2.51, 'pld')
+    """
+    leaves = _leaves(event, delta)
+    bounds = {"pure": _pure_composition(leaves)}
+    if delta > 0:
+        bounds["rdp"] = _renyi(leaves, delta)
+        bounds["pld"] = _loss_distribution(leaves, delta, pessimistic=True)
+    accountant = min(bounds, key=lambda name: bounds[name])
+    upper = bounds[accountant]
+    lower = _loss_distribution(leaves, delta, pessimistic=False) if delta > 0 else math.nan
+    return Epsilon(upper, None if math.isnan(lower) or math.isinf(upper) else min(lower, upper), None, accountant)
+
+
+def fits(event: DpEvent, limit: float, delta: float) -> bool:
+    """Whether the event costs at most ``limit`` at ``delta``; quickly where that is plain. Raises as ``epsilon``."""
+    leaves = _leaves(event, delta)
+    slack = limit * (1 + 1e-9)  # thirty times 0.1 is more than 3 in floating point
+    if _pure_composition(leaves) <= slack:
+        return True
+    if delta == 0:
+        return False
+    return _renyi(leaves, delta) <= slack or _loss_distribution(leaves, delta, pessimistic=True) <= slack
+
+
+def quick_epsilon(event: DpEvent, delta: float) -> float:
+    """An upper bound in about a millisecond, without privacy loss distributions. Raises as ``epsilon``."""
+    leaves = _leaves(event, delta)
+    return min(_pure_composition(leaves), _renyi(leaves, delta) if delta > 0 else math.inf)
+
+
+def prices(mechanism: Mechanism, queries: int, *, releases: int, runs: int, delta: float) -> Prices:
+    """What ``mechanism`` costs per release of ``queries`` examples, run of ``releases``, study of ``runs``."""
+    release = event_of(mechanism, queries)
+    return Prices(*(epsilon(repeated(release, times), delta) for times in (1, releases, releases * runs)))
+
+
+def _leaves(event: DpEvent, delta: float) -> Counter[DpEvent]:
+    if not 0 <= delta < 1:
+        raise ConfigError(f"delta is {delta}; set it to 0 or a number below 1, such as 1e-5")
+    check(event)
+    leaves: Counter[DpEvent] = Counter()
+    for leaf, count in _flat(event, 1):
+        leaves[leaf] += count
+    return +leaves
+
+
+def _flat(event: DpEvent, count: int) -> Iterator[tuple[DpEvent, int]]:
+    if isinstance(event, ComposedDpEvent):
+        for part in event.events:
+            yield from _flat(part, count)
+    elif isinstance(event, SelfComposedDpEvent):
+        yield from _flat(event.event, count * event.count)
+    elif not isinstance(event, NoOpDpEvent):
+        yield event, count
+
+
+def _pure_composition(leaves: Counter[DpEvent]) -> float:
+    return math.fsum(count * _pure_epsilon(leaf) for leaf, count in leaves.items())
+
+
+def _pure_epsilon(leaf: DpEvent) -> float:
+    match leaf:
+        case RandomizedResponseDpEvent():
+            kept, lost = _odds(leaf)
+            return math.log(kept / lost) if lost > 0 else math.inf
+        case LaplaceDpEvent():
+            return float(1 / leaf.noise_multiplier)
+        case DiscreteLaplaceDpEvent():
+            return float(leaf.noise_parameter * leaf.sensitivity)
+        case BoundedRangeDpEvent():
+            return leaf.eta
+        case _:
+            return math.inf
+
+
+def _odds(leaf: RandomizedResponseDpEvent) -> tuple[float, float]:
+    """Probabilities of the true class, and of each other one."""
+    lost = leaf.noise_parameter / max(1, leaf.num_buckets)
+    return 1 - leaf.noise_parameter + lost, lost
+
+
+def _renyi(leaves: Counter[DpEvent], delta: float) -> float:
+    total = np.zeros(len(_ORDERS))
+    for leaf, count in leaves.items():
+        total += count * _divergences(leaf)
+    finite = np.isfinite(total)
+    if not finite.any():
+        return math.inf
+    return float(rdp_accountant.compute_epsilon(_ORDERS[finite], total[finite], delta)[0])
+
+
+@lru_cache(maxsize=256)
+def _divergences(leaf: DpEvent) -> NDArray[np.float64]:
+    """Rényi divergence of each order; infinite where not computed."""
+    orders, relation, event = _ORDERS, NeighboringRelation.ADD_OR_REMOVE_ONE, leaf
+    match leaf:
+        case RandomizedResponseDpEvent():
+            relation = NeighboringRelation.REPLACE_ONE  # a unit may change any answer into any other
+        case DiscreteLaplaceDpEvent():
+            relation, event = NeighboringRelation.REPLACE_ONE, pure(max(_pure_epsilon(leaf), 1e-300))
+        case BoundedRangeDpEvent():
+            event = ZCDpEvent(leaf.eta**2 / 8)
+        case DiscreteGaussianDpEvent():
+            event = ZCDpEvent(leaf.sensitivity**2 / (2 * leaf.scale**2))
+        case PoissonSampledDpEvent():
+            orders = _ORDERS[_ORDERS <= _SAMPLED_ORDERS]
+        case _:
+            pass
+    divergences: NDArray[np.float64] = np.full(len(_ORDERS), math.inf)
+    with np.errstate(all="ignore"):
+        composed = rdp_accountant.RdpAccountant(orders, relation).compose(event).rdp
+    divergences[: len(orders)] = np.where(np.isnan(composed), math.inf, composed)
+    np.minimum(divergences, _pure_epsilon(leaf), out=divergences)
+    return divergences
+
+
+def _loss_distribution(leaves: Counter[DpEvent], delta: float, *, pessimistic: bool) -> float:
+    """Epsilon by privacy loss distributions; without one, infinity as upper and NaN as lower bound."""
+    if any(isinstance(leaf, NonPrivateDpEvent) for leaf in leaves):
+        return math.inf
+    total: Any = None
+    for leaf, count in leaves.items():
+        # What is only known to be zCDP has no such distribution.
+        if isinstance(leaf, ZCDpEvent) or _reveals(leaf):
+            return math.inf if pessimistic else math.nan
+        losses = _losses(leaf, count, pessimistic)
+        total = losses if total is None else total.compose(losses)
+    return 0.0 if total is None else float(total.get_epsilon_for_delta(delta))
+
+
+def _reveals(leaf: DpEvent) -> bool:
+    return isinstance(leaf, RandomizedResponseDpEvent) and leaf.noise_parameter == 0
+
+
+def _losses(leaf: DpEvent, count: int, pessimistic: bool) -> Any:
+    if isinstance(leaf, GaussianDpEvent):
+        # Many Gaussians are one.
+        return _PLDS.from_gaussian_mechanism(leaf.noise_multiplier / math.sqrt(count), **_how(pessimistic))
+    one = _one_loss(leaf, pessimistic)
+    return one.self_compose(count) if count > 1 else one
+
+
+def _how(pessimistic: bool) -> dict[str, Any]:
+    # Connecting the dots, the tighter way, gives upper bounds only.
+    return {
+        "pessimistic_estimate": pessimistic,
+        "use_connect_dots": pessimistic,
+        "value_discretization_interval": _GRID,
+    }
+
+
+@lru_cache(maxsize=64)
+def _one_loss(leaf: DpEvent, pessimistic: bool) -> Any:
+    how = _how(pessimistic)
+    match leaf:
+        case RandomizedResponseDpEvent():
+            return _few_losses(leaf) if pessimistic else _randomized_response(leaf.noise_parameter, leaf.num_buckets)
+        case LaplaceDpEvent():
+            return _PLDS.from_laplace_mechanism(leaf.noise_multiplier, **how)
+        case DiscreteLaplaceDpEvent():
+            if leaf.sensitivity == 0:
+                return _PLDS.identity(_GRID)
+            return _PLDS.from_discrete_laplace_mechanism(leaf.noise_parameter, leaf.sensitivity, **how)
+        case DiscreteGaussianDpEvent():
+            if leaf.sensitivity == 0:
+                return _PLDS.identity(_GRID)
+            return _PLDS.from_discrete_gaussian_mechanism(leaf.scale, leaf.sensitivity, **how)
+        case BoundedRangeDpEvent():
+            # In the middle of its range it is a randomized response of half the epsilon.
+            half = pure(leaf.eta / 2)
+            return _bounded_range(leaf.eta) if pessimistic else _randomized_response(half.noise_parameter, 2)
+        case PoissonSampledDpEvent():
+            return _PLDS.from_gaussian_mechanism(
+                leaf.event.noise_multiplier, sampling_prob=leaf.sampling_probability, **how
+            )
+        case _:
+            raise AssertionError(f"check() lets {type(leaf).__name__} through")
+
+
+def _randomized_response(noise: float, buckets: int) -> Any:
+    """For the lower bound."""
+    if noise >= 1:
+        return _PLDS.identity(_GRID)
+    return _PLDS.from_randomized_response(
+        noise, buckets, pessimistic_estimate=False, value_discretization_interval=_GRID
+    )
+
+
+def _few_losses(leaf: RandomizedResponseDpEvent) -> Any:
+    """Randomized response's losses, by its exact hockey-stick divergences at the ends of its range and at zero.
+
+    dp_accounting rounds each loss up instead, which many small ones add up to far too much.
+    """
+    kept, lost = _odds(leaf)
+    edge = math.ceil(math.log(kept / lost) / _GRID)
+    points = np.array(sorted({-edge, -edge + 1, 0, edge - 1, edge}))
+    grown = np.exp(points * _GRID)
+    rest = lost * (leaf.num_buckets - 2)
+    deltas = (
+        np.maximum(0, kept - grown * lost) + np.maximum(0, lost - grown * kept) + np.maximum(0, rest - grown * rest)
+    )
+    return _connected(points, deltas)
+
+
+def _bounded_range(eta: float) -> Any:
+    """The largest hockey-stick divergence of any mechanism of this range, at each multiple of the grid.
+
+    For a loss of t or t - eta it is (1 - e^(t-eta)) (1 - e^(eps-t)) / (1 - e^-eta) for 0 <= eps <= t, and largest at
+    t = (eps + eta) / 2 (Dong, Durfee, Rogers, ICML 2020, §4). Below zero by symmetry: exchanging the two inputs
+    leaves the range. What dominates each mechanism dominates their adaptive composition (Zhu, Dong, Wang, "Optimal
+    accounting of differential privacy via characteristic function", AISTATS 2022, Theorem 10).
+    """
+    edge = math.ceil(eta / _GRID)
+    points = np.arange(-edge, edge + 1)
+    loss = np.abs(points) * _GRID
+    above = np.expm1(np.minimum(0, loss - eta) / 2) ** 2 / -np.expm1(-eta)
+    below = 1 - np.exp(-loss) + np.exp(-loss) * above
+    return _connected(points, np.where(points < 0, below, above))
+
+
+def _connected(points: NDArray[np.int64], deltas: NDArray[np.float64]) -> Any:
+    pmf = pld.pld_pmf.create_pmf_pessimistic_connect_dots(_GRID, points, np.clip(deltas, 0, 1))
+    return _PLDS.PrivacyLossDistribution(pmf)

@@ -1,0 +1,57 @@
+"""What is protected, and how much of it may be spent."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fedct_flwr.types import ConfigError
+
+
+class PrivacyUnit(StrEnum):
+    """Whose presence a guarantee hides: two data sets are adjacent if they differ in one unit.
+
+    A guarantee for a silo is one for each of its examples; the reverse is not true.
+    """
+
+    EXAMPLE = "example"
+    """One record of a silo, added or removed."""
+    SILO = "silo"
+    """All records of a silo, whatever they are replaced by."""
+
+
+class PrivacyWarning(UserWarning):
+    """A guarantee that is formally right and says little."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most ``epsilon`` at ``delta`` in total, for each ``unit``, over all releases it is spent on.
+
+    Raises ConfigError where that is no budget.
+    """
+
+    epsilon: float
+    delta: float
+    unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if not 0 <= self.delta < 1:
+            raise ConfigError(f"the privacy budget's delta is {self.delta}; set it to a number in [0, 1), such as 1e-5")
+
+    def warn_if_weak(self, num_units: int) -> None:
+        """Warn where delta is at least 1 / ``num_units``: publishing one unit at random would pass for private."""
+        if self.delta * num_units >= 1:
+            warnings.warn(
+                f"delta is {self.delta:g}, which allows a mechanism that publishes one of the {num_units} "
+                f"{self.unit}s; set it well below {1 / num_units:.1g}",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+
+
+def check_epsilon(epsilon: float, what: str = "the privacy budget's epsilon") -> None:
+    """Raise ConfigError unless ``epsilon`` is a positive, finite number."""
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ConfigError(f"{what} is {epsilon}; set it to a number above 0")

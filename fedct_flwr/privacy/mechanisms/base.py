@@ -1,0 +1,100 @@
+"""What a mechanism is, and which votes it takes."""
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from dp_accounting import DpEvent, NoOpDpEvent, SelfComposedDpEvent
+from numpy.typing import NDArray
+
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, VoteCounts
+
+
+class Mechanism(Protocol):
+    """Perturbs votes before they leave. Implementations are frozen dataclasses.
+
+    Fields are public; votes are sensitive, and arguments.
+    """
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Whom it protects."""
+        ...
+
+    def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[Any]:
+        """The votes as they may be released. Raises ConfigError for votes that it does not cover."""
+        ...
+
+    def event(self, num_queries: int) -> DpEvent:
+        """What the release of ``num_queries`` examples spends, per unit."""
+        ...
+
+
+def event_of(mechanism: object, num_queries: int, unit: PrivacyUnit = PrivacyUnit.EXAMPLE) -> DpEvent:
+    """What ``mechanism`` spends on ``num_queries`` examples, per ``unit``.
+
+    Raises ConfigError for one that does not say, or that protects examples only where a silo is to be protected.
+    """
+    if unit is PrivacyUnit.SILO and getattr(mechanism, "unit", None) is not PrivacyUnit.SILO:
+        raise ConfigError(
+            f"the mechanism {type(mechanism).__name__} does not protect a whole silo; "
+            "set its unit and votes-per-unit to a silo's, or the budget's unit to example"
+        )
+    describe = getattr(mechanism, "event", None)
+    event = describe(num_queries) if callable(describe) else None
+    if not isinstance(event, DpEvent):
+        raise ConfigError(
+            f"the mechanism {type(mechanism).__name__} does not say what it spends; "
+            "give it an event(num_queries) that returns a dp_accounting.DpEvent"
+        )
+    return event
+
+
+def repeated(event: DpEvent, count: int) -> DpEvent:
+    """The event ``count`` times; nothing for none. Raises ValueError for fewer."""
+    if count < 0:
+        raise ValueError(f"a release of {count} queries")
+    return SelfComposedDpEvent(event, count) if count else NoOpDpEvent()
+
+
+def check_classes(num_classes: int) -> None:
+    """Raise ConfigError for fewer than two classes: there would be nothing to hide."""
+    if num_classes < 2:
+        raise ConfigError(f"num-classes of a mechanism is {num_classes}; set it to 2 or more")
+
+
+def hard_labels(votes: NDArray[Any], num_classes: int, name: str) -> HardLabels:
+    """The votes, where they are a class or ABSTAIN for each example. Raises ConfigError, or ValueError for others."""
+    votes = np.asarray(votes)
+    _refuse_soft(votes, f"the mechanism {name} covers hard labels")
+    if votes.ndim != 1:
+        raise ValueError(f"hard labels have one axis, not {votes.ndim}")
+    if len(votes) and not (votes.min() >= ABSTAIN and votes.max() < num_classes):
+        raise ValueError(f"a label outside of {ABSTAIN}..{num_classes - 1}")
+    return votes
+
+
+def vote_counts(votes: NDArray[Any], name: str) -> VoteCounts:
+    """The votes, where they are counts ``(examples, classes)``. Raises ConfigError, or ValueError for others."""
+    votes = np.asarray(votes)
+    _refuse_soft(votes, f"the mechanism {name} covers vote counts")
+    if votes.ndim != 2 or votes.shape[1] < 2:
+        raise ValueError(f"vote counts are (examples, classes), not {votes.shape}")
+    if votes.size and votes.min() < 0:
+        raise ValueError("a negative vote count")
+    return votes
+
+
+def check_scale(scale: float, votes_per_unit: int, name: str) -> None:
+    """Raise ConfigError unless noise of this scale, for units with so many votes, is noise."""
+    if not (math.isfinite(scale) and scale > 0):
+        raise ConfigError(f"the scale of the mechanism {name} is {scale}; set it to a number of votes above 0")
+    if votes_per_unit < 1:
+        raise ConfigError(f"votes-per-unit of the mechanism {name} is {votes_per_unit}; set it to 1 or more")
+
+
+def _refuse_soft(votes: NDArray[Any], what: str) -> None:
+    if not np.issubdtype(votes.dtype, np.integer):
+        raise ConfigError(f"{what} and not probabilities; share hard labels, or choose no mechanism")

@@ -1,0 +1,285 @@
+"""Conformance: every mechanism there is has the distribution, the price and the manners that it claims."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import DpEvent, SelfComposedDpEvent
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_laplace
+from opendp.metrics import l1_distance
+from opendp.mod import enable_features
+
+from fedct_flwr.privacy.accounting import epsilon, prices
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.events import from_json, to_json
+from fedct_flwr.privacy.mechanisms import MECHANISMS, Laplace, Mechanism, RandomizedResponse, Xor, event_of, named
+from fedct_flwr.privacy.mechanisms.xor import tally_bits
+from fedct_flwr.privacy.randomness import SecureNoise, simulated
+from fedct_flwr.privacy.sensitivity import proposition_2, worst_case
+from fedct_flwr.types import ConfigError
+from tests.privacy.mechanisms import audit
+from tests.privacy.mechanisms.cases import ALL, CASES, IDS, Case, release
+
+every_case = pytest.mark.parametrize(("name", "case"), ALL, ids=IDS)
+every_mechanism = pytest.mark.parametrize("name", MECHANISMS)
+SOURCES = {"secure": SecureNoise, "simulated": lambda: simulated(np.random.default_rng(0))}
+
+
+def of(name: str) -> Mechanism:
+    return CASES[name][0].mechanism
+
+
+@every_mechanism
+def test_is_described_by_a_case(name: str) -> None:
+    assert CASES[name]
+
+
+@every_mechanism
+def test_is_frozen_and_names_its_unit(name: str) -> None:
+    mechanism = of(name)
+    assert mechanism.unit in PrivacyUnit
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mechanism.unit = PrivacyUnit.SILO
+
+
+@every_mechanism
+def test_says_what_is_guaranteed_in_which_unit(name: str) -> None:
+    told = MECHANISMS[name].__doc__ or ""
+    assert "Formal guarantees:" in told
+    assert "**per " in told or "per bit" in told
+
+
+@every_mechanism
+def test_refuses_soft_labels_in_one_sentence(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"the mechanism {name} covers .* and not probabilities; ") as refused:
+        of(name)(np.full((3, 2), 0.5), SecureNoise())
+    assert "\n" not in str(refused.value)
+
+
+@every_mechanism
+def test_an_empty_release_costs_nothing(name: str) -> None:
+    mechanism = of(name)
+    assert epsilon(event_of(mechanism, 0), 1e-5).upper == 0
+    votes = np.empty(0, np.int16) if name in {"xor", "randomized-response"} else np.empty((0, 3), np.int32)
+    assert len(mechanism(votes, SecureNoise())) == 0
+
+
+@every_mechanism
+def test_a_negative_number_of_queries_gives_nothing_back(name: str) -> None:
+    with pytest.raises(ValueError, match="a release of -"):
+        of(name).event(-1)
+
+
+@every_case
+def test_its_event_can_be_written_down(name: str, case: Case) -> None:
+    event = event_of(case.mechanism, 7)
+    assert isinstance(event, DpEvent)
+    assert from_json(to_json(event)) == event
+
+
+@every_case
+def test_its_votes_are_left_as_they_are(name: str, case: Case) -> None:
+    votes = np.tile(np.asarray(case.adjacent[-1][0], np.int32), (5, *([1] * np.ndim(case.adjacent[-1][0]))))
+    votes.flags.writeable = False
+    case.mechanism(votes, SecureNoise())
+
+
+@every_case
+def test_probabilities_sum_to_one(name: str, case: Case) -> None:
+    for vote in {vote for pair in case.adjacent for vote in pair}:
+        assert math.fsum(case.probabilities(vote).values()) == pytest.approx(1, abs=1e-9)
+
+
+@every_case
+def test_no_output_is_more_likely_than_claimed_on_adjacent_inputs(name: str, case: Case) -> None:
+    assert not audit.breaks_its_ratio(case)
+
+
+@every_case
+def test_the_claim_is_tight(name: str, case: Case) -> None:
+    if math.isfinite(case.claim):
+        worst = max(audit.likelihood_ratio(case.probabilities(a), case.probabilities(b)) for a, b in case.adjacent)
+        assert worst > 0.95 * case.claim
+
+
+@every_case
+def test_its_event_costs_what_is_claimed(name: str, case: Case) -> None:
+    assert epsilon(event_of(case.mechanism, 1), 0).upper == pytest.approx(case.claim, rel=1e-9)
+
+
+@every_case
+def test_one_query_keeps_to_its_event(name: str, case: Case) -> None:
+    assert not audit.breaks_its_event(case)
+
+
+@every_case
+def test_three_queries_keep_to_their_event(name: str, case: Case) -> None:
+    if len(case.probabilities(case.adjacent[0][0])) > 16:
+        pytest.skip("the product space is too large to enumerate; composition is the accountants'")
+    thrice = event_of(case.mechanism, 3)
+    for delta in audit.DELTAS:
+        promised = epsilon(thrice, delta).upper
+        for a, b in case.adjacent:
+            p, q = case.probabilities(a), case.probabilities(b)
+            exact = math.fsum(
+                max(0.0, math.prod(p[o] for o in three) - math.exp(promised) * math.prod(q[o] for o in three))
+                for three in itertools.product(p, repeat=3)
+            )
+            assert exact <= delta + 1e-9
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@every_case
+def test_releases_are_distributed_as_described(name: str, case: Case, source: str) -> None:
+    few = 5_000 if name in {"laplace", "gaussian"} else audit.RUNS
+    for vote in (case.adjacent[0][0], case.adjacent[-1][1]):
+        seen = audit.outputs(case, vote, SOURCES[source](), few)
+        assert not audit.is_distributed_otherwise(seen, case.probabilities(vote))
+
+
+@every_case
+def test_a_hundred_thousand_runs_show_no_more_than_is_claimed(name: str, case: Case) -> None:
+    # OpenDP takes a second for so much noise, so the worst pair of the first case shall do.
+    if name in {"laplace", "gaussian"} and case is not CASES[name][0]:
+        pytest.skip("the first case shows it")
+    a, b = case.adjacent[0]
+    on_a, on_b = audit.outputs(case, a, SecureNoise()), audit.outputs(case, b, SecureNoise())
+    for delta in (0.0, 1e-2):
+        promised = epsilon(event_of(case.mechanism, 1), delta).upper
+        assert audit.empirical_epsilon(on_a, on_b, delta) <= promised
+
+
+@pytest.mark.parametrize("name", ["xor", "randomized-response", "gumbel"])
+def test_a_hundred_thousand_runs_show_most_of_a_large_epsilon(name: str) -> None:
+    case = next(case for case in CASES[name] if case.claim >= 2)
+    shown = max(
+        audit.empirical_epsilon(audit.outputs(case, a, SecureNoise()), audit.outputs(case, b, SecureNoise()), 0)
+        for a, b in case.adjacent[:4]
+    )
+    assert shown > 0.4 * case.claim
+
+
+@every_mechanism
+def test_secure_noise_does_not_repeat_itself_and_simulated_noise_does(name: str) -> None:
+    vote = CASES[name][0].adjacent[0][0]
+    secure = [release(of(name), vote, 200, SecureNoise()).tolist() for _ in range(2)]
+    seeded = [release(of(name), vote, 200, simulated(np.random.default_rng(7))).tolist() for _ in range(2)]
+    assert secure[0] != secure[1]
+    assert seeded[0] == seeded[1]
+
+
+@every_mechanism
+def test_a_bare_generator_is_no_source_of_noise(name: str) -> None:
+    vote = CASES[name][0].adjacent[0][0]
+    with pytest.raises(AttributeError):
+        release(of(name), vote, 10, np.random.default_rng(0))
+
+
+def test_a_label_outside_of_the_classes_is_refused() -> None:
+    for mechanism in (Xor(3, 1.0), RandomizedResponse(3, 1.0)):
+        for wrong in (3, -2):
+            with pytest.raises(ValueError, match=r"outside of -1\.\.2"):
+                mechanism(np.int16([0, wrong]), SecureNoise())
+
+
+def test_xor_leaves_empty_and_full_rows_and_they_are_counted() -> None:
+    released = Xor(3, 0.01)(np.zeros(1000, np.int16), SecureNoise())
+    assert {0, 1, 2, 3} == set(released.sum(axis=1).tolist())
+    assert (tally_bits([released, released]) == 2 * released.astype(np.int32)).all()
+
+
+def test_the_papers_setting_is_a_coin_and_says_what_it_costs() -> None:
+    estimated = proposition_2(50_000, stability=0.028, delta=0.05)
+    mechanism = Xor.for_release(10, 0.1, estimated)
+    assert mechanism._flip / 2**64 == pytest.approx(0.49999, abs=1e-5)
+    said = mechanism.statement(50_000, estimated)
+    assert "no formal guarantee" in said
+    assert f"epsilon {2 * 50_000 * mechanism.theta:.4g} per example" in said
+
+
+def test_the_worst_case_sensitivity_needs_no_reservation() -> None:
+    mechanism = Xor.for_release(10, 0.1, worst_case(50_000))
+    assert mechanism.statement(50_000, worst_case(50_000)) == "a release of 50000 labels costs epsilon 0.1 per example"
+    assert epsilon(mechanism.event(50_000), 0).upper == pytest.approx(0.1)
+
+
+def test_laplace_noise_on_one_count_is_no_better_than_on_two() -> None:
+    """The event has the whole L1 distance in one count; a moved vote has half of it in each of two."""
+    for scale in (0.7, 2.0, 10.0):
+        weights = {x: math.exp(-abs(x) / scale) for x in range(-150, 151)}
+        total = sum(weights.values())
+        one = {x: w / total for x, w in weights.items()}
+        shifted = {x: one.get(x - 2, 0.0) for x in one}
+        pairs = {(x, y): one[x] * one[y] for x in range(-70, 71) for y in range(-70, 71)}
+        moved = {(x, y): one[x - 1] * one[y + 1] for x, y in pairs}
+        for eps in np.linspace(0, 2 / scale, 9):
+            assert audit.divergence(pairs, moved, eps) <= audit.divergence(one, shifted, eps) + 1e-9
+
+
+def test_opendp_promises_what_our_laplace_event_says() -> None:
+    enable_features("contrib")
+    theirs = make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=25.0)
+    assert theirs.map(2) == pytest.approx(epsilon(Laplace(25.0).event(1), 0).upper, rel=1e-9)
+
+
+def test_prices_are_for_a_release_a_run_and_a_study() -> None:
+    release, run, study = prices(RandomizedResponse(10, 0.01), 5, releases=3, runs=2, delta=0)
+    assert (release.upper, run.upper, study.upper) == pytest.approx((0.05, 0.15, 0.3))
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf])
+@every_mechanism
+def test_noise_that_is_none_is_refused(name: str, bad: float) -> None:
+    field = {"xor": "theta", "randomized-response": "epsilon"}.get(name, "scale")
+    settings = {"num_classes": 3, field: bad} if field != "scale" else {field: bad}
+    with pytest.raises(ConfigError, match=r"is (0|-1.0|nan|inf); set it to a number") as refused:
+        named(name, **settings)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_mechanism_is_refused_with_the_nearest_known() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'laplace'"):
+        named("laplase")
+    with pytest.raises(ConfigError, match="has no such settings: theta"):
+        named("laplace", theta=1.0)
+
+
+def test_a_mechanism_without_an_event_is_refused() -> None:
+    class Silent:
+        unit = PrivacyUnit.EXAMPLE
+
+        def __call__(self, votes, noise):
+            return votes
+
+    class Wordy(Silent):
+        def event(self, num_queries: int) -> str:
+            return "free"
+
+    for mechanism in (Silent(), Wordy()):
+        with pytest.raises(ConfigError, match="does not say what it spends"):
+            event_of(mechanism, 1)
+
+
+def test_an_event_of_two_queries_is_that_of_one_twice() -> None:
+    for name in MECHANISMS:
+        once, twice = of(name).event(1), of(name).event(2)
+        assert epsilon(twice, 1e-5).upper == pytest.approx(epsilon(SelfComposedDpEvent(once, 2), 1e-5).upper)
+
+
+def test_a_mechanism_for_examples_is_not_charged_to_a_silos_budget() -> None:
+    with pytest.raises(ConfigError, match="does not protect a whole silo"):
+        event_of(Laplace(25.0), 1, PrivacyUnit.SILO)
+    for_silo = Laplace(25.0, votes_per_unit=2, unit=PrivacyUnit.SILO)
+    assert epsilon(event_of(for_silo, 1, PrivacyUnit.SILO), 0).upper == pytest.approx(4 / 25)
+    assert event_of(for_silo, 1) == for_silo.event(1)
+
+
+def test_one_class_is_nothing_to_hide() -> None:
+    for name in ("xor", "randomized-response"):
+        with pytest.raises(ConfigError, match="num-classes"):
+            named(name, num_classes=1, **{"theta" if name == "xor" else "epsilon": 1.0})
+    with pytest.raises(ConfigError, match="votes-per-unit of the mechanism laplace is 0"):
+        Laplace(1.0, 0)

@@ -1,0 +1,103 @@
+"""Mechanisms that break their claim, each in a way that somebody once did: the audit must find them all."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.mechanisms import Gumbel, Laplace, RandomizedResponse, Xor, event_of
+from fedct_flwr.privacy.randomness import SecureNoise
+from tests.privacy.mechanisms import audit
+from tests.privacy.mechanisms.cases import CASES, Case
+
+
+@dataclass(frozen=True)
+class HalfPrice(Xor):
+    """One changed label taken for one bit, as in a footnote of the paper."""
+
+    def event(self, num_queries):
+        return super().event(num_queries).event
+
+
+@dataclass(frozen=True)
+class SensitivityOne(Laplace):
+    """A moved vote taken for a change of one."""
+
+    def event(self, num_queries):
+        return Laplace(self.scale * 2).event(num_queries)
+
+
+@dataclass(frozen=True)
+class HalfNoise(RandomizedResponse):
+    """Keeps the true label more often than it says."""
+
+    def __call__(self, votes, noise):
+        return RandomizedResponse(self.num_classes, 2 * self.epsilon)(votes, noise)
+
+
+@dataclass(frozen=True)
+class HonestAbstention(RandomizedResponse):
+    """Lets abstentions through."""
+
+    def __call__(self, votes, noise):
+        return np.where(votes < 0, votes, super().__call__(votes, noise))
+
+
+@dataclass(frozen=True)
+class NoiselessMaximum(Gumbel):
+    """Forgets the noise where one class leads by three votes."""
+
+    def __call__(self, votes, noise):
+        ordered = np.sort(votes, axis=1)
+        return np.where(
+            ordered[:, -1] - ordered[:, -2] >= 3, votes.argmax(axis=1), super().__call__(votes, noise)
+        ).astype(np.int16)
+
+
+def broken(kind: type, name: str, number: int = 0) -> Case:
+    right = CASES[name][number]
+    fields = {field.name: getattr(right.mechanism, field.name) for field in dataclasses.fields(right.mechanism)}
+    return dataclasses.replace(right, mechanism=kind(**fields))
+
+
+def shown(case: Case, pair: int) -> float:
+    on_a, on_b = (audit.outputs(case, vote, SecureNoise()) for vote in case.adjacent[pair])
+    return audit.empirical_epsilon(on_a, on_b, 0)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_price_for_half_the_bits_is_found(number: int) -> None:
+    case = broken(HalfPrice, "xor", number)
+    assert epsilon(event_of(case.mechanism, 1), 0).upper < case.claim
+    assert audit.breaks_its_event(case)
+    cheap = dataclasses.replace(case, claim=case.claim / 2)
+    assert audit.breaks_its_ratio(cheap)
+
+
+def test_a_price_for_half_the_sensitivity_is_found() -> None:
+    assert audit.breaks_its_event(broken(SensitivityOne, "laplace"))
+
+
+def test_too_little_noise_is_found_by_its_distribution_and_by_its_runs() -> None:
+    case = broken(HalfNoise, "randomized-response", 1)
+    seen = audit.outputs(case, 0, SecureNoise())
+    assert audit.is_distributed_otherwise(seen, case.probabilities(0))
+    between_classes = case.adjacent.index((0, 1))
+    assert shown(case, between_classes) > case.claim
+
+
+def test_a_leaking_abstention_is_found_by_its_distribution_and_by_its_runs() -> None:
+    case = broken(HonestAbstention, "randomized-response", 1)
+    assert audit.is_distributed_otherwise(audit.outputs(case, -1, SecureNoise()), case.probabilities(-1))
+    assert shown(case, case.adjacent.index((-1, 0))) > case.claim
+
+
+def test_noise_that_is_left_out_where_the_leader_is_clear_is_found() -> None:
+    case = broken(NoiselessMaximum, "gumbel", 2)
+    pair = ((3, 0, 0), (2, 1, 0))
+    case = dataclasses.replace(case, adjacent=(pair,))
+    assert audit.is_distributed_otherwise(audit.outputs(case, pair[0], SecureNoise()), case.probabilities(pair[0]))
+    reverse = dataclasses.replace(case, adjacent=(pair[::-1],))
+    assert max(shown(case, 0), shown(reverse, 0)) > case.claim

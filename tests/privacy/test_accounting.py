@@ -1,0 +1,220 @@
+"""Golden epsilons, closed forms, and what accountants must refuse."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import (
+    ComposedDpEvent,
+    GaussianDpEvent,
+    LaplaceDpEvent,
+    NeighboringRelation,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    RandomizedResponseDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+    UnsupportedDpEvent,
+    UnsupportedEventError,
+    ZCDpEvent,
+    get_epsilon_gaussian,
+)
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from scipy.stats import binom
+
+from fedct_flwr.privacy.accounting import epsilon, fits, quick_epsilon
+from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, composed, from_json, pure, to_json
+from fedct_flwr.privacy.mechanisms import Gumbel, RandomizedResponse
+from fedct_flwr.types import ConfigError
+
+DELTA = 1e-5
+SGD = PoissonSampledDpEvent(0.01, GaussianDpEvent(1.1))
+KNOWN = [
+    NoOpDpEvent(),
+    NonPrivateDpEvent(),
+    RandomizedResponseDpEvent(0.3, 10),
+    GaussianDpEvent(2.0),
+    LaplaceDpEvent(5.0),
+    DiscreteLaplaceDpEvent(0.1, 2),
+    ZCDpEvent(0.01),
+    DiscreteGaussianDpEvent(3.0, 1),
+    BoundedRangeDpEvent(0.08),
+    SGD,
+    SelfComposedDpEvent(SGD, 100),
+    composed(pure(0.1), SelfComposedDpEvent(composed(SGD, LaplaceDpEvent(9.0)), 3)),
+]
+
+
+def optimal(eps: float, times: int, delta: float) -> float:
+    """Of a mechanism that is eps-DP: Kairouz, Oh, Viswanath, ICML 2015, Theorem 3.3, as sums of the binomial."""
+    kept = math.exp(eps) / (1 + math.exp(eps))
+    losses = eps * (2 * np.arange(times + 1) - times)
+    p = binom.pmf(np.arange(times + 1), times, kept)
+
+    def least_delta(total: float) -> float:
+        return float((p * np.maximum(0, -np.expm1(total - losses))).sum())
+
+    low, high = 0.0, times * eps
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if least_delta(middle) <= delta else (middle, high)
+    return high
+
+
+def test_four_hundred_releases_at_a_tenth_cost_forty_or_at_best_nearly_ten() -> None:
+    event = SelfComposedDpEvent(pure(0.1), 400)
+    assert epsilon(event, 0).upper == pytest.approx(40)
+    assert epsilon(event, DELTA).upper == pytest.approx(9.9, abs=0.05)
+
+
+@pytest.mark.parametrize(("eps", "times"), [(0.1, 40), (0.08, 148), (1.0, 5), (3.0, 2), (0.01, 2000)])
+def test_upper_and_lower_bound_enclose_the_optimal_composition(eps: float, times: int) -> None:
+    found = epsilon(SelfComposedDpEvent(pure(eps), times), DELTA)
+    exact = optimal(eps, times, DELTA)
+    assert found.lower is not None
+    assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
+    assert found.upper <= 1.15 * exact + 1e-3
+
+
+def test_fedkt_with_the_tightest_accountant_costs_less_than_it_reports() -> None:
+    assert epsilon(SelfComposedDpEvent(pure(0.08), 148), DELTA).upper == pytest.approx(4.19, abs=0.005)
+    # rho + 2 sqrt(rho ln(1/delta)) with rho = eta**2/8 would be 2.45
+    assert 1.9 < epsilon(Gumbel(25.0).event(148), DELTA).upper < 2.45
+
+
+@pytest.mark.parametrize("times", [1, 30])
+def test_gaussian_noise_is_accounted_for_as_well_as_in_closed_form(times: int) -> None:
+    found = epsilon(SelfComposedDpEvent(GaussianDpEvent(4.0), times), DELTA)
+    exact = get_epsilon_gaussian(4.0 / math.sqrt(times), DELTA)
+    assert exact - 1e-9 <= found.upper <= exact + 1e-3
+
+
+def test_a_repeated_randomized_response_is_not_counted_once() -> None:
+    """dp_accounting 0.6.0 does: if this begins to fail, its accountant may be used as it is."""
+    event = SelfComposedDpEvent(RandomizedResponse(10, 0.1).event(1), 100)
+    theirs = PLDAccountant(NeighboringRelation.REPLACE_ONE).compose(event).get_epsilon(DELTA)
+    assert theirs < 0.11
+    assert epsilon(event, DELTA).upper > 1.8
+
+
+def test_a_unit_that_may_change_any_label_is_not_one_whose_label_becomes_uniform() -> None:
+    event = RandomizedResponse(10, 1.0).event(20)
+    special = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_SPECIAL).compose(event).get_epsilon(DELTA)
+    assert epsilon(event, DELTA).lower > special
+
+
+def test_dp_sgd_costs_what_dp_accounting_says() -> None:
+    event = SelfComposedDpEvent(SGD, 1000)
+    found = epsilon(event, DELTA)
+    assert found.accountant == "pld"
+    assert found.upper == pytest.approx(PLDAccountant().compose(event).get_epsilon(DELTA), rel=1e-6)
+    assert quick_epsilon(event, DELTA) == pytest.approx(RdpAccountant().compose(event).get_epsilon(DELTA), rel=0.02)
+    assert found.lower <= found.upper <= quick_epsilon(event, DELTA)
+
+
+def test_dp_sgd_and_randomized_response_can_be_spent_on_the_same_records() -> None:
+    sgd, labels = SelfComposedDpEvent(SGD, 100), RandomizedResponse(10, 0.1).event(5)
+    both = epsilon(composed(sgd, labels), DELTA).upper
+    assert max(epsilon(sgd, DELTA).upper, epsilon(labels, DELTA).upper) < both
+    assert both <= epsilon(sgd, DELTA / 2).upper + epsilon(labels, DELTA / 2).upper
+
+
+@pytest.mark.parametrize("event", KNOWN)
+def test_more_of_an_event_never_costs_less(event) -> None:
+    costs = [epsilon(SelfComposedDpEvent(event, times), DELTA).upper for times in (0, 1, 2, 10)]
+    assert costs[0] == 0
+    assert all(a <= b + 1e-9 for a, b in itertools.pairwise(costs))
+
+
+@pytest.mark.parametrize("event", KNOWN)
+def test_fits_agrees_with_epsilon(event) -> None:
+    cost = epsilon(event, DELTA).upper
+    assert fits(event, cost, DELTA) or math.isinf(cost)
+    if 0 < cost < math.inf:
+        assert not fits(event, cost * 0.99, DELTA)
+
+
+def test_what_is_not_private_costs_infinitely_much_beside_anything() -> None:
+    for event in (NonPrivateDpEvent(), composed(pure(0.1), NonPrivateDpEvent()), RandomizedResponseDpEvent(0.0, 2)):
+        assert math.isinf(epsilon(event, DELTA).upper)
+        assert math.isinf(epsilon(event, 0).upper)
+        assert not fits(event, 1e6, DELTA)
+        assert epsilon(event, DELTA).lower is None
+
+
+def test_gaussian_noise_promises_nothing_without_a_delta() -> None:
+    assert math.isinf(epsilon(GaussianDpEvent(100.0), 0).upper)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        UnsupportedDpEvent(),
+        SampledWithoutReplacementDpEvent(100, 10, GaussianDpEvent(1.0)),
+        PoissonSampledDpEvent(0.1, LaplaceDpEvent(1.0)),
+        SelfComposedDpEvent(pure(0.1), -3),
+        ComposedDpEvent([pure(0.1), UnsupportedDpEvent()]),
+        SelfComposedDpEvent(UnsupportedDpEvent(), 2),
+        GaussianDpEvent(-1.0),
+        GaussianDpEvent(math.nan),
+        LaplaceDpEvent(math.inf),
+        ZCDpEvent(-0.1),
+        RandomizedResponseDpEvent(1.5, 2),
+        RandomizedResponseDpEvent(0.5, 1),
+        DiscreteLaplaceDpEvent(0.5, -2),
+    ],
+    ids=str,
+)
+def test_unknown_and_impossible_events_are_refused_everywhere(event) -> None:
+    for refuse in (lambda: epsilon(event, DELTA), lambda: fits(event, 10, DELTA), lambda: to_json(event)):
+        with pytest.raises(UnsupportedEventError):
+            refuse()
+
+
+class Cheaper(GaussianDpEvent):
+    """Pretends to be another event."""
+
+
+def test_a_subclass_of_a_known_event_is_unknown() -> None:
+    with pytest.raises(UnsupportedEventError, match="Cheaper"):
+        epsilon(Cheaper(1.0), DELTA)
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.0, 2.0, math.nan])
+def test_an_impossible_delta_is_refused(delta: float) -> None:
+    with pytest.raises(ConfigError, match="delta is"):
+        epsilon(pure(0.1), delta)
+
+
+@pytest.mark.parametrize("event", KNOWN)
+def test_an_event_survives_being_written_down(event) -> None:
+    assert from_json(to_json(event)) == event
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"type": "os.system"}',
+        '{"type": "DpEvent"}',
+        '{"type": "GaussianDpEvent"}',
+        '{"type": "GaussianDpEvent", "noise_multiplier": "1"}',
+        '{"type": "GaussianDpEvent", "noise_multiplier": 1, "more": 2}',
+        '{"type": "SelfComposedDpEvent", "event": {"type": "NoOpDpEvent"}, "count": -1}',
+        '{"type": "SelfComposedDpEvent", "event": 3, "count": 1}',
+    ],
+)
+def test_any_other_text_is_no_event(text: str) -> None:
+    with pytest.raises(UnsupportedEventError):
+        from_json(text)
+
+
+def test_noise_so_strong_that_nothing_is_left_costs_nothing() -> None:
+    found = epsilon(RandomizedResponseDpEvent(1.0, 2), DELTA)
+    assert (found.upper, found.lower) == (0, 0)

@@ -1,0 +1,30 @@
+"""Budgets that are none, and ones that promise little."""
+
+import math
+import warnings
+
+import pytest
+
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit, PrivacyWarning
+from fedct_flwr.types import ConfigError
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf])
+def test_an_epsilon_that_is_none_is_refused_in_one_sentence(epsilon: float) -> None:
+    with pytest.raises(ConfigError, match=r"^the privacy budget's epsilon is .*; set it to a number above 0$"):
+        Budget(epsilon, 1e-5)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
+def test_a_delta_that_is_none_is_refused(delta: float) -> None:
+    with pytest.raises(ConfigError, match="delta is"):
+        Budget(1.0, delta)
+
+
+def test_a_delta_of_one_in_n_warns() -> None:
+    budget = Budget(1.0, 1e-3, PrivacyUnit.EXAMPLE)
+    with pytest.warns(PrivacyWarning, match="publishes one of the 1000 examples"):
+        budget.warn_if_weak(1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        budget.warn_if_weak(999)

@@ -1,0 +1,385 @@
+"""The ledger under restarts, replays, kill -9, two processes at once, and files that somebody lost or broke."""
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, UnsupportedDpEvent, UnsupportedEventError
+
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.events import pure
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
+from fedct_flwr.types import RunError
+
+ROOT = Path(__file__).parents[2]
+ONE = Budget(1.0, 0.0)
+TENTH = pure(0.1)
+WHERE = ("study", "records")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(tmp_path) as ledger:
+        yield ledger
+
+
+def database(state: Path) -> Path:
+    return state / "privacy" / "ledger.sqlite"
+
+
+def charges(state: Path, study: str = "study") -> int:
+    with Ledger(state) as ledger:
+        spent = ledger.spent(study, "records")
+        return spent.charges if spent else 0
+
+
+def begin(state: Path, code: str, *more: str) -> subprocess.Popen[str]:
+    """A Python process with ``ledger``, ``budget`` and ``pure`` at hand."""
+    prelude = f"""
+        import sys
+        from pathlib import Path
+        from fedct_flwr.privacy.budget import Budget
+        from fedct_flwr.privacy.events import pure
+        from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+        ledger = Ledger(Path({str(state)!r}))
+    """
+    script = textwrap.dedent(prelude) + textwrap.dedent(code)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *more],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+
+class TestCharging:
+    def test_ten_tenths_fit_and_the_eleventh_does_not(self, ledger: Ledger) -> None:
+        for _ in range(10):
+            ledger.charge(*WHERE, ONE, TENTH)
+        with pytest.raises(BudgetExceeded, match="does not cover another release") as refused:
+            ledger.charge(*WHERE, ONE, pure(1e-6))
+        assert isinstance(refused.value, RunError)
+        spent = ledger.spent(*WHERE)
+        assert spent.charges == 10
+        assert spent.epsilon.upper == pytest.approx(1.0)
+        assert spent.budget == ONE
+
+    def test_a_restart_forgets_nothing(self, tmp_path: Path) -> None:
+        for _ in range(10):
+            with Ledger(tmp_path) as ledger:
+                ledger.charge(*WHERE, ONE, TENTH)
+        with Ledger(tmp_path) as ledger, pytest.raises(BudgetExceeded):
+            ledger.charge(*WHERE, ONE, TENTH)
+
+    def test_studies_and_data_sets_have_budgets_of_their_own(self, ledger: Ledger) -> None:
+        ledger.charge("study", "records", ONE, pure(1.0))
+        ledger.charge("other", "records", ONE, pure(0.5))
+        ledger.charge("study", "others", ONE, pure(0.25))
+        assert ledger.spent("study", "records").epsilon.upper == pytest.approx(1.0)
+        assert ledger.spent_on("records", 0).upper == pytest.approx(1.5)
+        assert ledger.spent("nobody", "records") is None
+
+    def test_many_releases_fit_where_composition_is_advanced(self, ledger: Ledger) -> None:
+        budget = Budget(1.0, 1e-5)
+        for _ in range(12):
+            ledger.charge(*WHERE, budget, GaussianDpEvent(20.0))
+        assert ledger.spent(*WHERE).epsilon.upper < 1
+
+    def test_what_has_no_price_is_not_charged(self, ledger: Ledger) -> None:
+        with pytest.raises(UnsupportedEventError):
+            ledger.charge(*WHERE, ONE, UnsupportedDpEvent())
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(*WHERE, ONE, NonPrivateDpEvent())
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(*WHERE, ONE, GaussianDpEvent(1e6))  # no epsilon at delta 0
+        assert ledger.spent(*WHERE) is None
+
+    def test_a_raised_budget_needs_an_approval(self, ledger: Ledger) -> None:
+        ledger.charge(*WHERE, ONE, pure(0.9))
+        for raised in (Budget(2.0, 0.0), Budget(1.0, 1e-5), Budget(1.0, 0.0, PrivacyUnit.SILO)):
+            with pytest.raises(LedgerError, match="after use; approve it"):
+                ledger.charge(*WHERE, raised, TENTH)
+        ledger.approve(*WHERE, Budget(2.0, 0.0), "the ethics board")
+        ledger.charge(*WHERE, Budget(2.0, 0.0), pure(1.0))
+        assert ledger.spent(*WHERE).epsilon.upper == pytest.approx(1.9)
+
+    def test_a_lowered_budget_counts_at_once(self, ledger: Ledger) -> None:
+        ledger.charge(*WHERE, ONE, pure(0.5))
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(*WHERE, Budget(0.55, 0.0), TENTH)
+
+
+class TestStickyAnswers:
+    def test_the_same_question_gets_the_same_answer_at_no_cost(self, tmp_path: Path) -> None:
+        answers = []
+        for drawn in (b"first", b"second"):
+            with Ledger(tmp_path) as ledger:
+                answers.append(ledger.answer(*WHERE, ONE, TENTH, b"round 1", lambda drawn=drawn: drawn))
+        assert answers == [b"first", b"first"]
+        assert charges(tmp_path) == 1
+
+    def test_another_question_is_charged(self, ledger: Ledger) -> None:
+        for number in range(10):
+            ledger.answer(*WHERE, ONE, TENTH, b"%d" % number, lambda: b"")
+        with pytest.raises(BudgetExceeded):
+            ledger.answer(*WHERE, ONE, TENTH, b"10", lambda: b"")
+        assert ledger.answer(*WHERE, ONE, TENTH, b"3", lambda: b"never drawn") == b""
+
+    def test_noise_is_drawn_after_the_charge_and_a_failed_draw_is_still_charged(self, ledger: Ledger) -> None:
+        def fails() -> bytes:
+            assert ledger.spent(*WHERE).charges == 1
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            ledger.answer(*WHERE, ONE, TENTH, b"q", fails)
+        assert ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"later") == b"later"
+        assert ledger.spent(*WHERE).charges == 1  # one answer was released, and it is paid for
+
+    def test_of_two_draws_for_one_question_only_the_first_kept_leaves(self, tmp_path: Path) -> None:
+        with Ledger(tmp_path) as slow, Ledger(tmp_path) as quick:
+
+            def overtaken() -> bytes:
+                assert quick.answer(*WHERE, ONE, TENTH, b"q", lambda: b"quick") == b"quick"
+                return b"slow"
+
+            assert slow.answer(*WHERE, ONE, TENTH, b"q", overtaken) == b"quick"
+        assert charges(tmp_path) == 1
+
+    def test_a_question_that_costs_something_else_now_is_another_question(self, ledger: Ledger) -> None:
+        ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"a")
+        with pytest.raises(LedgerError, match="leaves out something"):
+            ledger.answer(*WHERE, ONE, pure(0.01), b"q", lambda: b"b")
+
+
+class TestProcesses:
+    def test_a_process_killed_between_charge_and_release_has_paid(self, tmp_path: Path) -> None:
+        code = """
+            ledger.charge("study", "records", Budget(1.0, 0.0), pure(0.4))
+            print("charged", flush=True)
+            sys.stdin.read()
+        """
+        for expected in (1, 2):
+            process = begin(tmp_path, code)
+            assert process.stdout.readline() == "charged\n"
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            assert charges(tmp_path) == expected
+        with Ledger(tmp_path) as ledger, pytest.raises(BudgetExceeded):
+            ledger.charge(*WHERE, ONE, pure(0.4))
+
+    def test_a_process_killed_while_it_draws_has_paid_and_the_answer_is_drawn_once_more(self, tmp_path: Path) -> None:
+        code = """
+            def draw():
+                print("drawing", flush=True)
+                sys.stdin.read()
+            ledger.answer("study", "records", Budget(1.0, 0.0), pure(0.4), b"q", draw)
+        """
+        process = begin(tmp_path, code)
+        assert process.stdout.readline() == "drawing\n"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert charges(tmp_path) == 1
+        with Ledger(tmp_path) as ledger:
+            assert ledger.answer(*WHERE, ONE, pure(0.4), b"q", lambda: b"a") == b"a"
+        assert charges(tmp_path) == 1
+
+    @pytest.mark.parametrize("seen", [1, 7, 20])
+    def test_a_process_killed_anywhere_has_paid_for_all_it_was_told(self, tmp_path: Path, seen: int) -> None:
+        code = """
+            for number in range(1, 100_000):
+                ledger.charge("study", "records", Budget(1e6, 0.0), pure(0.001))
+                print(number, flush=True)
+        """
+        process = begin(tmp_path, code)
+        told = [process.stdout.readline() for _ in range(seen)]
+        process.send_signal(signal.SIGKILL)
+        rest, _ = process.communicate()
+        last = int((rest.splitlines() or told)[-1])
+        assert last <= charges(tmp_path) <= last + 1
+
+    def test_two_processes_at_once_cannot_overspend(self, tmp_path: Path) -> None:
+        code = """
+            sys.stdin.readline()
+            charged = 0
+            for _ in range(20):
+                try:
+                    ledger.charge("study", "records", Budget(1.5, 0.0), pure(0.1))
+                    charged += 1
+                except BudgetExceeded:
+                    pass
+            print(charged)
+        """
+        both = [begin(tmp_path, code) for _ in range(2)]
+        for process in both:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        told = [int(process.communicate()[0]) for process in both]
+        assert sum(told) == 15 == charges(tmp_path)
+
+    def test_two_processes_that_ask_the_same_get_the_same(self, tmp_path: Path) -> None:
+        code = """
+            import os
+            sys.stdin.readline()
+            for number in range(10):
+                question = b"%d" % number
+                answer = ledger.answer("s", "records", Budget(1.0, 0.0), pure(0.1), question, lambda: os.urandom(8))
+                print(answer.hex())
+        """
+        both = [begin(tmp_path, code) for _ in range(2)]
+        for process in both:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        one, other = (process.communicate()[0].split() for process in both)
+        assert len(one) == 10
+        assert one == other
+        assert charges(tmp_path, "s") == 10
+
+
+def _corrupt(state: Path) -> None:
+    content = bytearray(database(state).read_bytes())
+    content[: len(content) // 2] = os.urandom(len(content) // 2)
+    database(state).write_bytes(content)
+
+
+def _truncate(state: Path) -> None:
+    database(state).write_bytes(b"")
+
+
+def _forget_charges(state: Path) -> None:
+    with sqlite3.connect(database(state)) as connection:
+        connection.execute("DELETE FROM charges WHERE number = 2")
+    connection.close()
+
+
+def _other_version(state: Path) -> None:
+    with sqlite3.connect(database(state)) as connection:
+        connection.execute("UPDATE ledger SET version = 99")
+    connection.close()
+
+
+def _unknown_event(state: Path) -> None:
+    with sqlite3.connect(database(state)) as connection:
+        connection.execute("""UPDATE charges SET event = '{"type": "Free"}' WHERE number = 1""")
+    connection.close()
+
+
+def _another_ledger(state: Path) -> None:
+    with Ledger(state / "elsewhere") as other:
+        for _ in range(5):
+            other.charge(*WHERE, ONE, pure(0.01))
+    shutil.copy(database(state / "elsewhere"), database(state))
+
+
+FAULTS: dict[str, Callable[[Path], object]] = {
+    "the file is gone": lambda state: database(state).unlink(),
+    "the folder is gone": lambda state: shutil.rmtree(state / "privacy"),
+    "the file is empty": _truncate,
+    "the file is corrupt": _corrupt,
+    "charges are missing": _forget_charges,
+    "another version": _other_version,
+    "an unknown event": _unknown_event,
+    "another ledger": _another_ledger,
+    "the mark is gone": lambda state: (state / "ledger.mark").unlink(),
+    "the mark is of another ledger": lambda state: (state / "ledger.mark").write_text("0123\n.."),
+    "the mark is ahead": lambda state: (state / "ledger.mark").write_bytes((state / "ledger.mark").read_bytes() + b"."),
+    "the mark is not text": lambda state: (state / "ledger.mark").write_bytes(b"\xff\xfe"),
+    "the mark is a folder": lambda state: ((state / "ledger.mark").unlink(), (state / "ledger.mark").mkdir()),
+}
+
+
+class TestFailsClosed:
+    @pytest.mark.parametrize("fault", FAULTS)
+    @pytest.mark.parametrize("running", [False, True], ids=["restarted", "running"])
+    def test_nothing_is_released_when(self, tmp_path: Path, fault: str, running: bool) -> None:
+        ledger = Ledger(tmp_path)
+        for _ in range(3):
+            ledger.charge(*WHERE, ONE, TENTH)
+        ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"a")
+        ledger.close()
+        if running and "mark" not in fault and "gone" not in fault:
+            pytest.skip("SQLite does not look at a file's content again while it has it in memory")
+        if running:
+            assert ledger.spent(*WHERE).charges == 4
+        FAULTS[fault](tmp_path)
+        for _ in range(2):  # and it stays so
+            with pytest.raises(LedgerError) as refused:
+                ledger.charge(*WHERE, ONE, TENTH)
+            assert "\n" not in str(refused.value)
+        if fault != "an unknown event":
+            with pytest.raises(LedgerError):
+                ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"b")
+            with pytest.raises(LedgerError):
+                ledger.approve(*WHERE, Budget(5.0, 0.0), "somebody")
+        ledger.close()
+
+    def test_an_old_copy_that_was_put_back_is_noticed(self, tmp_path: Path) -> None:
+        with Ledger(tmp_path) as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+        old = database(tmp_path).read_bytes()
+        with Ledger(tmp_path) as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+        database(tmp_path).write_bytes(old)
+        with Ledger(tmp_path) as ledger, pytest.raises(LedgerError, match="charges are missing"):
+            ledger.charge(*WHERE, ONE, TENTH)
+
+    def test_a_clock_that_goes_back_an_hour(self, tmp_path: Path) -> None:
+        now = [1_800_000_000.0]
+        with Ledger(tmp_path, clock=lambda: now[0]) as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+            now[0] -= 30  # a time server's correction
+            ledger.charge(*WHERE, ONE, TENTH)
+            now[0] -= 3600
+            with pytest.raises(LedgerError, match="the clock is earlier"):
+                ledger.charge(*WHERE, ONE, TENTH)
+            with pytest.raises(LedgerError, match="the clock is earlier"):
+                ledger.charge("other", "records", ONE, TENTH)
+            now[0] += 3600
+            ledger.charge(*WHERE, ONE, TENTH)
+
+    def test_a_crash_between_commit_and_mark_is_made_good(self, tmp_path: Path) -> None:
+        with Ledger(tmp_path) as ledger:
+            for _ in range(3):
+                ledger.charge(*WHERE, ONE, TENTH)
+            mark = tmp_path / "ledger.mark"
+            mark.write_bytes(mark.read_bytes()[:-1])
+            ledger.charge(*WHERE, ONE, TENTH)
+            assert mark.read_bytes().count(b".") == 4
+
+    def test_a_state_folder_that_cannot_be_written(self, tmp_path: Path) -> None:
+        (tmp_path / "privacy").write_text("a file where the folder should be")
+        with Ledger(tmp_path) as ledger, pytest.raises(LedgerError, match="nothing is released"):
+            ledger.charge(*WHERE, ONE, TENTH)
+
+    def test_only_the_owner_may_read_it(self, ledger: Ledger, tmp_path: Path) -> None:
+        ledger.charge(*WHERE, ONE, TENTH)
+        for path in (database(tmp_path), tmp_path / "ledger.mark", *database(tmp_path).parent.iterdir()):
+            assert path.stat().st_mode & 0o077 == 0
+
+
+def test_every_commit_is_synced_in_write_ahead_mode(ledger: Ledger) -> None:
+    ledger.charge(*WHERE, ONE, TENTH)
+    with ledger._transaction() as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_a_forked_process_opens_its_own(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.charge(*WHERE, ONE, TENTH)
+    child = os.fork()
+    if child == 0:
+        try:
+            ledger.charge(*WHERE, ONE, TENTH)
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    ledger.charge(*WHERE, ONE, TENTH)
+    assert charges(tmp_path) == 3

@@ -1,0 +1,101 @@
+"""Exact coins: the boundary of each, and what a source of noise must not do."""
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from fedct_flwr.privacy.randomness import (
+    ONE,
+    SecureNoise,
+    bernoulli,
+    chance_of_exp,
+    chance_of_noise,
+    simulated,
+    uniform_below,
+)
+
+
+class Scripted(SecureNoise):
+    """Gives out the bytes it was made with."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self._parts: Iterator[bytes] = iter(parts)
+
+    def octets(self, count: int) -> bytes:
+        part = next(self._parts)
+        assert len(part) == count
+        return part
+
+
+@pytest.mark.parametrize("chance", [0, 1, ONE // 3, ONE // 2, (7 << 56) + 5, ONE - 1, ONE])
+def test_a_coin_is_true_for_just_the_words_below_its_chance(chance: int) -> None:
+    for word in {0, 1, chance - 1, chance, chance + 1, ONE // 2, ONE - 1}:
+        if 0 <= word < ONE:
+            first, rest = divmod(word, 1 << 56)
+            tail = (rest << 8).to_bytes(8, "little")
+            coin = bernoulli(Scripted(bytes([first]), tail), chance, 1)
+            assert coin.tolist() == [word < chance]
+
+
+def test_over_all_first_bytes_a_coin_has_its_chance() -> None:
+    chance = (77 << 56) + (1 << 55)  # 77.5 of 256
+    low, high = (bytes(8), b"\xff" * 8)
+    for tail, expected in ((low, 78), (high, 77)):
+        assert bernoulli(Scripted(bytes(range(256)), tail), chance, 256).sum() == expected
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 9, 10, 255, 256, 257, 1000])
+def test_integers_below_a_bound_are_uniform(bound: int) -> None:
+    drawn = uniform_below(SecureNoise(), bound, 100 * bound)
+    assert drawn.min() >= 0
+    seen = np.bincount(drawn, minlength=bound)
+    assert len(seen) == bound
+    if bound > 1:
+        assert chi2.sf(((seen - 100) ** 2 / 100).sum(), bound - 1) > 1e-6
+
+
+def test_remainders_of_the_last_part_are_drawn_again() -> None:
+    assert uniform_below(Scripted(bytes([255, 7]), bytes([5])), 3, 2).tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 3.3e-5, 0.1, 1.0, 7.5, 40.0, 1000.0])
+@pytest.mark.parametrize("others", [1, 2, 9])
+def test_rounding_never_makes_an_output_more_likely_than_epsilon_allows(epsilon: float, others: int) -> None:
+    noise = chance_of_noise(epsilon, others)
+    assert 0 < noise <= ONE
+    with localcontext(prec=80):
+        kept_over_lost = Fraction((ONE - noise) * others, noise)
+        exact = Fraction(Decimal(epsilon).exp())
+    assert kept_over_lost <= exact
+    if epsilon <= 7.5:
+        assert math.log(kept_over_lost) == pytest.approx(epsilon, rel=1e-9, abs=1e-15)
+
+
+@pytest.mark.parametrize("exponent", [-1e-30, -0.04, -1.0, -40.0, -1000.0])
+def test_the_chance_to_take_a_class_is_never_too_small(exponent: float) -> None:
+    with localcontext(prec=80):
+        assert Fraction(chance_of_exp(exponent), ONE) >= Fraction(Decimal(exponent).exp())
+    assert chance_of_exp(exponent) / ONE == pytest.approx(math.exp(exponent), rel=1e-12, abs=2 / ONE)
+
+
+def test_only_the_operating_systems_noise_is_secure() -> None:
+    assert SecureNoise().secure
+    assert not simulated(np.random.default_rng(0)).secure
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 25.0])
+def test_simulated_noise_has_the_variance_of_the_secure_one(scale: float) -> None:
+    for draw in ("discrete_laplace", "discrete_gaussian"):
+        noise = getattr(simulated(np.random.default_rng(0)), draw)(scale, (200_000,)).astype(float)
+        weight = {
+            "discrete_laplace": lambda x: np.exp(-abs(x) / scale),
+            "discrete_gaussian": lambda x: np.exp(-(x**2) / (2 * scale**2)),
+        }[draw]
+        x = np.arange(-2000, 2001)
+        variance = (x**2 * weight(x)).sum() / weight(x).sum()
+        assert noise.var() == pytest.approx(variance, rel=0.05)
