@@ -61,7 +61,10 @@ def test_a_silo_cut_off_for_a_round(fragile: Federation) -> None:
 
 def test_a_silo_with_a_full_disk_sends_nothing_that_it_cannot_log(fragile: Federation) -> None:
     before = len(fragile.egress("long-beach"))
-    fragile.execute("agent-long-beach", "sh", "-c", "cat /dev/zero > /app/silo/state/filler", check=False)
+    # Never without end: should the small disk not be there, this machine's would be filled.
+    fragile.execute("agent-long-beach", "sh", "-c", "head -c 4M /dev/zero > /app/silo/state/filler", check=False)
+    disk = fragile.execute("agent-long-beach", "df", "--output=size,avail", "/app/silo/state").stdout.split()
+    assert disk[2:] == ["1024", "0"], disk
     code, printed = fragile.train(*RUN)
     fragile.execute("agent-long-beach", "rm", "/app/silo/state/filler")
     assert code == 0, printed
