@@ -15,6 +15,8 @@ RUN = ("--rounds", "4", "--set", "stop-at-fixed-point=false", "--set", "round-de
 @pytest.fixture(scope="module")
 def fragile(deployed: Federation) -> Federation:
     """The federation with a silo that trains for long, and with one whose disk is small."""
+    # Made anew and not changed: Compose would give the new container the old one's volume in the small disk's place.
+    deployed.compose("rm", "--stop", "--force", "agent-long-beach")
     deployed.start("tests/deploy/faults.yaml")
     return deployed
 
