@@ -136,6 +136,7 @@ class Deployment:
         self.folder = folder
         self._tables = {name: table for name, table in (("learner", learner), ("policy", policy)) if table}
         self._stock = stock
+        self._seeds = itertools.count(1)
         self._bare = bare
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -273,6 +274,8 @@ class Deployment:
             "study": STUDY, "data": STUDY_DATA, "data-dir": str(self.coordinator.study), "run-dir": str(path),
             "roster": ",".join(self.silos), "num-server-rounds": 2, "stop-at-fixed-point": False,
             "roster-deadline": PATIENCE, "round-deadline": PATIENCE,
+            # Questions of its own: a silo answers what it was asked before with the answer that it has.
+            "seed": next(self._seeds),
         }  # fmt: skip
         given |= {key.replace("_", "-"): value for key, value in settings.items()}
         return self.superlink.start(given), RunFolder(path)

@@ -114,7 +114,7 @@ def test_a_superlink_that_is_killed_comes_back_and_two_runs_at_once_go_on(
         killed = pool.submit(kill)
         done = deployment.coordinate(
             "run", "--run-dir", watched.path, "--rounds", "2", "--set", "stop-at-fixed-point=false",
-            "--set", f"roster-deadline={PATIENCE}", "--set", f"round-deadline={PATIENCE}",
+            "--set", f"roster-deadline={PATIENCE}", "--set", f"round-deadline={PATIENCE}", "--set", "seed=0",
         )  # fmt: skip
         killed.result()
     assert done.exit_code == 0, (done.output, done.exception, deployment.logs())
