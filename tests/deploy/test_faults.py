@@ -64,7 +64,9 @@ def test_a_silo_cut_off_for_a_round(fragile: Federation) -> None:
 def test_a_silo_with_a_full_disk_sends_nothing_that_it_cannot_log(fragile: Federation) -> None:
     before = len(fragile.egress("long-beach"))
     # Never without end: should the small disk not be there, this machine's would be filled.
-    fragile.execute("agent-long-beach", "sh", "-c", "head -c 4M /dev/zero > /app/silo/state/filler", check=False)
+    # Without a model to begin with: a silo that cannot keep the new one gives up the old one, and with it makes room.
+    fill = "cd /app/silo/state && rm -f model-* && head -c 4M /dev/zero > filler"
+    fragile.execute("agent-long-beach", "sh", "-c", fill, check=False)
     disk = fragile.execute("agent-long-beach", "df", "--output=size,avail", "/app/silo/state").stdout.split()
     assert disk[2:] == ["1024", "0"], disk
     code, printed = fragile.train(*RUN)
