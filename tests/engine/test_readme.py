@@ -20,7 +20,7 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def clone(tmp_path_factory: pytest.TempPathFactory, _local_superlink: None) -> Iterator[Path]:
     """What a newcomer has after cloning, with the virtual environment of these tests."""
     folder = tmp_path_factory.mktemp("clone") / "fedct-flwr"
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()

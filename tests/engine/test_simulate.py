@@ -159,6 +159,7 @@ def slow():  # type: ignore[no-untyped-def]
     return RandomForestClassifier(n_estimators=20_000)
 
 
+@pytest.mark.usefixtures("_local_superlink")
 def test_flwr_run_on_its_own_works_as_a_flower_user_expects(tmp_path: Path) -> None:
     # Flower's own background SuperLink belongs to this test, in a Flower home of its own.
     app = tmp_path / "fedct-flwr"
