@@ -44,17 +44,13 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
     coordinator all of it goes, as ``silo.toml`` writes it. Not where files lie, and not the records: they may grow. A
     test file counts as one, wherever it lies.
     """
-    data = config.data
     agreed = {
         "format": [_FORMAT, VERSION],
         "silo": config.silo,
         "study": study.digest.hex(),
-        "learner": config.learner.model_dump(mode="json"),
         "policy": config.policy.model_dump(mode="json"),
-        "label": data.label,
-        "mapping": data.mapping,
-        "test": [data.test_file is not None, data.test_fraction],
         "superlink": config.connection.superlink,
+        **config.decides_model,
     }
     return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
 

@@ -49,7 +49,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         dataset.public,
         build_learner(config, dataset, partition_id, data.private.X),
         config.pseudo_weight,
-        Terms(config.study, dataset.public.fingerprint, len(dataset.public), dataset.schema.classes),
+        Terms.of(config.study, dataset.public, dataset.schema),
     )
 
 
@@ -92,4 +92,4 @@ def _own_records(config: SiloConfig, study: StudyFolder) -> tuple[Examples, Exam
 
 def terms_of(study: StudyFolder) -> Terms:
     """What coordinator and silos of this study agree upon."""
-    return Terms(study.name, study.public.fingerprint, len(study.public), study.schema.classes)
+    return Terms.of(study.name, study.public, study.schema)

@@ -126,14 +126,7 @@ def _own_site(silo_file: Path) -> Site:
 
 
 def _model_digest(config: SiloConfig) -> bytes:
-    data = config.data
-    decisive = {
-        "learner": config.learner.model_dump(mode="json"),
-        "label": data.label,
-        "mapping": data.mapping,
-        "test": [data.test_file is not None, data.test_fraction],
-    }
-    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).digest()
+    return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
 
 
 def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:

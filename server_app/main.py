@@ -13,9 +13,7 @@ from fedct_flwr.algorithms import Algorithm, find_algorithm
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.public_set import PublicSet
 from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
-from fedct_flwr.schema import Schema
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
@@ -63,7 +61,7 @@ def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Terms, Sequenc
     if config.data != STUDY:
         dataset = datasets.load(config)
         silos = [silo.name for silo in dataset.silos]
-        return dataset, _terms(config.study, dataset.public, dataset.schema), silos
+        return dataset, Terms.of(config.study, dataset.public, dataset.schema), silos
     config.check_real()
     study = read_study(Path(config.data_dir))
     if study.name != config.study:
@@ -71,11 +69,7 @@ def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Terms, Sequenc
             f"the run is of study {config.study!r} but {config.data_dir} is the folder of {study.name!r}: set study to "
             "that name, or data-dir to another folder"
         )
-    return None, _terms(study.name, study.public, study.schema), config.roster
-
-
-def _terms(study: str, public: PublicSet, schema: Schema) -> Terms:
-    return Terms(study, public.fingerprint, len(public), schema.classes)
+    return None, Terms.of(study.name, study.public, study.schema), config.roster
 
 
 def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:

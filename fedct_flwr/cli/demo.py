@@ -1,7 +1,6 @@
 """``fedct demo``: four hospitals and their coordinator as folders, complete, to be started as they are."""
 
 import os
-import secrets
 import shutil
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,11 +12,12 @@ from rich.markup import escape
 
 from client_app import approval
 from client_app.egress_log import EgressLog
-from client_app.keys import create_egress_key, create_node_key, load_egress_key
+from client_app.keys import load_egress_key
 from fedct_flwr import datasets
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.coordinator.init import PORT, prepare
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
+from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.study_folder import read_study
@@ -26,7 +26,6 @@ from fedct_flwr.types import ConfigError
 STUDY: Final = "heart-disease"
 _COMPLETE: Final = ".complete"
 _RUNTIME_PORT: Final = 9094
-_SECRET_BYTES: Final = 32
 _OWNER_ONLY: Final = 0o700
 _HEADING: Final = (
     "# A demonstration, made by 'fedct demo'. What the keys mean: 'fedct silo init' writes them all, explained.\n\n"
@@ -90,8 +89,7 @@ def demo(
 def _write_silo(
     folder: Path, data: SiloData, dataset: FederatedDataset, study: Path, connection: dict[str, str]
 ) -> None:
-    for part in (folder, folder / "keys", folder / "connection", folder / "state"):
-        part.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
+    folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
     shutil.copytree(study, folder / "study")
     write_records(folder / "data.csv", dataset.schema, data.private)
     write_records(folder / "test.csv", dataset.schema, data.test)
@@ -105,9 +103,7 @@ def _write_silo(
     }
     write_atomically(folder / "silo.toml", (_HEADING + tomli_w.dumps(settings)).encode())
     config = SiloConfig.read_toml(folder / "silo.toml")
-    create_egress_key(config.egress_key)
-    create_node_key(config.connection.node_key)
-    write_atomically(config.connection.secret, secrets.token_hex(_SECRET_BYTES).encode())
+    make_keys(config)
     with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
         approval.approve(log, config, read_study(config.study))
 

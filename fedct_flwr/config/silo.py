@@ -79,6 +79,16 @@ class SiloConfig(Settings):
     policy: Policy = Policy()
     connection: Connection
 
+    @property
+    def decides_model(self) -> dict[str, object]:
+        """What decides, beside study and records, what the silo's model is; as JSON takes it."""
+        return {
+            "learner": self.learner.model_dump(mode="json"),
+            "label": self.data.label,
+            "mapping": self.data.mapping,
+            "test": [self.data.test_file is not None, self.data.test_fraction],
+        }
+
 
 class NodeConfig(Settings):
     """What one node knows of itself: from the agent, or from the simulation.

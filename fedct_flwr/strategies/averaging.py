@@ -6,7 +6,7 @@ McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentra
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -19,13 +19,10 @@ from fedct_flwr.strategies.exchange import prompt
 from fedct_flwr.strategies.questions import Questions
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import LABEL_DTYPE, SiloName
-from fedct_flwr.wire.codec import Instruction, Terms, decode_reply
+from fedct_flwr.wire.codec import NO_TERMS, Instruction, decode_reply
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal
 from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, num_bytes, read_reply, to_question
-
-# Weights are no part of the protocol; only a refusal is read under it, and a refusal is bound to no terms.
-_NO_TERMS: Final = Terms("", b"", 0, ())
 
 
 class Averaging(FedAvg):
@@ -98,5 +95,6 @@ class Averaging(FedAvg):
         if message.content.array_records:
             return read_reply(message.content, self._sent), message
         nothing = Instruction(0, Query(0, 0), np.zeros(0, dtype=LABEL_DTYPE))
-        reply = decode_reply(from_record(message.content), _NO_TERMS, nothing)
+        # Weights are no part of the protocol; only a refusal is read under it.
+        reply = decode_reply(from_record(message.content), NO_TERMS, nothing)
         return reply.silo, reply.outcome if isinstance(reply.outcome, Refusal) else Refusal.MALFORMED

@@ -6,12 +6,13 @@ read from it gives the same bytes, so a reply carries its labels, the scores if 
 
 import math
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from fedct_flwr.public_set import Query
+from fedct_flwr.public_set import PublicSet, Query
+from fedct_flwr.schema import Schema
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.packing import pack, packed_size, unpack
@@ -32,10 +33,19 @@ class Terms:
     num_public: int
     classes: tuple[str, ...]
 
+    @classmethod
+    def of(cls, study: str, public: PublicSet, schema: Schema) -> Self:
+        """The terms of a study with this public set and these classes."""
+        return cls(study, public.fingerprint, len(public), schema.classes)
+
     @property
     def num_classes(self) -> int:
         """Size of the label space."""
         return len(self.classes)
+
+
+NO_TERMS: Final = Terms("", b"", 0, ())
+"""Where nothing was agreed upon, and nothing but a refusal can travel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +124,8 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
 
 def encode_refusal(silo: SiloName, reason: Refusal) -> bytes:
     """The reply of a silo that sends no labels: its name and the number of the reason."""
-    # No round and no terms: with a refusal neither travels.
-    return encode_reply(Reply(0, silo, reason), Terms("", b"", 0, ()))
+    # No round: with a refusal it does not travel either.
+    return encode_reply(Reply(0, silo, reason), NO_TERMS)
 
 
 def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, scores: bool) -> int:

@@ -1,7 +1,6 @@
 """A run's settings: one sentence for every mistake, and the same values on both sides of Flower's flat run config."""
 
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from fedct_flwr.config import STUDY, LearnerSettings, RunConfig
 from fedct_flwr.types import ConfigError
+from tests.misspellings import misspellings
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 APP_CONFIG: dict[str, Any] = tomllib.loads(PYPROJECT.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
@@ -68,14 +68,6 @@ def message(settings: dict[str, Any]) -> str:
     text = str(caught.value)
     assert "\n" not in text
     return text
-
-
-def misspellings(key: str) -> Iterator[str]:
-    """The key with a letter dropped, and with two neighbors swapped."""
-    for i in range(len(key)):
-        yield key[:i] + key[i + 1 :]
-    for i in range(len(key) - 1):
-        yield key[:i] + key[i + 1] + key[i] + key[i + 2 :]
 
 
 # --- the app's config in pyproject.toml

@@ -1,6 +1,5 @@
 """``silo.toml`` and the node config: a silo's own settings, in which nobody else has a say."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from pydantic import ValidationError
 
 from fedct_flwr.config import NodeConfig, SiloConfig
 from fedct_flwr.types import ConfigError
+from tests.misspellings import misspellings
 
 REQUIRED: dict[str, Any] = {
     "silo": "north",
@@ -38,14 +38,6 @@ def message(**tables: Any) -> str:
     text = str(caught.value)
     assert "\n" not in text
     return text
-
-
-def misspellings(key: str) -> Iterator[str]:
-    """The key with a letter dropped, and with two neighbors swapped."""
-    for i in range(len(key)):
-        yield key[:i] + key[i + 1 :]
-    for i in range(len(key) - 1):
-        yield key[:i] + key[i + 1] + key[i] + key[i + 2 :]
 
 
 # --- silo.toml

@@ -91,14 +91,19 @@ def _packages(learner: str) -> list[str]:
 def _fill(folder: Path, text: str, study: Path, ca: Path | None) -> None:
     _write(folder / SILO_FILE, text.encode())
     config = SiloConfig.read_toml(folder / SILO_FILE)
+    shutil.copytree(study, config.study)
+    make_keys(config)
+    if ca:
+        shutil.copyfile(ca, config.connection.ca_certificate)
+
+
+def make_keys(config: SiloConfig) -> None:
+    """The folders that a silo keeps to itself, its keys, and what its agent shows to the SuperNode."""
     for path in (config.egress_key.parent, config.connection.node_key.parent, config.state):
         path.mkdir(mode=0o700)
-    shutil.copytree(study, config.study)
     create_egress_key(config.egress_key)
     create_node_key(config.connection.node_key)
     _write(config.connection.secret, secrets.token_hex(_SECRET_BYTES).encode())
-    if ca:
-        shutil.copyfile(ca, config.connection.ca_certificate)
 
 
 def _write(path: Path, content: bytes) -> None:
