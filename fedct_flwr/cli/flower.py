@@ -160,13 +160,22 @@ class SuperLink:
         )
 
     def _flwr(self, *command: str) -> subprocess.CompletedProcess[str]:
-        try:
-            return subprocess.run(
-                [str(BIN / "flwr"), *command], env=environment(self._home), capture_output=True, text=True, check=False,
-                stdin=subprocess.DEVNULL, timeout=_ANSWER_SECONDS,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise Unreachable(f"no SuperLink answers at {self.address} within {_ANSWER_SECONDS:g} s") from None
+        arguments = [str(BIN / "flwr"), *command]
+        with subprocess.Popen(
+            arguments, env=environment(self._home), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process:  # fmt: skip
+            try:
+                output, errors = process.communicate(timeout=_ANSWER_SECONDS)
+            except BaseException as error:
+                # Waited for, unlike what subprocess.run kills when it is interrupted.
+                process.kill()
+                process.wait()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    unheard = f"no SuperLink answers at {self.address} within {_ANSWER_SECONDS:g} s"
+                    raise Unreachable(unheard) from None
+                raise
+        return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
 @contextmanager

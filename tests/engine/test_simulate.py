@@ -103,7 +103,7 @@ def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Pa
 def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_path: Path) -> None:
     learners = ["decision-tree", "tests.federation.learners.Raising", "tests.engine.test_simulate.Hanging"]
     done = simulate(
-        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=20",
+        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=60",
         "--set", "stop-at-fixed-point=false",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
