@@ -1,0 +1,55 @@
+"""Whose labels leave a silo in place of its personal model's: a labeler, which says what each answer spends."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
+
+from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.types import Examples, Features, HardLabels
+
+
+class Asked(NamedTuple):
+    """What one round asks of a labeler, and what it may look at."""
+
+    private: Examples
+    public: Features
+    """All public examples, ``(num_public, ...)``."""
+    targets: HardLabels
+    """Consensus labels ``(num_public,)`` or ABSTAIN. They were released before: free to train on."""
+    votes: HardLabels
+    """Labels of the personal model ``(positions,)``. Private: whoever uses them pays for it."""
+    positions: NDArray[np.intp]
+    """The public examples that are asked about."""
+
+
+class Labeler(Protocol):
+    """Labels public examples for a silo under differential privacy, over all rounds of a study.
+
+    Formal guarantees, of every implementation: all labels that ``answer`` ever returned together, and all that
+    ``dump`` says, depend on the private records only through mechanisms whose events ``event`` has returned before.
+    """
+
+    def event(self, asked: Asked) -> DpEvent:
+        """What ``answer`` will spend on this question, per record; a NoOpDpEvent if nothing. Changes nothing.
+
+        Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come.
+        """
+        ...
+
+    def answer(self, asked: Asked, noise: Noise) -> HardLabels:
+        """The class of each example asked about, ``(positions,)``, never ABSTAIN. Raises TrainingError."""
+        ...
+
+    def dump(self) -> bytes:
+        """How far the labeler has come, for ``restore``."""
+        ...
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a dump. Must not execute anything that is in it. Raises TrainingError."""
+        ...
+
+    def reset(self) -> None:
+        """Go back to the beginning of the study."""
+        ...
