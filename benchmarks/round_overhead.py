@@ -173,7 +173,7 @@ def _alone(rounds: int, idle_seconds: int) -> Iterator[dict[str, float]]:
             if number == rounds // 10:
                 yield {"early": process.memory_info().rss / 1e6}
         yield {"late": process.memory_info().rss / 1e6}
-        # What follows a message is looked for often for a minute; an idle agent waits for longer.
+        # The longer ago the last message, the longer an agent waits: a minute later no longer than ever.
         threading.Event().wait(0 if idle_seconds < IDLE_SECONDS else 70)
         process.cpu_percent()
         time.sleep(idle_seconds)

@@ -41,10 +41,11 @@ from fedct_flwr.wire.refusal import Refusal
 
 logger = logging.getLogger("flwr.fedct")
 
-_POLL_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.04
 _IDLE_POLL_SECONDS: Final = 0.5
-_BUSY_SECONDS: Final = 60.0
-"""So long after a message the next one is looked for often."""
+_POLL_SHARE: Final = 0.01
+"""Of the time since the last message: so much later, at most, is the next one found."""
+_AGAIN_SECONDS: Final = 0.1
 _MAX_AWAY_SECONDS: Final = 5.0
 _MAX_REFUSAL_SECONDS: Final = 60.0
 """Each refusal is a line of the log: this bounds what a hostile coordinator can make of it."""
@@ -185,25 +186,26 @@ class _Agent:
         self._status.put(urgent=True, pid=0, connected=False, working=False)
 
     def _serve(self) -> None:
-        busy_until, away, refused = 0.0, 0.0, 0.0
+        last, away, refused = time.monotonic(), 0.0, 0.0
         while not self._stop.is_set():
             try:
                 task = self._supernode.acquire()
             except Exception as error:
                 self._no_contact(error)
-                away = min(2 * away or _POLL_SECONDS, _MAX_AWAY_SECONDS)
+                away = min(2 * away or _AGAIN_SECONDS, _MAX_AWAY_SECONDS)
                 self._stop.wait(away)
                 continue
             away = 0.0
             self._contact()
             if task is None:
-                self._stop.wait(_POLL_SECONDS if time.monotonic() < busy_until else _IDLE_POLL_SECONDS)
+                pause = _POLL_SHARE * (time.monotonic() - last)
+                self._stop.wait(min(max(pause, _POLL_SECONDS), _IDLE_POLL_SECONDS))
                 continue
             answered = self._work(task)
-            busy_until = time.monotonic() + _BUSY_SECONDS
+            last = time.monotonic()
             # Nobody makes a silo hammer by asking what it refuses.
-            refused = 0.0 if answered else min(2 * refused or _POLL_SECONDS, _MAX_REFUSAL_SECONDS)
-            if refused > _POLL_SECONDS:
+            refused = 0.0 if answered else min(2 * refused or _AGAIN_SECONDS, _MAX_REFUSAL_SECONDS)
+            if refused > _AGAIN_SECONDS:
                 self._rest(refused)
 
     def _work(self, task: Task) -> bool:

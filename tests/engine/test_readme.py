@@ -45,7 +45,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory, _local_superlink: None) -> I
 def run(command: str, clone: Path) -> str:
     home = clone.parent / "home"
     home.mkdir(exist_ok=True)
-    outer_make = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    outer_make = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS")
     env = {
         **{name: value for name, value in os.environ.items() if name not in outer_make},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -147,11 +147,16 @@ def test_killed_and_stopped_in_training_silos_lose_nothing_and_come_back(deploym
     assert all(silo.released(run) == {} for silo in (stopped, severed))
     assert "stopped" in deployment.log("agent budapest")
 
-    # With the same keys and the same logs as before.
-    run, folder = deployment.begin("again", num_server_rounds=2, round_deadline=90.0)
-    result = deployment.finish(run, folder)
-    assert result["status"] == "completed", deployment.logs()
-    assert len(folder.rounds()[-1]["silos"]) == 4, (folder.rounds(), deployment.logs())
+    # With the same keys and the same logs as before. For Flower a SuperNode that was killed is there for a minute more,
+    # and cannot come back before that is over: a run that begins meanwhile may have to do without it.
+    for name in ("again", "once-more"):
+        run, folder = deployment.begin(name, num_server_rounds=1, round_deadline=90.0)
+        result = deployment.finish(run, folder)
+        assert result["status"] == "completed", deployment.logs()
+        (record,) = folder.rounds()
+        if len(record["silos"]) == 4:
+            break
+    assert len(record["silos"]) == 4, (record, deployment.logs())
 
 
 def test_who_was_not_let_in_has_never_been_asked_anything(deployment: Deployment) -> None:
