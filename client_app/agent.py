@@ -25,9 +25,10 @@ from threadpoolctl import ThreadpoolController
 
 from client_app.agent_status import STATUS_FILE, Status
 from client_app.approval import current, terms_digest
-from client_app.egress_log import EgressLog, Event, LogEntry
+from client_app.egress_log import EgressLog
 from client_app.gate import Gate, Held
 from client_app.keys import load_egress_key
+from client_app.log_entry import Event, LogEntry
 from client_app.main import app
 from client_app.revocation import is_revoked, put_down
 from client_app.state import WRITING

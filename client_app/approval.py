@@ -15,7 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from client_app.duplicates import DuplicateReport
-from client_app.egress_log import EgressLog, Event, LogEntry
+from client_app.egress_log import EgressLog
+from client_app.log_entry import Event, LogEntry
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.types import RunError

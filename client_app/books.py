@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from client_app.egress_log import Event, LogEntry
+from client_app.log_entry import Event, LogEntry
 
 
 class Spent(NamedTuple):

@@ -23,7 +23,8 @@ from flwr.app import RecordDict
 
 from client_app.approval import approval_in, terms_digest
 from client_app.books import Spent
-from client_app.egress_log import EgressLog, Event, LogEntry
+from client_app.egress_log import EgressLog
+from client_app.log_entry import Event, LogEntry
 from client_app.site import terms_of
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder

@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from client_app.egress_log import EgressLog, Event, LogEntry
+from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
+from client_app.log_entry import Event, LogEntry
 from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study

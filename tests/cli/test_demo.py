@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from client_app.approval import current, terms_digest
-from client_app.egress_log import read_entries, verify_log
 from client_app.keys import load_egress_key, load_public_key
+from client_app.log_entry import read_entries
+from client_app.log_proof import verify_log
 from client_app.site import real_site
 from fedct_flwr.cli.certificates import is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from client_app.approval import current, terms_digest
-from client_app.egress_log import Event, LogEntry, read_entries
+from client_app.log_entry import Event, LogEntry, read_entries
 from client_app.revocation import withdraw
 from client_app.site import terms_of
 from fedct_flwr.types import ConfigError, RunError

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from client_app.approval import approve, current
-from client_app.egress_log import Event, read_entries
 from client_app.gate import Gate, Held
+from client_app.log_entry import Event, read_entries
 from client_app.revocation import is_revoked, put_down
 from client_app.site import terms_of
 from fedct_flwr.public_set import Query

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from client_app.approval import approve, revoke
-from client_app.egress_log import Event, read_entries
+from client_app.log_entry import Event, read_entries
 from client_app.revocation import is_revoked, withdraw
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit

@@ -13,8 +13,8 @@ import pytest
 
 from client_app.agent_status import STATUS_FILE, Status
 from client_app.approval import approve
-from client_app.egress_log import Event, LogEntry
 from client_app.gate import Gate
+from client_app.log_entry import Event, LogEntry
 from client_app.revocation import withdraw
 from fedct_flwr.cli.silo.agent_file import read_agent
 from tests.cli.silos import Fedct, Kit

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from client_app.approval import approve
-from client_app.egress_log import Event, LogEntry
+from client_app.log_entry import Event, LogEntry
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit
 

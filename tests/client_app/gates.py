@@ -11,8 +11,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from client_app.approval import approve
-from client_app.egress_log import EgressLog, LogEntry, Verdict, verify_log
+from client_app.egress_log import EgressLog
 from client_app.gate import Gate
+from client_app.log_entry import LogEntry
+from client_app.log_proof import Verdict, verify_log
 from client_app.site import terms_of
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study

@@ -20,8 +20,10 @@ from client_app import agent
 from client_app.agent import Watched, run_agent
 from client_app.agent_status import STATUS_FILE
 from client_app.approval import approve
-from client_app.egress_log import EgressLog, Event, LogEntry, read_entries, verify_log
+from client_app.egress_log import EgressLog
 from client_app.keys import create_egress_key, load_egress_key, load_public_key, public_key_path
+from client_app.log_entry import Event, LogEntry, read_entries
+from client_app.log_proof import verify_log
 from client_app.site import terms_of
 from client_app.supernode import SuperNode, Task
 from fedct_flwr.config import SiloConfig

@@ -9,7 +9,8 @@ import tomli_w
 
 from client_app.approval import approve, current, in_force, revoke, terms_digest
 from client_app.duplicates import DuplicateReport
-from client_app.egress_log import EgressLog, Event, LogEntry
+from client_app.egress_log import EgressLog
+from client_app.log_entry import Event, LogEntry
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import RunError

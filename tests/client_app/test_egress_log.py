@@ -18,17 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_app import egress_log
-from client_app.egress_log import (
-    HEAD_FILE,
-    LOG_FILE,
-    MAX_LINE_BYTES,
-    EgressLog,
-    Event,
-    LogEntry,
-    Verdict,
-    read_entries,
-    verify_log,
-)
+from client_app.egress_log import EgressLog
+from client_app.log_entry import LOG_FILE, MAX_LINE_BYTES, Event, LogEntry, read_entries
+from client_app.log_proof import HEAD_FILE, Verdict, verify_log
 from fedct_flwr.types import RunError
 
 SILO = "cleveland"

@@ -13,8 +13,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from client_app import egress_log
 from client_app.approval import approve, revoke
 from client_app.books import Spent
-from client_app.egress_log import EgressLog, Event, read_entries
+from client_app.egress_log import EgressLog
 from client_app.gate import Gate, Held
+from client_app.log_entry import LOG_FILE, Event, LogEntry, read_entries
 from fedct_flwr.public_set import Query
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import Reply, Scores, Terms, encode_instruction, encode_refusal, encode_reply, longest_reply
@@ -48,7 +49,7 @@ def release(gate: Gate, silo: Silo, content: RecordDict, number: int = 1, run_id
     return outcome(from_record(gate.release(content, silo.request(number), run_id, CODE)))
 
 
-def last(silo: Silo) -> egress_log.LogEntry:
+def last(silo: Silo) -> LogEntry:
     return list(read_entries(silo.state))[-1]
 
 
@@ -350,5 +351,5 @@ def test_anything_unexpected_is_a_refusal(gate: Gate, silo: Silo, monkeypatch: p
     assert outcome(from_record(gate.release(to_record(silo.reply()), silo.request(), nobody, CODE))) is (
         Refusal.NOT_LOGGED
     )
-    assert "patient" not in (silo.state / egress_log.LOG_FILE).read_text()
+    assert "patient" not in (silo.state / LOG_FILE).read_text()
     assert gate.spent() == Spent()

@@ -26,8 +26,10 @@ from typer.testing import CliRunner, Result
 
 from client_app.agent_status import STATUS_FILE
 from client_app.approval import approve
-from client_app.egress_log import EgressLog, Event, LogEntry, read_entries, verify_log
+from client_app.egress_log import EgressLog
 from client_app.keys import create_egress_key, create_node_key, load_egress_key, load_public_key, public_key_path
+from client_app.log_entry import Event, LogEntry, read_entries
+from client_app.log_proof import verify_log
 from client_app.workplace import WITHOUT_GATE
 from fedct_flwr.cli.certificates import create_authority
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from client_app.egress_log import Event
+from client_app.log_entry import Event
 from fedct_flwr.cli.coordinator import run as coordinator_run
 from fedct_flwr.cli.flower import SuperLink, Unreachable
 from fedct_flwr.run_folder import RunFolder

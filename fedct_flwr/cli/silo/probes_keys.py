@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 
 from client_app.approval import current, terms_digest
-from client_app.egress_log import read_entries, verify_log
 from client_app.keys import load_egress_key, load_public_key, public_key_path
+from client_app.log_entry import read_entries
+from client_app.log_proof import verify_log
 from client_app.revocation import is_revoked
 from fedct_flwr.cli.silo.findings import Finding, Silo, bad, good, warning
 from fedct_flwr.types import ConfigError, FedctError

@@ -7,8 +7,9 @@ import typer
 from rich.console import Console
 
 from client_app.approval import current
-from client_app.egress_log import EgressLog, read_entries
+from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
+from client_app.log_entry import read_entries
 from client_app.revocation import is_revoked, put_down, withdraw
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig

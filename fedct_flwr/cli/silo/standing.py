@@ -9,7 +9,7 @@ from rich.table import Table
 
 from client_app.approval import Approval, in_force, terms_digest
 from client_app.books import spent
-from client_app.egress_log import Event, LogEntry, read_entries
+from client_app.log_entry import Event, LogEntry, read_entries
 from client_app.revocation import is_revoked
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.config import SiloConfig

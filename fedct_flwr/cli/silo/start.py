@@ -7,8 +7,9 @@ from rich.console import Console
 
 from client_app.agent import start_agent
 from client_app.approval import current, terms_digest
-from client_app.egress_log import EgressLog, read_entries
+from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
+from client_app.log_entry import read_entries
 from client_app.revocation import put_down
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig

@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 
 from client_app.books import spent
-from client_app.egress_log import LOG_FILE, Event, read_entries, verify_log
 from client_app.keys import load_public_key, public_key_path
+from client_app.log_entry import LOG_FILE, Event, read_entries
+from client_app.log_proof import verify_log
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.types import ConfigError, RunError
