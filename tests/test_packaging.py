@@ -81,7 +81,12 @@ EXTRAS = {
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
+    "fedct_flwr/learners/trained_network.py": "torch",
+    "fedct_flwr/learners/clipping.py": "dp-sgd",
+    "fedct_flwr/learners/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
+    "fedct_flwr/learners/labeler.py": "privacy",
+    "fedct_flwr/strategies/private_averaging.py": "privacy",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 
 

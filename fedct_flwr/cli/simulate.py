@@ -39,7 +39,7 @@ def simulate(
     ] = "logistic-regression",
     learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
     algorithm: Annotated[
-        str, typer.Option(help="fedct, fedct-qualified, or fedavg (a baseline for networks).")
+        str, typer.Option(help="fedct, fedct-qualified, or fedavg and dp-fedavg (baselines for networks).")
     ] = "fedct",
     rounds: Annotated[
         int | None,

@@ -69,6 +69,12 @@ class RunConfig(Settings):
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
 
+    epsilon: float = Field(default=1.0, gt=0)
+    """For algorithms with differential privacy: what all rounds may cost together."""
+    delta: float = Field(default=1e-5, ge=0, lt=1)
+    clipping_norm: float = Field(default=1.0, gt=0)
+    """The longest that a silo's update may be, for dp-fedavg."""
+
     num_server_rounds: int = Field(default=10, ge=1, le=MAX_INT)
     query_size: int = Field(default=0, ge=0, le=MAX_INT)
     """Public examples to ask about in each round, drawn anew; 0: all of them, but at most 5,000."""
