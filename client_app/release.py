@@ -17,13 +17,14 @@ import numpy as np
 from dp_accounting import NoOpDpEvent
 
 from client_app.state import LocalState
-from fedct_flwr.config import PrivacySettings
+from fedct_flwr.config import PrivacySettings, SiloConfig
 from fedct_flwr.learners.labeler import Asked, Labeler
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import ConfigError, HardLabels, TrainingError
+from fedct_flwr.privacy.sheet import Account
+from fedct_flwr.types import ConfigError, HardLabels, SiloName, TrainingError
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 logger = logging.getLogger("flwr.fedct")
@@ -41,6 +42,27 @@ _HEADER: Final = struct.Struct("<32sII")
 def budget_of(privacy: PrivacySettings) -> Budget:
     """What may be spent, per record."""
     return Budget(privacy.epsilon, privacy.delta)
+
+
+def account_of(config: SiloConfig, study: str) -> Account:
+    """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
+    return account(Ledger(config.state), config.silo, study, config.privacy)
+
+
+def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Account:
+    """What a ledger says of a study; nothing spent where there is none. Raises LedgerError."""
+    with ledger:
+        found = ledger.spent(study, DATA_SET) if ledger.used else None
+    if found is None:
+        return Account(silo, privacy.epsilon, privacy.delta)
+    spent, budget = found.epsilon, found.budget
+    return Account(silo, budget.epsilon, budget.delta, found.charges, spent.upper, spent.lower, spent.accountant)
+
+
+def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
+    """Put the budget of ``silo.toml`` in force, higher or lower, on the approval of these terms. Raises LedgerError."""
+    with Ledger(config.state) as ledger:
+        ledger.approve(study, DATA_SET, budget_of(config.privacy), terms.hex())
 
 
 @dataclass(frozen=True, eq=False)

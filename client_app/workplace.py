@@ -23,6 +23,7 @@ from client_app.state import ContextState, FolderState, LocalState
 from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.protect import check_installed
 from fedct_flwr.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, SiloName
@@ -144,6 +145,7 @@ def _model_digest(config: SiloConfig) -> bytes:
 
 def _own_release(config: SiloConfig, site: Site) -> "Release":
     """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
+    check_installed(config.privacy)
     from client_app.release import Release, budget_of, settings_digest
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SecureNoise
@@ -165,6 +167,7 @@ def _simulated_release(config: RunConfig, site: Site, run_id: int) -> "Release":
 
     Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
     """
+    check_installed(site.privacy)
     from client_app.release import Release, budget_of, settings_digest
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SimulatedNoise

@@ -38,6 +38,13 @@ def check_installed(privacy: PrivacySettings) -> None:
         )
 
 
+def check_protection(privacy: PrivacySettings, learner: LearnerSettings, schema: Schema, public: PublicSet) -> None:
+    """Raise ConfigError, before anything runs, for a missing extra or a learner that the protection cannot use."""
+    check_installed(privacy)
+    if privacy.protection == "dp-sgd":
+        _network(learner, len(schema.classes), public.X[:2], _transformer(learner, schema, public))
+
+
 def teachers_for(privacy: PrivacySettings, num_records: int) -> int:
     """How many teachers vote. Raises ConfigError for more teachers than records."""
     number = privacy.teachers or max(2, min(num_records // _RECORDS_PER_TEACHER, _MOST_TEACHERS))
