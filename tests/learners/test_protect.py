@@ -44,8 +44,8 @@ def test_without_protection_there_is_none() -> None:
     ("protection", "missing", "extras"),
     [
         ("dp-linear", {"dp_accounting"}, "dp_accounting: pip install 'fedct-flwr[privacy]'"),
-        ("dp-sgd", {"torch"}, "torch: pip install 'fedct-flwr[torch]'"),
-        ("dp-sgd", {"torch", "opendp"}, "opendp, torch: pip install 'fedct-flwr[privacy,torch]'"),
+        ("dp-sgd", {"torch"}, "torch: pip install 'fedct-flwr[dp-sgd]'"),
+        ("dp-sgd", {"torch", "opendp"}, "opendp, torch: pip install 'fedct-flwr[dp-sgd]'"),
     ],
 )
 def test_a_missing_extra_is_named(

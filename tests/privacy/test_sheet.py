@@ -32,6 +32,11 @@ def test_the_factor_is_e_to_the_epsilon() -> None:
     assert "more than a hundred million" in page(epsilon=50.0)
 
 
+def test_floating_point_is_owned_up_to_where_it_is_used() -> None:
+    assert "Only labels leave, never the sums" in page(protection="dp-sgd")
+    assert "Floating point is not used" in page(protection="dp-linear")
+
+
 def test_the_lower_bound_is_said_where_it_is_known() -> None:
     assert "could promise less than 0.5" in page(Account("north", 1.0, 1e-5, 1, 0.75, 0.5, "pld"))
     assert "could promise less" not in page(Account("north", 1.0, 1e-5, 1, 0.75, None, "rdp"))

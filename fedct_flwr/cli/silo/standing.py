@@ -14,7 +14,6 @@ from client_app.revocation import is_revoked
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.learners.protect import check_installed
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
@@ -71,6 +70,8 @@ def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     privacy = config.privacy
     said: dict[str, Any] = {"protection": privacy.protection, "epsilon": privacy.epsilon, "delta": privacy.delta}
     found = None
+    from fedct_flwr.learners.protect import check_installed
+
     try:
         check_installed(privacy)
         from client_app.release import account_of
