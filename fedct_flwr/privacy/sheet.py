@@ -99,8 +99,8 @@ def sheet(
         "## What is promised",
         _bullets(
             [
-                f"**Whom it protects:** {UNIT}. Whoever sees all that left can hardly tell whether any one record was "
-                "there.",
+                f"**Whom it protects:** {UNIT}. The smaller epsilon is, the less can whoever sees all that left tell "
+                "whether any one record was there.",
                 f"**How much:** epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over all rounds, runs "
                 "and restarts of the study. Taking part changes the odds of anything that anybody concludes of a "
                 f"record by a factor of {_factor(privacy.epsilon)} at most, but for a chance of {privacy.delta:g}.",
@@ -155,7 +155,7 @@ def _verdict(accounts: Sequence[Account]) -> str:
     known = [account for account in accounts if account.lower is not None and account.charges]
     if known:
         least = min(account.lower or 0.0 for account in known)
-        said += f" No analysis of the same events could promise less than {least:.4g} for each of the silos."
+        said += f" By no analysis of the same events could any of the silos promise less than {least:.4g}."
     over = [account.silo for account in accounts if not account.kept]
     if over:
         return f"{said} **The promise is broken at {', '.join(over)}: more was spent than the budget.**"

@@ -38,8 +38,8 @@ def test_floating_point_is_owned_up_to_where_it_is_used() -> None:
 
 
 def test_the_lower_bound_is_said_where_it_is_known() -> None:
-    assert "could promise less than 0.5" in page(Account("north", 1.0, 1e-5, 1, 0.75, 0.5, "pld"))
-    assert "could promise less" not in page(Account("north", 1.0, 1e-5, 1, 0.75, None, "rdp"))
+    assert "could any of the silos promise less than 0.5" in page(Account("north", 1.0, 1e-5, 1, 0.75, 0.5, "pld"))
+    assert "promise less than" not in page(Account("north", 1.0, 1e-5, 1, 0.75, None, "rdp"))
 
 
 def test_an_approver_reads_unit_total_and_plan() -> None:
