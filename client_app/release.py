@@ -9,16 +9,18 @@ import hashlib
 import json
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 import numpy as np
 from dp_accounting import NoOpDpEvent
 
+from client_app.site import Site
 from client_app.state import LocalState
 from fedct_flwr.config import PrivacySettings, SiloConfig
 from fedct_flwr.learners.labeler import Asked, Labeler
+from fedct_flwr.learners.protect import decides_labeler
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
@@ -69,8 +71,8 @@ def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
 class Release:
     """A silo's labeler with its ledger and all that it keeps, for one study.
 
-    ``settings`` (32 bytes) stands for all that decides what the labeler is: under others it begins anew, and the ledger
-    says whether the budget covers that. ``noise`` makes the noise for one question. ``secure``: whether it must be
+    ``settings`` (32 bytes) stands for all that makes the labeler another one: then it begins anew, and the ledger says
+    whether the budget covers that. ``noise`` makes the noise for one question. ``secure``: whether it must be
     unpredictable, which it need not be in a simulation. Raises ConfigError if it must be and is not.
 
     Formal guarantees:
@@ -176,8 +178,13 @@ class _Kept(NamedTuple):
         return _HEADER.pack(self.question, len(self.event), len(self.labels)) + self.event + self.labels + self.dump
 
 
-def settings_digest(**decisive: object) -> bytes:
-    """SHA-256 (32 bytes) over what decides what a labeler is; values as JSON takes them."""
+def settings_digest(site: Site, labels: Mapping[str, object]) -> bytes:
+    """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean."""
+    decisive = {
+        "labeler": decides_labeler(site.privacy, site.settings),
+        "labels": dict(labels),
+        "public": site.public.fingerprint.hex(),
+    }
     return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
 
 

@@ -155,7 +155,7 @@ def _own_release(config: SiloConfig, site: Site) -> "Release":
         Ledger(config.state),
         FolderState(config.state),
         site.terms.study,
-        settings_digest(model=config.decides_model, public=site.public.fingerprint.hex()),
+        settings_digest(site, {name: config.decides_model[name] for name in ("label", "mapping", "test")}),
         budget_of(config.privacy),
         noise=lambda question: SecureNoise(),
         secure=True,
@@ -179,13 +179,12 @@ def _simulated_release(config: RunConfig, site: Site, run_id: int) -> "Release":
             "machine: set run-dir, or protection = 'none'"
         )
     folder = run.silo_privacy(site.silo)
-    settings = [part.model_dump(mode="json") for part in (site.settings, site.privacy)]
     return Release(
         site.labeler,
         Ledger(folder),
         FolderState(folder),
         site.terms.study,
-        settings_digest(model=settings, public=site.public.fingerprint.hex()),
+        settings_digest(site, {}),
         budget_of(site.privacy),
         noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
         secure=False,

@@ -42,6 +42,16 @@ def check_protection(privacy: PrivacySettings, learner: LearnerSettings, schema:
         _network(learner, len(schema.classes), public.X[:2], _transformer(learner, schema, public))
 
 
+def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:
+    """What makes a labeler another one, which begins anew; as JSON takes it.
+
+    Not epsilon, delta or the plan: a labeler goes on under others, so a budget that is raised is spent on from where
+    the labeler stands, and not on the same thing again.
+    """
+    own: dict[str, object] = {"protection": privacy.protection, "seed": learner.seed}
+    return own if privacy.protection == "dp-linear" else {**own, "learner": learner.model_dump(mode="json")}
+
+
 def teachers_for(privacy: PrivacySettings, num_records: int) -> int:
     """How many teachers vote. Raises ConfigError for more teachers than records."""
     number = privacy.teachers or max(2, min(num_records // _RECORDS_PER_TEACHER, _MOST_TEACHERS))
@@ -100,11 +110,12 @@ def labeler_for(
             **budget,
         )
     else:
+        transformer = _transformer(learner, schema, public)
+        network = _network(learner, classes, public.X[:2], transformer)
         from fedct_flwr.learners.dp_sgd import DpSgdLabeler
 
-        transformer = _transformer(learner, schema, public)
         made = DpSgdLabeler(
-            _network(learner, classes, public.X[:2], transformer),
+            network,
             classes,
             num_records=num_records,
             batch_size=min(learner.batch_size, num_records),

@@ -447,7 +447,7 @@ def test_a_promise_that_can_be_kept_is_said_with_what_is_spent(
         ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
     assert protected(fedct, kit).endswith("0.25 spent")
     (kit.state / "ledger.mark").unlink()
-    assert protected(fedct, kit) == "✗ privacy: the ledger cannot be used, so nothing leaves"
+    assert protected(fedct, kit).startswith("✗ privacy: the ledger cannot be used, so nothing leaves fix:")
 
 
 def test_a_delta_that_allows_too_much_is_warned_of_without_the_number_of_records(
@@ -457,7 +457,7 @@ def test_a_delta_that_allows_too_much_is_warned_of_without_the_number_of_records
     kit.edit('protection = "none"', 'protection = "dp-linear"')
     kit.edit("delta = 1e-05", "delta = 0.01")
     said = fedct("silo", "check", kit.folder, "--offline").out
-    assert finding(said, "privacy: delta") == (
+    assert finding(said, "privacy: delta").startswith(
         "! privacy: delta is 0.01, which is not below one divided by the number of records"
     )
     assert "168" not in said
@@ -466,7 +466,7 @@ def test_a_delta_that_allows_too_much_is_warned_of_without_the_number_of_records
 def test_a_protection_whose_extra_is_missing_names_it(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedct_flwr.learners.protect.find_spec", lambda name: None)
     kit.edit('protection = "none"', 'protection = "teachers"')
-    assert protected(fedct, kit) == (
+    assert protected(fedct, kit).startswith(
         "✗ privacy: protection = 'teachers' needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'"
     )
 
@@ -475,5 +475,5 @@ def test_dp_sgd_without_a_network_is_bad(fedct: Fedct, kit: Kit, monkeypatch: py
     monkeypatch.setattr("fedct_flwr.learners.protect.check_installed", lambda privacy: None)
     kit.edit('protection = "none"', 'protection = "dp-sgd"')
     outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
-    assert finding(outcome.out, "privacy") == "✗ privacy: dp-sgd cannot be set up for these records"
+    assert finding(outcome.out, "privacy").startswith("✗ privacy: dp-sgd cannot be set up for these records")
     assert "'dp-sgd' trains networks, and learner 'logistic-regression' is none" in " ".join(outcome.out.split())

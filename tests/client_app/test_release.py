@@ -159,6 +159,17 @@ def test_a_budget_raised_after_use_needs_a_new_approval(silo: Silo, caplog: pyte
     assert [silo.ask(number, run=2) for number in (1, 2)] == before
 
 
+def test_another_plan_or_budget_is_the_same_labeler_and_another_protection_is_another(silo: Silo) -> None:
+    first = silo.ask(1)
+    silo.write(rounds=3, epsilon=0.9)
+    assert silo.ask(1, run=2) == first
+    silo.write(protection="teachers")
+    # It begins anew, and what was spent stays spent.
+    assert isinstance(silo.ask(1, run=3), bytes)
+    assert silo.ask(2, run=3) is Refusal.PRIVACY_BUDGET
+    assert silo.charges == 2
+
+
 def test_a_lower_budget_needs_nobody(silo: Silo) -> None:
     silo.ask(1)
     silo.write(epsilon=0.5)
