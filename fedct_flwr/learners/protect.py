@@ -85,15 +85,17 @@ def labeler_for(
         raise ValueError("without protection no labeler answers")
     made: Labeler
     classes, seed = len(schema.classes), random_state(learner.seed, "labeler", silo)
-    budget = {"epsilon": privacy.epsilon, "delta": privacy.delta}
+    epsilon, delta = privacy.epsilon, privacy.delta
     if privacy.protection == "randomized-response":
         from fedct_flwr.learners.randomized import RandomizedLabeler
 
-        made = RandomizedLabeler(classes, num_queries=privacy.planned_queries(len(public)), **budget)
+        made = RandomizedLabeler(
+            classes, num_queries=privacy.planned_queries(len(public)), epsilon=epsilon, delta=delta
+        )
     elif privacy.protection == "dp-linear":
         from fedct_flwr.learners.dp_linear import DpLinearLabeler
 
-        made = DpLinearLabeler(public.X, schema, num_records=num_records, seed=seed, **budget)
+        made = DpLinearLabeler(public.X, schema, num_records=num_records, seed=seed, epsilon=epsilon, delta=delta)
     elif privacy.protection == "teachers":
         from fedct_flwr.learners.teachers import TeachersLabeler
 
@@ -107,7 +109,8 @@ def labeler_for(
             num_queries=min(privacy.planned_queries(len(public)), len(public)),
             noise_kind=privacy.noise,
             seed=seed,
-            **budget,
+            epsilon=epsilon,
+            delta=delta,
         )
     else:
         transformer = _transformer(learner, schema, public)
@@ -126,7 +129,8 @@ def labeler_for(
             seed=seed,
             device=learner.device,
             transformer=transformer,
-            **budget,
+            epsilon=epsilon,
+            delta=delta,
         )
     return made
 
