@@ -26,6 +26,7 @@ _REST: Final = np.sqrt(float(NORM) ** 2 - float(_BIAS) ** 2) * (1 - 2.0**-30)  #
 _COLUMN: Final = 1 << 12
 _REACH: Final = 16 * _COLUMN
 _WEIGHT: Final = 1 << 20
+_LARGEST: Final = 1 << 35  # of all weights of a projection together, or its sums would not be exact
 _TURN: Final = 1 << 12
 _COSINES: Final = np.rint(np.cos(2 * np.pi * np.arange(_TURN) / _TURN) * _COLUMN)
 _ROWS: Final = 4096
@@ -37,9 +38,10 @@ _PIXELS: Final = 64
 class PublicFeatures:
     """A map from examples to integer vectors, no longer than ``NORM``; the last component is a constant.
 
-    ``public`` ``(num_public, ...)``, at most 10,000 of them are looked at. Tables are imputed, scaled and one-hot; images,
-    and rows of at least 64 pixels in 0..1, are taken as they are. Then either the first ``num_components`` principal
-    components, or as many cosines of random projections (Gaussian kernel, as wide as the examples are apart).
+    ``public`` ``(num_public, ...)``, at most 10,000 of them are looked at. Tables are imputed, scaled and one-hot;
+    images, and rows of at least 64 pixels in 0..1, are taken as they are. Then either the first ``num_components``
+    principal components (``pca``), or as many cosines of random projections (``random``: a Gaussian kernel, as wide
+    as the examples are apart).
     Raises DataError for features that are no numbers.
 
     Formal guarantees:
@@ -83,7 +85,7 @@ class PublicFeatures:
 
     def _raw(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Before the length is bounded: integers ``(n, components)``."""
-        projected = columns @ self._projection  # exact: integers, by Cauchy and Schwarz below 2**53
+        projected = columns @ self._projection  # exact: integers below 2**53, in whatever order they are added
         if self._kind == "pca":
             return projected - self._offset
         turned = np.floor((projected + self._offset) / (_COLUMN * _WEIGHT / _TURN))
@@ -114,10 +116,11 @@ class PublicFeatures:
         some = columns[rng.permutation(len(columns))[:_COMPARED]]
         distances = pairwise_distances(some)
         width = float(np.median(distances[distances > 0])) if distances.any() else 1.0
-        # In turns, not radians; so large that a sum would not be exact they cannot be: columns are bounded.
-        projection = rng.normal(0, 1 / (2 * np.pi * width), (columns.shape[1], self._num_components))
+        # In turns, not radians.
+        projection = rng.normal(0, _WEIGHT / (2 * np.pi * width), (columns.shape[1], self._num_components))
+        projection *= np.minimum(1, _LARGEST / np.abs(projection).sum(axis=0))
         offset = rng.integers(_COLUMN * _WEIGHT, size=self._num_components)
-        return np.rint(projection * _WEIGHT), offset.astype(np.float64)
+        return np.rint(projection), offset.astype(np.float64)
 
     @property
     def _projection(self) -> NDArray[np.float64]:

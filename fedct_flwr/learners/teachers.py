@@ -44,9 +44,10 @@ class TeachersLabeler:
     """Labels by report noisy max over the votes of ``num_teachers``, each trained on its own part of the records.
 
     ``make_learner(random_state)`` makes an untrained learner, always the same for the same number; each teacher has its
-    own, derived from ``seed``. Its ``fit`` must be a function of its arguments. The noise (Gumbel or discrete Gaussian) lets ``num_queries`` labels in
-    the whole study cost ``epsilon`` at ``delta``; more labels cost more. A public example that was answered gets the
-    same answer again, for nothing. ``num_records`` is public. Satisfies ``Labeler``. Raises ConfigError.
+    own, derived from ``seed``. Its ``fit`` must be a function of its arguments. The noise (Gumbel or discrete Gaussian)
+    lets ``num_queries`` labels in the whole study cost ``epsilon`` at ``delta``; more labels cost more. A public example
+    that was answered gets the same answer again, for nothing. ``num_records`` is public. Satisfies ``Labeler``. Raises
+    ConfigError for impossible numbers, or a budget that no noise keeps.
 
     Formal guarantees:
         For each record of the silo, added or removed: all labels together cost what ``event`` said, (epsilon,
