@@ -105,7 +105,7 @@ class DpLinearLabeler:
         if self._weights is None:
             self._weights = self._train(asked.private, noise)
         vectors = self._features(asked.public[asked.positions])
-        return (vectors @ self._weights).argmax(axis=1).astype(LABEL_DTYPE)
+        return np.asarray((vectors @ self._weights).argmax(axis=1), dtype=LABEL_DTYPE)
 
     def dump(self) -> bytes:
         """The weights, little-endian after a short header; nothing if there are none yet."""
@@ -169,13 +169,13 @@ def _residuals(logits: NDArray[np.float64], y: HardLabels) -> NDArray[np.int64]:
     odds = _ODDS[np.minimum(behind, len(_ODDS) - 1).astype(np.intp)]
     residuals = odds * RESIDUAL // odds.sum(axis=1, keepdims=True)
     residuals -= RESIDUAL * (y[:, None] == np.arange(logits.shape[1]))
-    return residuals
+    return np.asarray(residuals)
 
 
 def _bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weights, with each class's no longer than what products stay exact for."""
     lengths = np.sqrt((weights**2).sum(axis=0))
-    return weights * np.minimum(1, _MAX_WEIGHT / np.maximum(lengths, 1))
+    return np.asarray(weights * np.minimum(1, _MAX_WEIGHT / np.maximum(lengths, 1)))
 
 
 def _event(multiplier: float) -> DpEvent:

@@ -30,6 +30,8 @@ _LARGEST: Final = 1 << 35  # of all weights of a projection together, or its sum
 _TURN: Final = 1 << 12
 _COSINES: Final = np.rint(np.cos(2 * np.pi * np.arange(_TURN) / _TURN) * _COLUMN)
 _ROWS: Final = 4096
+_FLATTENED = 0.5
+_LEAST_VARIANCE: Final = 1e-4
 _FITTED_ON: Final = 10_000
 _COMPARED: Final = 500
 _PIXELS: Final = 64
@@ -62,7 +64,7 @@ class PublicFeatures:
     @property
     def size(self) -> int:
         """Length of the vectors."""
-        return self._projection.shape[1] + 1
+        return len(self._offset) + 1
 
     def __call__(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, size)``, of which each row's squares sum to at most ``NORM ** 2``; floats that hold them."""
@@ -84,12 +86,12 @@ class PublicFeatures:
         return vectors
 
     def _raw(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Before the length is bounded: integers ``(n, components)``."""
+        """Before the length is bounded, ``(n, components)``."""
         projected = columns @ self._projection  # exact: integers below 2**53, in whatever order they are added
         if self._kind == "pca":
-            return projected - self._offset
+            return np.asarray((projected - self._offset) * self._stretch)
         turned = np.floor((projected + self._offset) / (_COLUMN * _WEIGHT / _TURN))
-        return _COSINES[(turned % _TURN).astype(np.intp)]
+        return np.asarray(_COSINES[(turned % _TURN).astype(np.intp)])
 
     def _columns(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, columns)``, in ``_COLUMN``-ths."""
@@ -97,7 +99,7 @@ class PublicFeatures:
         if self._scaled:
             X = np.asarray(self._transformer.transform(X))
         limit = _REACH / _COLUMN
-        return np.rint(np.nan_to_num(np.clip(X, -limit, limit)) * _COLUMN)
+        return np.asarray(np.rint(np.nan_to_num(np.clip(X, -limit, limit)) * _COLUMN))
 
     @cached_property
     def _transformer(self) -> Any:
@@ -129,6 +131,12 @@ class PublicFeatures:
     @property
     def _offset(self) -> NDArray[np.float64]:
         return self._fitted[1]
+
+    @cached_property
+    def _stretch(self) -> NDArray[np.float64]:
+        """For each principal component: small ones are made larger, as steps of descent are the same for all."""
+        variances = ((self._columns(self._public) @ self._projection - self._offset) ** 2).mean(axis=0)
+        return np.asarray(np.maximum(variances / max(1.0, variances.max()), _LEAST_VARIANCE) ** (-_FLATTENED / 2))
 
     @cached_property
     def _length(self) -> float:
