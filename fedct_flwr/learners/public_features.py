@@ -26,9 +26,12 @@ _REST: Final = np.sqrt(float(NORM) ** 2 - float(_BIAS) ** 2) * (1 - 2.0**-30)  #
 _COLUMN: Final = 1 << 12
 _REACH: Final = 16 * _COLUMN
 _WEIGHT: Final = 1 << 20
+_LARGEST: Final = 1 << 35  # of all weights of a projection together, or its sums would not be exact
 _TURN: Final = 1 << 12
 _COSINES: Final = np.rint(np.cos(2 * np.pi * np.arange(_TURN) / _TURN) * _COLUMN)
 _ROWS: Final = 4096
+_FLATTENED = 0.5
+_LEAST_VARIANCE: Final = 1e-4
 _FITTED_ON: Final = 10_000
 _COMPARED: Final = 500
 _PIXELS: Final = 64
@@ -37,9 +40,10 @@ _PIXELS: Final = 64
 class PublicFeatures:
     """A map from examples to integer vectors, no longer than ``NORM``; the last component is a constant.
 
-    ``public`` ``(num_public, ...)``, at most 10,000 of them are looked at. Tables are imputed, scaled and one-hot; images,
-    and rows of at least 64 pixels in 0..1, are taken as they are. Then either the first ``num_components`` principal
-    components, or as many cosines of random projections (Gaussian kernel, as wide as the examples are apart).
+    ``public`` ``(num_public, ...)``, at most 10,000 of them are looked at. Tables are imputed, scaled and one-hot;
+    images, and rows of at least 64 pixels in 0..1, are taken as they are. Then either the first ``num_components``
+    principal components (``pca``), or as many cosines of random projections (``random``: a Gaussian kernel, as wide
+    as the examples are apart).
     Raises DataError for features that are no numbers.
 
     Formal guarantees:
@@ -60,7 +64,7 @@ class PublicFeatures:
     @property
     def size(self) -> int:
         """Length of the vectors."""
-        return self._projection.shape[1] + 1
+        return len(self._offset) + 1
 
     def __call__(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, size)``, of which each row's squares sum to at most ``NORM ** 2``; floats that hold them."""
@@ -82,12 +86,12 @@ class PublicFeatures:
         return vectors
 
     def _raw(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Before the length is bounded: integers ``(n, components)``."""
-        projected = columns @ self._projection  # exact: integers, by Cauchy and Schwarz below 2**53
+        """Before the length is bounded, ``(n, components)``."""
+        projected = columns @ self._projection  # exact: integers below 2**53, in whatever order they are added
         if self._kind == "pca":
-            return projected - self._offset
+            return np.asarray((projected - self._offset) * self._stretch)
         turned = np.floor((projected + self._offset) / (_COLUMN * _WEIGHT / _TURN))
-        return _COSINES[(turned % _TURN).astype(np.intp)]
+        return np.asarray(_COSINES[(turned % _TURN).astype(np.intp)])
 
     def _columns(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, columns)``, in ``_COLUMN``-ths."""
@@ -95,7 +99,7 @@ class PublicFeatures:
         if self._scaled:
             X = np.asarray(self._transformer.transform(X))
         limit = _REACH / _COLUMN
-        return np.rint(np.nan_to_num(np.clip(X, -limit, limit)) * _COLUMN)
+        return np.asarray(np.rint(np.nan_to_num(np.clip(X, -limit, limit)) * _COLUMN))
 
     @cached_property
     def _transformer(self) -> Any:
@@ -114,10 +118,11 @@ class PublicFeatures:
         some = columns[rng.permutation(len(columns))[:_COMPARED]]
         distances = pairwise_distances(some)
         width = float(np.median(distances[distances > 0])) if distances.any() else 1.0
-        # In turns, not radians; so large that a sum would not be exact they cannot be: columns are bounded.
-        projection = rng.normal(0, 1 / (2 * np.pi * width), (columns.shape[1], self._num_components))
+        # In turns, not radians.
+        projection = rng.normal(0, _WEIGHT / (2 * np.pi * width), (columns.shape[1], self._num_components))
+        projection *= np.minimum(1, _LARGEST / np.abs(projection).sum(axis=0))
         offset = rng.integers(_COLUMN * _WEIGHT, size=self._num_components)
-        return np.rint(projection * _WEIGHT), offset.astype(np.float64)
+        return np.rint(projection), offset.astype(np.float64)
 
     @property
     def _projection(self) -> NDArray[np.float64]:
@@ -126,6 +131,12 @@ class PublicFeatures:
     @property
     def _offset(self) -> NDArray[np.float64]:
         return self._fitted[1]
+
+    @cached_property
+    def _stretch(self) -> NDArray[np.float64]:
+        """For each principal component: small ones are made larger, as steps of descent are the same for all."""
+        variances = ((self._columns(self._public) @ self._projection - self._offset) ** 2).mean(axis=0)
+        return np.asarray(np.maximum(variances / max(1.0, variances.max()), _LEAST_VARIANCE) ** (-_FLATTENED / 2))
 
     @cached_property
     def _length(self) -> float:

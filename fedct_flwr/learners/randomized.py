@@ -22,10 +22,10 @@ class RandomizedLabeler:
     more costs more. Satisfies ``Labeler``, and keeps nothing. Raises ConfigError for impossible numbers.
 
     Formal guarantees:
-        Pure: each label is ``label_epsilon``-DP for a record, and for the silo as a whole, whatever either changes in the
-        personal model: so it needs to know nothing of the learner. n labels are as n releases of ``RandomizedResponse``,
-        and ``num_queries`` of them (epsilon, delta)-DP. The labels come from a model that saw all records: what one
-        record changes is not bounded, so the price grows with the number of labels.
+        Pure: each label is ``label_epsilon``-DP for a record, and for the silo as a whole, whatever either changes in
+        the personal model: so it needs to know nothing of the learner. n labels are as n releases of
+        ``RandomizedResponse``, and ``num_queries`` of them (epsilon, delta)-DP. The labels come from a model that saw
+        all records: what one record changes is not bounded, so the price grows with the number of labels.
     """
 
     def __init__(self, num_classes: int, *, num_queries: int, epsilon: float, delta: float) -> None:

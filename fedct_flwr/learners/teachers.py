@@ -44,9 +44,10 @@ class TeachersLabeler:
     """Labels by report noisy max over the votes of ``num_teachers``, each trained on its own part of the records.
 
     ``make_learner(random_state)`` makes an untrained learner, always the same for the same number; each teacher has its
-    own, derived from ``seed``. Its ``fit`` must be a function of its arguments. The noise (Gumbel or discrete Gaussian) lets ``num_queries`` labels in
-    the whole study cost ``epsilon`` at ``delta``; more labels cost more. A public example that was answered gets the
-    same answer again, for nothing. ``num_records`` is public. Satisfies ``Labeler``. Raises ConfigError.
+    own, derived from ``seed``. Its ``fit`` must be a function of its arguments. The noise (Gumbel or discrete Gaussian)
+    lets ``num_queries`` labels in the whole study cost ``epsilon`` at ``delta``; more labels cost more. A public
+    example that was answered gets the same answer again, for nothing. ``num_records`` is public. Satisfies
+    ``Labeler``. Raises ConfigError for impossible numbers, or a budget that no noise keeps.
 
     Formal guarantees:
         For each record of the silo, added or removed: all labels together cost what ``event`` said, (epsilon,
@@ -140,7 +141,7 @@ class TeachersLabeler:
     def _new(self, asked: Asked) -> NDArray[np.intp]:
         """The examples asked about that have no answer yet, each once."""
         positions = np.unique(asked.positions)
-        return positions[self._answers[positions] == ABSTAIN]
+        return np.asarray(positions[self._answers[positions] == ABSTAIN])
 
     def _trained(self, private: Examples, noise: Noise) -> list[Learner]:
         parts = uniform_below(noise, self._num_teachers, private.size)
@@ -152,11 +153,11 @@ class TeachersLabeler:
     def _noisy_max(self, counts: NDArray[np.int32], noise: Noise) -> HardLabels:
         released = self._mechanism(counts, noise)
         if released.ndim == 1:
-            return released
+            return released.astype(LABEL_DTYPE)
         # A tie goes to any of its classes, not to the first: that would favor it.
         order = uniform_below(noise, 1 << 15, released.size).reshape(released.shape)
         best = np.where(released == released.max(axis=1, keepdims=True), order, -1)
-        return best.argmax(axis=1).astype(LABEL_DTYPE)
+        return np.asarray(best.argmax(axis=1), dtype=LABEL_DTYPE)
 
 
 def trained_on(
