@@ -31,6 +31,11 @@ class WeightSharing:
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
         dataset = _simulated(config, dataset)
+        if config.protection != "none":
+            raise ConfigError(
+                f"algorithm {config.algorithm!r} shares weights, which protection = {config.protection!r} does not "
+                "cover: set protection = 'none', or an algorithm that shares labels"
+            )
         if config.resume:
             raise ConfigError(f"algorithm {config.algorithm!r} keeps no checkpoint to resume from: start a new run")
         shapes = set()
