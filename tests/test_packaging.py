@@ -79,6 +79,7 @@ def normalized(requirement: str) -> str:
 EXTRAS = {
     "client_app/release.py": "privacy",
     **{f"fedct_flwr/learners/{name}.py": "privacy" for name in ("labeler", "dp_linear", "randomized", "teachers")},
+    "fedct_flwr/cli/budget_plot.py": "plot",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/learners/vision.py": "vision",
