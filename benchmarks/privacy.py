@@ -46,6 +46,9 @@ FAST_EPSILONS: Final = (1.0, 8.0, math.inf)
 PAID_LABELS: Final = 1_000
 """What is asked where each label costs, in favour of those mechanisms: of more, each would be noisier."""
 RECORDS_PER_TEACHER: Final = 10
+HIDDEN: Final = 64
+STEPS: Final = 200
+"""Of the network that is trained by DP-SGD: hidden units, steps; each step takes a tenth of the records."""
 MODEL: Final[dict[str, Any]] = {"C": 0.1, "tol": 1e-3, "max_iter": 1000}
 """Logistic regression of the personal models and of the teachers, on features of the public set."""
 _FITTED_ON: Final = 10_000
@@ -63,9 +66,13 @@ class Setting(NamedTuple):
     public: int
     components: int
     """Principal components that personal models and teachers take of images; 0: a table's columns, encoded."""
+    mechanisms: tuple[str, ...]
     reference: dict[str, dict[float, str]]
     """Consensus accuracies measured before this code was written, by mechanism and epsilon."""
 
+
+WITHOUT_NETWORKS: Final = ("dp-linear", "teachers", "randomized-response", "xor")
+"""Networks of many silos would take most of the time."""
 
 SETTINGS: Final = (
     Setting(
@@ -75,6 +82,7 @@ SETTINGS: Final = (
         10_000,
         50_000,
         60,
+        ("dp-linear", "dp-sgd", "teachers", "randomized-response", "xor"),
         {
             "dp-linear": {0.5: ".72", 1.0: ".78", 3.0: ".80", 8.0: ".80", math.inf: ".80"},
             "teachers": {1.0: ".17", 3.0: ".45", 8.0: ".67"},
@@ -89,9 +97,10 @@ SETTINGS: Final = (
         10_000,
         50_000,
         60,
+        WITHOUT_NETWORKS,
         {"dp-linear": {3.0: ".772", math.inf: ".785"}, "local only": {math.inf: ".742"}},
     ),
-    Setting("Adult, 20 silos x 1,553 records", "adult", 20, 31_073, 10_000, 0, {}),
+    Setting("Adult, 20 silos x 1,553 records", "adult", 20, 31_073, 10_000, 0, WITHOUT_NETWORKS, {}),
 )
 
 
@@ -147,6 +156,8 @@ def run(seeds: int | None, fast: bool) -> None:
         "sizes": sizes._asdict(),
         "records per teacher": RECORDS_PER_TEACHER,
         "model": MODEL,
+        "hidden": HIDDEN,
+        "steps": STEPS,
         "seeds": seeds,
     }
     report.write("privacy", text, runs, settings, time.perf_counter() - start)
@@ -160,8 +171,8 @@ def measure(setting: Setting, epsilons: Sequence[float], sizes: Sizes, seeds: Se
         share = np.bincount(federation.public.y).max() / federation.public.size
         found.setdefault("baselines", Runs()).add(local=federation.local, majority=float(share))
         for epsilon in epsilons:
-            for name, votes in MECHANISMS.items():
-                counts = votes(federation, epsilon, sizes, seed)
+            for name in setting.mechanisms:
+                counts = MECHANISMS[name](federation, epsilon, sizes, seed)
                 found.setdefault(_key(epsilon, name), Runs()).add(**_scores(federation, counts, sizes, seed))
         paper = PAPERS_XOR(len(federation.schema.classes))
         counts = _xor_counts(federation, paper, sizes.public, seed)
@@ -266,6 +277,37 @@ def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) 
     return tally(votes, public.size, len(federation.schema.classes))
 
 
+def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
+    """A small network on the same features as the other models, trained once."""
+    import torch  # not at the top: other experiments need no network, and torch may not be there
+    from torch import nn
+
+    from fedct_flwr.learners.dp_sgd import DpSgdLabeler
+
+    torch.set_num_threads(1)
+    public, classes = federation.public.X, len(federation.schema.classes)
+    fewest = min(silo.size for silo in federation.silos)
+    labeler = DpSgdLabeler(
+        lambda: nn.Sequential(nn.Linear(public.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes)),
+        classes,
+        num_records=fewest,
+        batch_size=max(1, fewest // 10),
+        total_steps=STEPS,
+        steps_per_round=STEPS,
+        learning_rate=0.01,
+        clipping_norm=1.0,
+        epsilon=min(epsilon, _UNPROTECTED),
+        delta=DELTA,
+        seed=seed,
+        device="cpu",
+    )
+    votes = [
+        _answer(labeler, Examples(silo.X[:fewest], silo.y[:fewest]), public, federation.own_votes[number], seed, number)
+        for number, silo in enumerate(federation.silos)
+    ]
+    return tally(votes, len(public), classes)
+
+
 def _teachers(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
     public, classes = federation.public.X[: sizes.paid], len(federation.schema.classes)
     votes = [
@@ -275,7 +317,7 @@ def _teachers(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -
                 len(public),
                 classes,
                 num_records=silo.size,
-                num_teachers=max(1, silo.size // RECORDS_PER_TEACHER),
+                num_teachers=silo.size // RECORDS_PER_TEACHER,
                 num_queries=len(public),
                 epsilon=min(epsilon, _UNPROTECTED),
                 delta=DELTA,
@@ -327,6 +369,7 @@ def _xor_counts(federation: Federation, mechanism: Xor, labels: int, seed: int) 
 
 MECHANISMS: Final[dict[str, Votes]] = {
     "dp-linear": _dp_linear,
+    "dp-sgd": _dp_sgd,
     "teachers": _teachers,
     "randomized-response": _randomized,
     "xor": _xor,
@@ -357,7 +400,7 @@ def _table(setting: Setting, epsilons: Sequence[float], measured: dict[str, Runs
             f"{found.mean('personal') - baselines.mean('local'):+.3f}",
         ]
         for epsilon in epsilons
-        for name in MECHANISMS
+        for name in setting.mechanisms
     ]
     paper = measured["paper's xor"]
     rows.append(
@@ -389,7 +432,7 @@ def _about(sizes: Sizes) -> str:
         f"public set for one price; {sizes.public:,} of its examples are measured. Where each label costs, "
         f"{sizes.paid:,} are asked, in favour of those mechanisms. Reference: figures of a first study, with its best "
         "of three configurations; those of randomized response and XOR are for 50,000 labels. Infinite epsilon is no "
-        f"noise (teachers, dp-linear: epsilon {_UNPROTECTED:g}).\n\n"
+        f"noise (teachers, dp-linear, dp-sgd: epsilon {_UNPROTECTED:g}).\n\n"
     )
 
 

@@ -76,7 +76,8 @@ def rehearse(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimat
 
 
 def _labels(labeler: DpLinearLabeler, private: Examples, X: Features, rng: Generator) -> HardLabels:
-    return labeler.answer(Asked(private, X, _nothing(len(X)), _nothing(len(X)), np.arange(len(X))), simulated(rng))
+    asked = Asked(private, X, _nothing(len(X)), _nothing(len(X)), np.arange(len(X)))
+    return labeler.answer(asked, simulated(rng))
 
 
 def _nothing(num_examples: int) -> HardLabels:

@@ -80,7 +80,14 @@ def test_the_overhead_is_what_remains_of_a_round_and_stands_beside_the_stock_sup
 
 
 TABLE = privacy.Setting(
-    "a table", "breast-cancer", 3, 300, 150, 0, {"dp-linear": {8.0: ".91"}, "local only": {math.inf: ".92"}}
+    "a table",
+    "breast-cancer",
+    3,
+    300,
+    150,
+    0,
+    privacy.WITHOUT_NETWORKS,
+    {"dp-linear": {8.0: ".91"}, "local only": {math.inf: ".92"}},
 )
 
 
@@ -88,8 +95,8 @@ def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_re
     epsilons = (0.01, 8.0, math.inf)
     found = privacy.measure(TABLE, epsilons, privacy.Sizes(public=120, paid=60, models=1), range(2))
     values = {name: runs.mean("consensus") for name, runs in found.items() if name != "baselines"}
-    assert len(values) == len(epsilons) * len(privacy.MECHANISMS) + 1
-    for name in privacy.MECHANISMS:
+    assert len(values) == len(epsilons) * len(privacy.WITHOUT_NETWORKS) + 1
+    for name in privacy.WITHOUT_NETWORKS:
         without, with_noise = values[f"epsilon inf, {name}"], values[f"epsilon 0.01, {name}"]
         assert without > 0.85
         assert with_noise < without - 0.1
@@ -103,6 +110,15 @@ def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_re
     row = next(line for line in table.splitlines() if line.startswith("| 8 | dp-linear |"))
     assert row.split(" | ")[3] == ".91"
     assert "(reference .92)" in table
+
+
+def test_a_network_by_dp_sgd_is_measured_too() -> None:
+    pytest.importorskip("fedct_flwr.learners.dp_sgd")
+    sizes = privacy.Sizes(public=120, paid=60, models=1)
+    federation = privacy.load(TABLE, sizes, 0)
+    counts = privacy.MECHANISMS["dp-sgd"](federation, 1e5, sizes, 0)
+    assert (counts.sum(axis=1) == 3).all()
+    assert (counts.argmax(axis=1) == federation.public.y).mean() > 0.85
 
 
 def test_private_records_public_examples_and_test_set_share_no_record() -> None:

@@ -128,7 +128,7 @@ class Plan:
 
     def accuracy_with(self, num_records: float) -> float:
         """What the learning curve says of a model trained on so many records; never worse than a class at random."""
-        wrong = (1 - self.accuracy) * (num_records / self.num_records) ** -self.decay
+        wrong: float = (1 - self.accuracy) * (num_records / self.num_records) ** -self.decay
         return max(1 - wrong, 1 / self.num_classes)
 
     def warnings(self) -> list[str]:

@@ -55,7 +55,8 @@ def test_a_weak_delta_is_warned_of_and_planned_all_the_same(fedct: Run) -> None:
     assert "Warning: delta is 0.01, which allows a mechanism that publishes one of the 300 examples" in outcome.out
 
 
-def test_the_same_seed_gives_the_same_text_and_picture(fedct: Run, here: Path) -> None:
+def test_the_same_seed_gives_the_same_text_and_picture(fedct: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.cli.budget.PLOTTED", (0.3,))
     texts, pictures = [], []
     for name in ("one.svg", "two.svg"):
         texts.append(fedct(*HOSPITALS, "--seed", "5", "--plot", name).out.replace(name, "FILE"))
@@ -66,7 +67,8 @@ def test_the_same_seed_gives_the_same_text_and_picture(fedct: Run, here: Path) -
     assert fedct(*HOSPITALS, "--seed", "6").out not in texts[0]
 
 
-def test_a_png_is_one(fedct: Run, here: Path) -> None:
+def test_a_png_is_one(fedct: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.cli.budget.PLOTTED", ())
     fedct(*HOSPITALS, "--plot", "quality.png")
     assert (here / "quality.png").read_bytes().startswith(b"\x89PNG")
 
