@@ -17,6 +17,7 @@ from sklearn.decomposition import PCA
 
 from benchmarks import report
 from benchmarks.federation import Runs
+from benchmarks.methods import one_thread_per_silo
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import plurality, tally
@@ -279,16 +280,13 @@ def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) 
 
 def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
     """A small network on the same features as the other models, trained once."""
-    import torch  # not at the top: other experiments need no network, and torch may not be there
-    from torch import nn
+    from fedct_flwr.learners.dp_sgd import DpSgdLabeler  # not at the top: only this needs torch
 
-    from fedct_flwr.learners.dp_sgd import DpSgdLabeler
-
-    torch.set_num_threads(1)
+    one_thread_per_silo()
     public, classes = federation.public.X, len(federation.schema.classes)
     fewest = min(silo.size for silo in federation.silos)
     labeler = DpSgdLabeler(
-        lambda: nn.Sequential(nn.Linear(public.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes)),
+        partial(_network, public.shape[1], classes),
         classes,
         num_records=fewest,
         batch_size=max(1, fewest // 10),
@@ -306,6 +304,12 @@ def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> 
         for number, silo in enumerate(federation.silos)
     ]
     return tally(votes, len(public), classes)
+
+
+def _network(inputs: int, classes: int) -> Any:
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes))
 
 
 def _teachers(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
