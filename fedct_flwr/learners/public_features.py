@@ -1,10 +1,11 @@
 """Features for private records that are learned from the public set alone, exact to the last bit.
 
-Rahimi, Recht, "Random features for large-scale kernel machines", NeurIPS 2007, for the random ones.
+Rahimi, Recht, "Random features for large-scale kernel machines", NeurIPS 2007; their principal components: Lopez-Paz et
+al., "Randomized nonlinear component analysis", ICML 2014.
 """
 
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from fedct_flwr.types import DataError, Features
 NORM: Final = 1 << 20
 """No feature vector is longer, in units of the grid."""
 
-Kind = Literal["pca", "random"]
+Kind = Literal["kernel", "linear"]
 
 _BIAS: Final = NORM // 4
 _REST: Final = np.sqrt(float(NORM) ** 2 - float(_BIAS) ** 2) * (1 - 2.0**-30)  # its roundings stay within NORM
@@ -29,19 +30,36 @@ _WEIGHT: Final = 1 << 20
 _LARGEST: Final = 1 << 35  # of all weights of a projection together, or its sums would not be exact
 _TURN: Final = 1 << 12
 _COSINES: Final = np.rint(np.cos(2 * np.pi * np.arange(_TURN) / _TURN) * _COLUMN)
+_NUM_COSINES: Final = 1000
+_FLATTENED: Final = 0.25
+"""Principal components are divided by this power of their standard deviations: small ones are learned faster."""
+_LEAST_VARIANCE: Final = 1e-6
+"""Of the first component's."""
 _ROWS: Final = 4096
 _FITTED_ON: Final = 10_000
 _COMPARED: Final = 500
 _PIXELS: Final = 64
 
 
+class _Map(NamedTuple):
+    """``x @ weights - offset``, integers all: ``(n, inputs)`` to ``(n, outputs)``."""
+
+    weights: NDArray[np.float64]
+    offset: NDArray[np.float64]
+
+    def __call__(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Exact, in whatever order sums are added: integers below 2**53.
+        return np.asarray(X @ self.weights - self.offset)
+
+
 class PublicFeatures:
     """A map from examples to integer vectors, no longer than ``NORM``; the last component is a constant.
 
     ``public`` ``(num_public, ...)``, at most 10,000 of them are looked at. Tables are imputed, scaled and one-hot;
-    images, and rows of at least 64 pixels in 0..1, are taken as they are. Then either the first ``num_components``
-    principal components (``pca``), or as many cosines of random projections (``random``: a Gaussian kernel, as wide
-    as the examples are apart).
+    images, and rows of at least 64 pixels in 0..1, are taken as they are. Of these columns at most ``num_components``
+    principal components are taken (``linear``), or those of 1,000 cosines of their random projections, which stand for
+    a Gaussian kernel as wide as the examples are apart (``kernel``). Small components are enlarged, and every vector is
+    made as long as may be.
     Raises DataError for features that are no numbers.
 
     Formal guarantees:
@@ -51,7 +69,7 @@ class PublicFeatures:
         (A product of floating-point matrices would: the last bit of a row depends on how many rows there are.)
     """
 
-    def __init__(self, public: Features, schema: Schema, *, num_components: int, kind: Kind = "pca", seed: int) -> None:
+    def __init__(self, public: Features, schema: Schema, *, num_components: int, kind: Kind = "kernel", seed: int) -> None:
         self._scaled = not _is_image(public, schema)
         self._schema = schema
         self._public = public[:: -(-len(public) // _FITTED_ON)]
@@ -62,7 +80,7 @@ class PublicFeatures:
     @property
     def size(self) -> int:
         """Length of the vectors."""
-        return len(self._offset) + 1
+        return len(self._components.offset) + 1
 
     def __call__(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, size)``, of which each row's squares sum to at most ``NORM ** 2``; floats that hold them."""
@@ -73,22 +91,21 @@ class PublicFeatures:
         return vectors
 
     def _of(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        raw = self._raw(columns)
+        raw = self._components(self._bent(columns))
         # Component by component: numpy's own sums may add in another order where there are fewer rows.
         squares = np.zeros(len(raw))
         for component in raw.T:
             squares += component * component
-        shrink = _REST / np.maximum(np.sqrt(squares), self._length)
+        stretch = _REST / np.maximum(np.sqrt(squares), 1)
         vectors = np.full((len(raw), self.size), float(_BIAS))
-        vectors[:, :-1] = np.trunc(raw * shrink[:, None])
+        vectors[:, :-1] = np.trunc(raw * stretch[:, None])
         return vectors
 
-    def _raw(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Before the length is bounded: integers ``(n, components)``."""
-        projected = columns @ self._projection  # exact: integers below 2**53, in whatever order they are added
-        if self._kind == "pca":
-            return np.asarray(projected - self._offset)
-        turned = np.floor((projected + self._offset) / (_COLUMN * _WEIGHT / _TURN))
+    def _bent(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What principal components are taken of, in ``_COLUMN``-ths."""
+        if self._turns is None:
+            return columns
+        turned = np.floor(self._turns(columns) / (_COLUMN * _WEIGHT / _TURN))
         return np.asarray(_COSINES[(turned % _TURN).astype(np.intp)])
 
     def _columns(self, X: Features) -> NDArray[np.float64]:
@@ -104,39 +121,35 @@ class PublicFeatures:
         return preprocessing.standard(self._schema, self._public)
 
     @cached_property
-    def _fitted(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Projection ``(columns, components)`` and offset ``(components,)``, integers both."""
+    def _turns(self) -> _Map | None:
+        """Angles of the cosines, in turns."""
+        if self._kind == "linear":
+            return None
         columns = self._columns(self._public) / _COLUMN
-        if self._kind == "pca":
-            count = min(self._num_components, *columns.shape)
-            pca = PCA(count, random_state=random_state(self._seed, "principal components")).fit(columns)
-            projection = np.rint(pca.components_.T * _WEIGHT)
-            return projection, np.rint(pca.mean_ @ projection * _COLUMN)
+        flat = _flattened(columns, self._num_components, random_state(self._seed, "linear components"))
         rng = generator(self._seed, "random features")
-        some = columns[rng.permutation(len(columns))[:_COMPARED]]
-        distances = pairwise_distances(some)
+        distances = pairwise_distances(columns[rng.permutation(len(columns))[:_COMPARED]] @ flat)
         width = float(np.median(distances[distances > 0])) if distances.any() else 1.0
-        # In turns, not radians.
-        projection = rng.normal(0, _WEIGHT / (2 * np.pi * width), (columns.shape[1], self._num_components))
-        projection *= np.minimum(1, _LARGEST / np.abs(projection).sum(axis=0))
-        offset = rng.integers(_COLUMN * _WEIGHT, size=self._num_components)
-        return np.rint(projection), offset.astype(np.float64)
-
-    @property
-    def _projection(self) -> NDArray[np.float64]:
-        return self._fitted[0]
-
-    @property
-    def _offset(self) -> NDArray[np.float64]:
-        return self._fitted[1]
+        weights = flat @ rng.normal(0, _WEIGHT / (2 * np.pi * width), (flat.shape[1], _NUM_COSINES))
+        weights *= np.minimum(1, _LARGEST / np.maximum(np.abs(weights).sum(axis=0), 1))
+        return _Map(np.rint(weights), rng.integers(_COLUMN * _WEIGHT, size=_NUM_COSINES).astype(np.float64))
 
     @cached_property
-    def _length(self) -> float:
-        """What becomes length one: the median of the public examples. Longer ones are shortened."""
-        if self._kind == "random":
-            return 1.0
-        raw = self._raw(self._columns(self._public))
-        return max(1.0, float(np.median(np.sqrt((raw * raw).sum(axis=1)))))
+    def _components(self) -> _Map:
+        bent = np.concatenate([
+            self._bent(self._columns(self._public[start : start + _ROWS]))
+            for start in range(0, len(self._public), _ROWS)
+        ])  # fmt: skip
+        seed = random_state(self._seed, "components")
+        weights = np.rint(_flattened(bent / _COLUMN, self._num_components, seed) * _WEIGHT)
+        return _Map(weights, np.rint(bent.mean(axis=0) @ weights))
+
+
+def _flattened(X: NDArray[np.float64], most: int, seed: int) -> NDArray[np.float64]:
+    """Directions of principal components ``(columns, components)``, each enlarged, up to 5.6 times."""
+    pca = PCA(min(most, *X.shape), random_state=seed).fit(X)
+    share = pca.explained_variance_ / max(pca.explained_variance_[0], np.finfo(float).tiny)
+    return np.asarray(pca.components_.T * (share + _LEAST_VARIANCE) ** (-_FLATTENED / 2))
 
 
 def _is_image(public: Features, schema: Schema) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from fedct_flwr.learners import dp_linear
 from fedct_flwr.learners.dp_linear import RESIDUAL, SENSITIVITY, DpLinearLabeler, gradient
@@ -18,11 +19,11 @@ from tests.privacy.mechanisms import audit
 
 SCHEMA = Schema.numeric(("a", "b", "c", "d"), ("x", "y", "z"))
 PUBLIC = np.random.default_rng(0).normal(size=(300, 3))
-FEATURES = PublicFeatures(PUBLIC, SCHEMA, num_components=3, kind="pca", seed=0)
+FEATURES = PublicFeatures(PUBLIC, SCHEMA, num_components=3, kind="linear", seed=0)
 
 
 def labeler(**settings: Any) -> DpLinearLabeler:
-    given = {"num_records": 400, "epsilon": 1.0, "delta": 1e-5, "seed": 0} | settings
+    given = {"num_records": 400, "epsilon": 1.0, "delta": 1e-5, "seed": 0, "features": "linear"} | settings
     return DpLinearLabeler(PUBLIC, SCHEMA, **given)
 
 
@@ -95,7 +96,17 @@ def test_the_noise_of_all_steps_is_what_the_event_says() -> None:
     event = found.event(question)
     found.answer(question, source)
     assert [shape for _, shape in source.asked] == [(4, 4)] * 7
-    assert sum(SENSITIVITY**2 / (2 * scale**2) for scale, _ in source.asked) == pytest.approx(event.rho, rel=1e-12)
+    told = sum(SENSITIVITY**2 / scale**2 for scale, _ in source.asked)
+    assert told == pytest.approx(event.noise_multiplier**-2, rel=1e-12)
+    assert all(scale > 2**40 for scale, _ in source.asked)
+
+
+@pytest.mark.parametrize("scale", [1, 2, 5, 20, 100])
+def test_discrete_noise_is_as_close_to_rounded_continuous_noise_as_the_guarantee_says(scale: int) -> None:
+    numbers = np.arange(-40 * scale, 40 * scale + 1)
+    discrete = np.exp(-(numbers**2) / (2 * scale**2))
+    rounded = norm.cdf((numbers + 0.5) / scale) - norm.cdf((numbers - 0.5) / scale)
+    assert np.abs(discrete / discrete.sum() - rounded).sum() / 2 < 1 / (4 * scale**2)
 
 
 def _labels(found: DpLinearLabeler, private: Examples, runs: int) -> Counter[int]:

@@ -61,7 +61,7 @@ def teachers(target: float, noise_kind: Any = "gumbel") -> Labeler:
 
 LABELERS: dict[str, Callable[[float], Labeler]] = {
     "dp-linear": dp_linear,
-    "dp-linear, random features": lambda target: dp_linear(target, features="random"),
+    "dp-linear, linear features": lambda target: dp_linear(target, features="linear"),
     "teachers, gumbel": teachers,
     "teachers, gaussian": lambda target: teachers(target, "gaussian"),
     "randomized-response": lambda target: RandomizedLabeler(3, num_queries=ROUNDS * QUERY, epsilon=target, delta=DELTA),

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from fedct_flwr.learners.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.schema import Column, Schema
 
 MIXED = Schema(("no", "yes"), (Column("pain", ("typical", "none")), Column("age"), Column("pressure")))
-KINDS: list[Kind] = ["pca", "random"]
+KINDS: list[Kind] = ["linear", "kernel"]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -66,23 +67,26 @@ def test_depend_on_the_public_set(kind: Kind) -> None:
 def test_principal_components_are_those_of_the_public_set() -> None:
     rng = np.random.default_rng(0)
     public = rng.normal(size=(500, 2)) @ np.float64([[3, 3], [0.1, -0.1]])
-    features = PublicFeatures(public, Schema.numeric(("a", "b"), ("x", "y")), num_components=2, kind="pca", seed=0)
-    vectors = features(public)
-    assert abs(np.corrcoef(vectors[:, 0], public.sum(axis=1))[0, 1]) > 0.9
-    assert abs(np.corrcoef(vectors[:, 1], public.sum(axis=1))[0, 1]) < 0.1
+    features = PublicFeatures(public, Schema.numeric(("a", "b"), ("x", "y")), num_components=2, kind="linear", seed=0)
+    vectors, along = features(public), np.sign(public.sum(axis=1))
+    # Vectors are all of one length, so what remains of a component is its direction.
+    assert abs(np.corrcoef(np.sign(vectors[:, 0]), along)[0, 1]) > 0.95
+    assert abs(np.corrcoef(vectors[:, 1], along)[0, 1]) < 0.1
 
 
-def test_random_features_are_like_a_gaussian_kernel() -> None:
-    public = np.random.default_rng(0).normal(size=(300, 3))
-    schema = Schema.numeric(("a", "b"), ("x", "y", "z"))
-    vectors = PublicFeatures(public, schema, num_components=2000, kind="random", seed=0)(public[:100])[:, :-1]
-    scaled = (public - public.mean(axis=0)) / public.std(axis=0)
-    squared = ((scaled[:, None] - scaled) ** 2).sum(axis=2)
-    width = np.median(np.sqrt(squared)[~np.eye(300, dtype=bool)])
-    kernel = np.exp(-squared[:100, :100] / (2 * width**2))
-    np.testing.assert_allclose(vectors @ vectors.T / (NORM**2 * 15 / 16), kernel, atol=0.12)
+def test_only_those_of_the_kernel_tell_inside_from_outside() -> None:
+    X = np.random.default_rng(0).normal(size=(800, 2))
+    outside = (X**2).sum(axis=1) > 1.4
+    right: dict[Kind, float] = {}
+    for kind in KINDS:
+        schema = Schema.numeric(("inside", "outside"), ("x", "y"))
+        vectors = PublicFeatures(X[:400], schema, num_components=20, kind=kind, seed=0)(X) / NORM
+        model = LogisticRegression(C=100.0).fit(vectors[400:600], outside[400:600])
+        right[kind] = model.score(vectors[600:], outside[600:])
+    assert right["kernel"] > 0.95
+    assert right["linear"] < 0.75
 
 
 def test_there_are_no_more_components_than_columns() -> None:
-    assert of_tables("pca").size <= 6 + 1
-    assert PublicFeatures(table(3, 0), MIXED, num_components=50, kind="pca", seed=0).size <= 4
+    assert of_tables("linear").size <= 6 + 1
+    assert PublicFeatures(table(3, 0), MIXED, num_components=50, kind="linear", seed=0).size <= 4
