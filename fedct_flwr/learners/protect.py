@@ -122,7 +122,7 @@ def labeler_for(
             classes,
             num_records=num_records,
             batch_size=num_records,
-            **plan(privacy.rounds, privacy.clipping_norm)._asdict(),
+            **plan(privacy.rounds)._asdict(),
             clipping_norm=privacy.clipping_norm,
             seed=seed,
             device=learner.device,
