@@ -48,8 +48,7 @@ PAID_LABELS: Final = 1_000
 """What is asked where each label costs, in favour of those mechanisms: of more, each would be noisier."""
 RECORDS_PER_TEACHER: Final = 10
 HIDDEN: Final = 64
-STEPS: Final = 200
-"""Of the network that is trained by DP-SGD: hidden units, steps; each step takes a tenth of the records."""
+"""Units of the network that is trained by DP-SGD."""
 MODEL: Final[dict[str, Any]] = {"C": 0.1, "tol": 1e-3, "max_iter": 1000}
 """Logistic regression of the personal models and of the teachers, on features of the public set."""
 _FITTED_ON: Final = 10_000
@@ -158,7 +157,6 @@ def run(seeds: int | None, fast: bool) -> None:
         "records per teacher": RECORDS_PER_TEACHER,
         "model": MODEL,
         "hidden": HIDDEN,
-        "steps": STEPS,
         "seeds": seeds,
     }
     report.write("privacy", text, runs, settings, time.perf_counter() - start)
@@ -280,7 +278,7 @@ def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) 
 
 def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
     """A small network on the same features as the other models, trained once."""
-    from fedct_flwr.learners.dp_sgd import DpSgdLabeler  # not at the top: only this needs torch
+    from fedct_flwr.learners.dp_sgd import DpSgdLabeler, plan  # not at the top: only this needs torch
 
     one_thread_per_silo()
     public, classes = federation.public.X, len(federation.schema.classes)
@@ -289,10 +287,8 @@ def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> 
         partial(_network, public.shape[1], classes),
         classes,
         num_records=fewest,
-        batch_size=max(1, fewest // 10),
-        total_steps=STEPS,
-        steps_per_round=STEPS,
-        learning_rate=0.01,
+        batch_size=fewest,
+        **plan(rounds=1)._asdict(),
         clipping_norm=1.0,
         epsilon=min(epsilon, _UNPROTECTED),
         delta=DELTA,

@@ -1,4 +1,4 @@
-"""Sums of gradients in which every record's is clipped, by one pass forward and one back.
+"""Sums of gradients in which every example's is clipped, by one pass forward and one back.
 
 The gradient of a linear layer's weights is, for one example, the outer product of its input and of what comes back at
 its output, so its norm is the product of two norms (Goodfellow, arXiv:1510.01799), and the clipped sum is one product
@@ -17,6 +17,8 @@ from fedct_flwr.types import ConfigError
 _TINY: Final = 1e-6
 _SLACK: Final = 1e-4
 """Norms are computed in float32, to some 1e-6 of themselves: what is clipped to is so much less than the norm."""
+_AT_ONCE: Final = 256
+"""Examples in one pass: a convolution's gradients by example take that many times the network's memory."""
 
 
 class _Call(NamedTuple):
@@ -37,7 +39,7 @@ class _Backprop(NamedTuple):
 
 
 class ClippedGradients:
-    """Computes gradients of a network's cross-entropy, those of private examples clipped to ``norm``.
+    """Computes gradients of a network's cross-entropy, each example's clipped to ``norm``.
 
     Raises ConfigError for a network with layers that normalize batches, that have buffers, or for which Opacus knows
     no gradients of single examples.
@@ -61,21 +63,21 @@ class ClippedGradients:
             if any(parameter.requires_grad for parameter in module.parameters(recurse=False)):
                 module.register_forward_hook(self._record)
 
-    def compute(self, X: Tensor, y: Tensor, num_private: int, average_batch: int) -> tuple[list[Tensor], Tensor]:
-        """The sum of the gradients over ``average_batch``, by parameter, and the largest loss.
+    def compute(self, X: Tensor, y: Tensor, weights: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The weighted sum of the clipped gradients, by parameter, and the largest loss.
 
-        The first ``num_private`` examples are private, the others count as they are. There may be none of either.
+        ``weights`` ``(n,)`` count after clipping: an example changes the sum by at most its weight times the norm.
+        There may be no examples.
         """
         sums: dict[nn.Parameter, Tensor] = {}
         largest = torch.zeros((), device=y.device)
-        if len(X):
-            losses, calls = self._passes(X, y)
-            largest = losses.amax()
-            weights = torch.full_like(losses, 1 / average_batch)
-            if num_private:
-                weights[:num_private] *= (self._norm / (_norms(calls, num_private) + _TINY)).clamp(max=1)
+        for start in range(0, len(X), _AT_ONCE):
+            rows = slice(start, start + _AT_ONCE)
+            losses, calls = self._passes(X[rows], y[rows])
+            largest = torch.maximum(largest, losses.amax())
+            scales = weights[rows] * (self._norm / (_norms(calls, len(losses)) + _TINY)).clamp(max=1)
             for call in calls:
-                for parameter, gradient in _weighted(call, weights):
+                for parameter, gradient in _weighted(call, scales):
                     sums[parameter] = sums[parameter] + gradient if parameter in sums else gradient
         return [sums[p] if p in sums else torch.zeros_like(p) for p in self.parameters], largest
 

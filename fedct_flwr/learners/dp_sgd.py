@@ -1,12 +1,12 @@
 """A network whose labels may leave: trained by DP-SGD, over all rounds of a study, on private and public examples.
 
-Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with Adam in place of plain descent.
+Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with momentum, and a rate that declines.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,36 @@ _NOISE_AT_ONCE: Final = 1 << 18
 """Gaussian numbers to draw in one go: small networks need few for a step."""
 _EXAMPLES_TO_CHECK: Final = 4
 
+_STEPS: Final = 30
+_RATE: Final = 1500.0
+"""Of the first step, times the square of the number of steps, for a clipping norm of 1."""
+_MEMORY: Final = 3.0
+"""Momentum forgets within one such part of all steps."""
+_DECLINE: Final = 5.0
+"""The rate ends at the beginning's share of 1 / (1 + this)."""
+_CLEAR: Final = 500.0
+"""Records over noise, as 2000 have at epsilon 1: with more, the weights may go further."""
+_FURTHEST: Final = 4.0
+_PUBLIC_WEIGHT: Final = 0.3
+_PUBLIC_BATCH: Final = 256
+
+
+class Plan(NamedTuple):
+    """In how many steps a study is trained, in the words of ``DpSgdLabeler``."""
+
+    total_steps: int
+    steps_per_round: int
+
+
+def plan(rounds: int) -> Plan:
+    """Few steps, each meant for all records at once: about 30, and at least one in each round.
+
+    Where each step takes all records, their number costs time and no privacy: noise and signal of all steps together
+    are the same, however many they are.
+    """
+    steps = -(-_STEPS // rounds)
+    return Plan(steps * rounds, steps)
+
 
 class DpSgdLabeler(TrainedNetwork):
     """Labels what it is asked about by a network that ``total_steps`` of DP-SGD train, ``steps_per_round`` a round.
@@ -35,9 +65,21 @@ class DpSgdLabeler(TrainedNetwork):
     Each step takes every private record with probability ``batch_size / num_records``, independently, and adds up
     their gradients, each clipped to ``clipping_norm``. Noise goes on top: normal, in every weight, with standard
     deviation ``noise_multiplier * clipping_norm``, the least for which all steps together cost at most ``epsilon`` at
-    ``delta``, per record. Pseudo-labeled public examples, ``batch_size`` of them, add their gradients as they are: they
-    cost nothing. The sum is divided by the number of examples in an average batch, so that a public example weighs as
-    much as a private one (before clipping), and Adam takes it at ``learning_rate``.
+    ``delta``, per record. The sum is divided by the number of records in an average batch.
+
+    Pseudo-labeled public examples cost nothing, but early labels are bad, and whoever believes them too much never
+    learns better: all silos end in one class. So their gradients are clipped as those of records are (for the balance,
+    not for privacy), and the weight of their mean is 0.3 times the share of all steps that are done, against 1 for the
+    records'; the weighted mean of both is the step's gradient.
+
+    Descent with momentum, 1 - 3 / ``total_steps``. The rate begins at ``learning_rate`` and declines, as
+    1 / (1 + 5 x the share of steps done). Adam would divide each weight's gradient by what is mostly noise.
+
+    By default, the weights go equally far in however many steps, and further the more records there are for the noise.
+    These numbers, and those of ``plan``, were chosen on scikit-learn's digits with 5 x 200 records, for as many records
+    over noise as 2000 have at epsilon 1 to 8: a silo that tries some out on its own records would have to pay for that.
+    On FashionMNIST, with 5 x 2000 records, epsilon 1 and the paper's network, .55 to .59 of the consensus is right in
+    the first of five rounds, and .70 to .72 in the last; ``DpLinearLabeler`` has .72 at once. At epsilon 8 it is .77.
 
     After ``total_steps`` it only labels, for nothing. ``transformer`` must be fitted to public examples alone.
     Raises ConfigError for settings out of range, and for a network whose gradients cannot be clipped one by one.
@@ -46,9 +88,10 @@ class DpSgdLabeler(TrainedNetwork):
         Adjacent data sets differ in one record, added or removed. What is public: ``num_records``, the schema, the
         public set, the consensus targets, the network as it begins, and all settings. Then everything that ``answer``
         returns and ``dump`` tells is a function of public things and of Poisson-sampled Gaussian mechanisms of sampling
-        probability ``batch_size / num_records`` and noise multiplier ``noise_multiplier``, one per step, whose events
-        ``event`` returns; together ``(epsilon, delta)``-DP. A record of another data set of another size is still
-        sampled with the same probability.
+        probability ``batch_size / num_records`` (at most 1: then nothing is sampled) and noise multiplier
+        ``noise_multiplier``, one per step, whose events ``event`` returns; together ``(epsilon, delta)``-DP. A record
+        of another data set of another size is still sampled with the same probability. Public examples' gradients and
+        their weight are functions of the weights before the step and of public things.
 
         That holds for real numbers, for a network that treats each example by itself (``check`` tries it on public
         ones) and as far as ``noise`` is secure. Not covered: floating point (gradients, noise and their sum are
@@ -65,7 +108,7 @@ class DpSgdLabeler(TrainedNetwork):
         batch_size: int,
         total_steps: int,
         steps_per_round: int,
-        learning_rate: float,
+        learning_rate: float | None = None,
         clipping_norm: float,
         epsilon: float,
         delta: float,
@@ -78,7 +121,7 @@ class DpSgdLabeler(TrainedNetwork):
             "batch-size": batch_size,
             "total-steps": total_steps,
             "steps-per-round": steps_per_round,
-            "learning-rate": learning_rate,
+            "learning-rate": 1.0 if learning_rate is None else learning_rate,
             "clipping-norm": clipping_norm,
         }.items():
             if not (math.isfinite(number) and number > 0):
@@ -92,6 +135,10 @@ class DpSgdLabeler(TrainedNetwork):
         self.noise_multiplier = _least_noise(self._sampling, total_steps, epsilon, delta)
         """Standard deviation of the noise, as a multiple of the clipping norm."""
         self._checked = False
+        if learning_rate is None:
+            clear = self._expected * math.sqrt(total_steps) / self.noise_multiplier
+            further = min(_FURTHEST, math.sqrt(clear / _CLEAR))
+            learning_rate = further * _RATE / (total_steps**2 * clipping_norm)
         super().__init__(
             make_network,
             num_classes,
@@ -130,7 +177,7 @@ class DpSgdLabeler(TrainedNetwork):
         self._checked = True
 
     def event(self, asked: Asked) -> DpEvent:
-        """A Poisson-sampled Gaussian mechanism for each step of this round; nothing when all steps are taken."""
+        """A (Poisson-sampled) Gaussian mechanism for each step of this round; nothing when all steps are taken."""
         return repeated(_step_event(self._sampling, self.noise_multiplier), self._steps_ahead())
 
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:
@@ -153,6 +200,14 @@ class DpSgdLabeler(TrainedNetwork):
             self.reset()
             raise TrainingError(f"the stored state has taken {taken} of {self._total_steps} steps")
 
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(
+            self._network.parameters(),
+            lr=self._learning_rate,
+            momentum=max(0.0, 1 - _MEMORY / self._total_steps),
+            fused=self._device.type in ("cpu", "cuda"),
+        )
+
     def _steps_ahead(self) -> int:
         return min(self._steps_per_round, self._total_steps - self._steps_done)
 
@@ -171,32 +226,39 @@ class DpSgdLabeler(TrainedNetwork):
         U, pseudo = self._on_device(asked.public), self._labels(asked.targets)
         labeled = torch.from_numpy(np.flatnonzero(asked.targets != ABSTAIN))
         rng = torch.Generator().manual_seed(seed)
-        num_public = self._batch_size if len(labeled) else 0
-        average_batch = self._expected + num_public
-        gaussian = self._gaussian(steps, noise, average_batch)
+        num_public = min(self._batch_size, _PUBLIC_BATCH)
+        gaussian = self._gaussian(steps, noise)
         chance = int(self._sampling * ONE)
         worst = torch.zeros((), device=self._device)
         self._network.train()
-        for _ in range(steps):
+        for number in range(steps):
+            done = (self._steps_done + number) / self._total_steps
             own = torch.from_numpy(np.flatnonzero(bernoulli(noise, chance, len(y)))).to(self._device)
             batch, labels = X[own], y[own]
-            if num_public:
+            share = 1.0
+            weights = torch.full((len(own),), 1 / self._expected, device=self._device)
+            if len(labeled):
                 other = labeled[torch.randint(len(labeled), (num_public,), generator=rng)].to(self._device)
                 batch, labels = torch.cat([batch, U[other]]), torch.cat([labels, pseudo[other]])
-            gradients, loss = self._clipped.compute(batch, labels, len(own), average_batch)
-            torch._foreach_add_(gradients, next(gaussian))
+                share = 1 / (1 + _PUBLIC_WEIGHT * done)
+                public = torch.full((num_public,), (1 - share) / num_public, device=self._device)
+                weights = torch.cat([weights * share, public])
+            gradients, loss = self._clipped.compute(batch, labels, weights)
+            torch._foreach_add_(gradients, next(gaussian), alpha=share)
             for parameter, gradient in zip(self._clipped.parameters, gradients, strict=True):
                 parameter.grad = gradient
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._learning_rate / (1 + _DECLINE * done)
             self._optimizer.step()
             # Looked at once, at the end: to look at every step would make the device wait for us.
             worst = torch.maximum(worst, loss)
         return float(worst)
 
-    def _gaussian(self, steps: int, noise: Noise, average_batch: int) -> Iterator[list[Tensor]]:
-        """For each step, noise in the parameters' shapes."""
+    def _gaussian(self, steps: int, noise: Noise) -> Iterator[list[Tensor]]:
+        """For each step, noise for the records' mean gradient, in the parameters' shapes."""
         sizes = [parameter.numel() for parameter in self._clipped.parameters]
         total = sum(sizes)
-        std = self.noise_multiplier * self._clipping_norm / average_batch
+        std = self.noise_multiplier * self._clipping_norm / self._expected
         while steps > 0:
             rows = min(steps, max(1, _NOISE_AT_ONCE // total))
             drawn = torch.from_numpy(gaussians(noise, rows * total, std)).to(self._device)
@@ -210,7 +272,8 @@ class DpSgdLabeler(TrainedNetwork):
 
 
 def _step_event(sampling: float, noise_multiplier: float) -> DpEvent:
-    return PoissonSampledDpEvent(sampling, GaussianDpEvent(noise_multiplier))
+    gaussian = GaussianDpEvent(noise_multiplier)
+    return gaussian if sampling == 1 else PoissonSampledDpEvent(sampling, gaussian)
 
 
 @lru_cache(maxsize=64)

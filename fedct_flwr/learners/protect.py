@@ -115,16 +115,14 @@ def labeler_for(
     else:
         transformer = _transformer(learner, schema, public)
         network = _network(learner, classes, public.X[:2], transformer)
-        from fedct_flwr.learners.dp_sgd import DpSgdLabeler
+        from fedct_flwr.learners.dp_sgd import DpSgdLabeler, plan
 
         made = DpSgdLabeler(
             network,
             classes,
             num_records=num_records,
-            batch_size=min(learner.batch_size, num_records),
-            total_steps=learner.local_steps * privacy.rounds,
-            steps_per_round=learner.local_steps,
-            learning_rate=learner.learning_rate,
+            batch_size=num_records,
+            **plan(privacy.rounds)._asdict(),
             clipping_norm=privacy.clipping_norm,
             seed=seed,
             device=learner.device,

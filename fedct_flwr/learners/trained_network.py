@@ -36,7 +36,9 @@ def choose_device(name: str) -> torch.device:
 
 
 class TrainedNetwork:
-    """A network with its optimizer (Adam) and how many steps it has taken; how it is trained, subclasses know.
+    """A network with its optimizer and how many steps it has taken; how it is trained, subclasses know.
+
+    The optimizer is Adam, unless a subclass makes another.
 
     ``make_network`` returns a fresh ``nn.Module`` that maps ``(n, ...)`` to logits ``(n, num_classes)``.
     """
@@ -68,12 +70,7 @@ class TrainedNetwork:
         with MAKING, torch.random.fork_rng():
             torch.manual_seed(self._seed)
             self._network = self._make_network().to(self._device)
-        self._optimizer = torch.optim.Adam(
-            self._network.parameters(),
-            lr=self._learning_rate,
-            weight_decay=self._weight_decay,
-            fused=self._device.type in ("cpu", "cuda"),
-        )
+        self._optimizer = self._make_optimizer()
         self._steps_done = 0
 
     def check_output(self, X: Features) -> None:
@@ -136,6 +133,14 @@ class TrainedNetwork:
             parts = [network(part).argmax(dim=1) for part in torch.split(X, _PREDICT_BATCH)]
         labels: HardLabels = torch.cat(parts).cpu().numpy().astype(LABEL_DTYPE)
         return labels
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(
+            self._network.parameters(),
+            lr=self._learning_rate,
+            weight_decay=self._weight_decay,
+            fused=self._device.type in ("cpu", "cuda"),
+        )
 
     def _tensor(self, X: Features) -> Tensor:
         if self._transformer is not None:

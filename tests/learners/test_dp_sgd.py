@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from dp_accounting import ComposedDpEvent, NoOpDpEvent
+from dp_accounting import ComposedDpEvent, GaussianDpEvent, NoOpDpEvent, SelfComposedDpEvent
 from scipy import stats
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from fedct_flwr.learners import dp_sgd
+from fedct_flwr.learners import clipping, dp_sgd
 from fedct_flwr.learners.dp_sgd import DpSgdLabeler
 from fedct_flwr.learners.labeler import Asked
 from fedct_flwr.privacy.accounting import epsilon
@@ -24,6 +25,7 @@ PRIVATE, PUBLIC = Examples(X[:200], Y[:200]), X[200:]
 NO_TARGETS = np.full(100, ABSTAIN, dtype=np.int16)
 EVERYTHING = np.arange(100)
 CALIBRATED = dp_sgd._least_noise
+PUBLIC_WEIGHT = 0.3
 
 
 @pytest.fixture(autouse=True)
@@ -66,11 +68,11 @@ def seeded(seed: int = 0) -> SimulatedNoise:
     return SimulatedNoise(np.random.default_rng(seed))
 
 
-def gradient(model: DpSgdLabeler, X: Any, y: Any, num_private: int, average_batch: int = 1) -> Tensor:
-    """The step's gradient before the noise, as one vector."""
+def gradient(model: DpSgdLabeler, X: Any, y: Any, weight: float = 1.0) -> Tensor:
+    """The clipped gradients' sum, each with this weight, as one vector."""
     inputs, labels = torch.from_numpy(np.array(X, np.float32)), torch.from_numpy(np.array(y, np.int64))
     model._network.train()
-    gradients, _ = model._clipped.compute(inputs, labels, num_private, average_batch)
+    gradients, _ = model._clipped.compute(inputs, labels, torch.full((len(labels),), weight))
     return torch.cat([part.flatten() for part in gradients])
 
 
@@ -111,19 +113,18 @@ def test_the_gradient_of_each_record_is_clipped_by_itself(make: Any, norm: float
     for x, y in zip(extreme, PRIVATE.y, strict=False):
         own = plain_gradient(plain, x[None], [y])
         clipped.append(own * min(1.0, norm / float(own.norm())))
-        alone = gradient(model, x[None], [y], 1)
+        alone = gradient(model, x[None], [y])
         assert float(alone.norm()) <= norm
         torch.testing.assert_close(alone, clipped[-1], rtol=1e-3, atol=1e-6)
-    together = gradient(model, extreme, PRIVATE.y[:12], 12)
+    together = gradient(model, extreme, PRIVATE.y[:12])
     torch.testing.assert_close(together, torch.stack(clipped).sum(0), rtol=1e-3, atol=1e-5)
 
 
 def test_one_record_more_moves_the_sum_by_at_most_the_clipping_norm() -> None:
     model = labeler(clipping_norm=0.5)
-    public = PUBLIC[:5] * 3
     for x in (PRIVATE.X[150], PRIVATE.X[151] * 1e4, PRIVATE.X[152] * 1e-4):
-        without = gradient(model, [*PRIVATE.X[:9], *public], [*PRIVATE.y[:9], *[0] * 5], 9)
-        with_it = gradient(model, [*PRIVATE.X[:9], x, *public], [*PRIVATE.y[:9], 1, *[0] * 5], 10)
+        without = gradient(model, PRIVATE.X[:9], PRIVATE.y[:9])
+        with_it = gradient(model, [*PRIVATE.X[:9], x], [*PRIVATE.y[:9], 1])
         assert float((with_it - without).norm()) <= 0.5 + 1e-5
 
 
@@ -137,23 +138,24 @@ def test_weights_that_are_frozen_are_neither_trained_nor_counted() -> None:
     model = labeler(make, clipping_norm=0.01)
     before = same_network(model, make)
     # A step that clips: what counts is the norm of the trained weights' gradient alone.
-    assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1], 1).norm()), 0.01, rel_tol=1e-3)
+    assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1]).norm()), 0.01, rel_tol=1e-3)
     model.check(PUBLIC)
     model.answer(asked(), seeded())
     same = [torch.equal(a, b) for a, b in zip(model._network.parameters(), before.parameters(), strict=True)]
     assert same == [True, False, False, True]
 
 
-def test_without_clipping_to_speak_of_the_gradient_is_that_of_plain_training() -> None:
+def test_without_clipping_to_speak_of_the_gradient_is_that_of_plain_training(monkeypatch: pytest.MonkeyPatch) -> None:
     model = labeler(clipping_norm=1e6)
-    both = gradient(model, X[:30], Y[:30], 20, average_batch=30)
-    torch.testing.assert_close(both, plain_gradient(same_network(model), X[:30], Y[:30]) / 30, rtol=1e-4, atol=1e-6)
+    plain = plain_gradient(same_network(model), X[:30], Y[:30]) / 30
+    torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr(clipping, "_AT_ONCE", 7)  # in parts, the last of them smaller
+    torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
 
 
-def test_public_examples_are_neither_clipped_nor_counted_as_private() -> None:
-    model = labeler(clipping_norm=1e-6)
-    both = gradient(model, X[:30], Y[:30], 20)
-    torch.testing.assert_close(both, plain_gradient(same_network(model), X[20:30], Y[20:30]), rtol=1e-3, atol=1e-4)
+def test_an_example_counts_by_its_weight_after_clipping() -> None:
+    model = labeler(clipping_norm=0.01)
+    assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1], 0.25).norm()), 0.0025, rel_tol=1e-3)
 
 
 def test_without_noise_and_clipping_a_round_is_plain_training_on_the_same_batches(
@@ -162,9 +164,10 @@ def test_without_noise_and_clipping_a_round_is_plain_training_on_the_same_batche
     model = labeler(clipping_norm=1e6, batch_size=200, steps_per_round=5)  # all records, every step
     model.noise_multiplier = 1e-12
     plain = same_network(model)
-    optimizer = torch.optim.Adam(plain.parameters(), lr=0.01)
-    for _ in range(5):
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.01, momentum=1 - 3 / 40)
+    for step in range(5):
         optimizer.zero_grad()
+        optimizer.param_groups[0]["lr"] = 0.01 / (1 + 5 * step / 40)
         inputs, labels = torch.from_numpy(PRIVATE.X), torch.from_numpy(PRIVATE.y.astype(np.int64))
         nn.functional.cross_entropy(plain(inputs), labels).backward()
         optimizer.step()
@@ -206,7 +209,7 @@ def test_the_noise_is_normal_with_noise_multiplier_times_clipping_norm(
 
 def test_every_weight_gets_noise_of_its_own_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     model = labeler()
-    rows = [torch.cat([part.flatten() for part in parts]) for parts in model._gaussian(50, seeded(), 20)]
+    rows = [torch.cat([part.flatten() for part in parts]) for parts in model._gaussian(50, seeded())]
     drawn = torch.stack(rows)
     assert drawn.shape == (50, sum(p.numel() for p in model._network.parameters()))
     assert len(drawn.unique()) == drawn.numel()
@@ -216,8 +219,8 @@ def test_records_are_sampled_one_by_one_at_the_planned_rate(monkeypatch: pytest.
     model = labeler(steps_per_round=2000, total_steps=2000, epsilon=50.0)
     batches: list[Any] = []
 
-    def record(X: Tensor, y: Tensor, num_private: int, average_batch: int) -> tuple[list[Tensor], Tensor]:
-        batches.append(X[:num_private, 0].numpy().copy())
+    def record(X: Tensor, y: Tensor, weights: Tensor) -> tuple[list[Tensor], Tensor]:
+        batches.append(X[:, 0].numpy().copy())
         return [torch.zeros_like(parameter) for parameter in model._clipped.parameters], torch.zeros(())
 
     monkeypatch.setattr(model._clipped, "compute", record)
@@ -236,7 +239,7 @@ def test_a_batch_larger_than_the_silo_takes_every_record(monkeypatch: pytest.Mon
     model = labeler(batch_size=1000, steps_per_round=2)
     sizes: list[int] = []
     whole = model._clipped.compute
-    monkeypatch.setattr(model._clipped, "compute", lambda *of: (sizes.append(of[2]), whole(*of))[1])
+    monkeypatch.setattr(model._clipped, "compute", lambda *of: (sizes.append(len(of[0])), whole(*of))[1])
     model.answer(asked(), seeded())
     assert sizes == [200, 200]
 
@@ -255,7 +258,112 @@ def test_the_secure_noise_decides_and_nothing_else() -> None:
     assert not torch.equal(first, weights(SecureNoise()))
 
 
+# --- public examples
+
+
+def test_public_examples_are_clipped_and_weigh_more_the_further_training_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the steps' gradients, the public part: without records and noise there is no other."""
+    model = labeler(clipping_norm=1e-3, total_steps=4, steps_per_round=4)
+    model.noise_multiplier = 1e-12
+    seen: list[float] = []
+
+    def step() -> None:
+        seen.append(float(torch.stack([p.grad.norm() for p in model._clipped.parameters]).norm()))  # type: ignore[union-attr]
+
+    monkeypatch.setattr(model._optimizer, "step", step)
+    same = PUBLIC[:1].repeat(100, axis=0)  # gradients in one direction
+    model.answer(Asked(Examples(X[:0], Y[:0]), same, Y[:1].repeat(100), np.zeros(100, np.int16), EVERYTHING), seeded())
+    weights = [PUBLIC_WEIGHT * done / (1 + PUBLIC_WEIGHT * done) for done in (0, 0.25, 0.5, 0.75)]
+    np.testing.assert_allclose(seen, 1e-3 * np.array(weights), rtol=1e-3, atol=1e-9)
+
+
+def test_what_public_examples_weigh_is_taken_from_records_and_noise_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last_step(private: Examples, noise: float) -> Tensor:
+        """Its gradient, with the same noise in each weight, of a network that stays as it is."""
+        model = labeler(batch_size=200, total_steps=2, steps_per_round=2)
+        monkeypatch.setattr(dp_sgd, "gaussians", lambda source, count, std: np.full(count, noise * std, np.float32))
+        monkeypatch.setattr(model._optimizer, "step", lambda: None)
+        model.answer(asked(private, Y[200:]), seeded())
+        return torch.cat([parameter.grad.flatten() for parameter in model._clipped.parameters])  # type: ignore[union-attr]
+
+    nobody, share = Examples(X[:0], Y[:0]), 1 / (1 + PUBLIC_WEIGHT / 2)
+    public = last_step(nobody, 0)
+    records = gradient(labeler(), PRIVATE.X, PRIVATE.y, 1 / 200)
+    torch.testing.assert_close(last_step(PRIVATE, 0) - public, share * records, rtol=1e-3, atol=1e-5)
+    noise = torch.full_like(public, share * 1.2 / 200)
+    torch.testing.assert_close(last_step(nobody, 1) - public, noise, rtol=1e-3, atol=1e-6)
+
+
+def test_it_recovers_from_targets_of_a_single_class() -> None:
+    """Which is what bad labels of a first round look like; from then on it hears its own."""
+    model = labeler(batch_size=200, total_steps=30, steps_per_round=6, learning_rate=50 / 30)
+    targets = NO_TARGETS
+    for number in range(5):
+        labels = model.answer(asked(targets=targets), seeded(number))
+        targets = labels if number else np.zeros(100, np.int16)
+    assert (labels == Y[200:]).mean() > 0.8
+
+
+def test_labels_of_silos_that_learn_from_each_other_get_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five silos with as much noise as 2000 records have at epsilon 1: 200 of digits, and a tenth of the noise."""
+    plan = dp_sgd.plan(rounds=5)
+    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *of: 0.4 * math.sqrt(plan.total_steps))
+    digits, order = load_digits(), np.random.default_rng(0).permutation(1797)
+    images, classes = (digits.data[order] / 16).astype(np.float32), digits.target[order].astype(np.int16)
+    silos = [
+        DpSgdLabeler(
+            lambda: nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)), 10, num_records=200,
+            batch_size=200, **plan._asdict(), clipping_norm=1.0, epsilon=1.0, delta=1e-5, seed=seed, device="cpu",
+        )
+        for seed in range(5)
+    ]  # fmt: skip
+    public, truth = images[1000:], classes[1000:]
+    consensus = np.full(797, ABSTAIN, dtype=np.int16)
+    quality = []
+    for _ in range(5):
+        votes = np.zeros((797, 10), dtype=int)
+        for number, silo in enumerate(silos):
+            own = slice(200 * number, 200 * (number + 1))
+            private = Examples(images[own], classes[own])
+            question = Asked(private, public, consensus, truth[:0], np.arange(797))
+            votes[np.arange(797), silo.answer(question, seeded(number))] += 1
+        consensus = votes.argmax(axis=1).astype(np.int16)
+        quality.append((consensus == truth).mean())
+    assert quality[-1] > 0.8
+    assert quality[-1] > quality[0] - 0.02
+
+
 # --- the plan and what it costs
+
+
+@pytest.mark.parametrize(("rounds", "steps"), [(1, 30), (5, 6), (7, 5), (30, 1), (100, 1)])
+@pytest.mark.parametrize(("noise", "far"), [(0.4, 104.0), (0.1, 208.0), (1e-6, 416.0)])
+def test_a_plan_has_some_thirty_steps_that_go_equally_far_for_equal_noise(
+    rounds: int, steps: int, noise: float, far: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = dp_sgd.plan(rounds)
+    assert (plan.total_steps, plan.steps_per_round) == (steps * rounds, steps)
+    # Down an even slope, as steep as the clipping norm allows.
+    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *of: noise * math.sqrt(plan.total_steps))
+    model = labeler(lambda: nn.Linear(4, 2), batch_size=200, clipping_norm=2.0, learning_rate=None, **plan._asdict())
+    model.check(PUBLIC)
+    monkeypatch.setattr(dp_sgd, "gaussians", lambda source, count, std: np.zeros(count, np.float32))
+    slope = [torch.full_like(parameter, 2.0) for parameter in model._clipped.parameters]
+    monkeypatch.setattr(model._clipped, "compute", lambda *of: ([part.clone() for part in slope], torch.zeros(())))
+    before = model._clipped.parameters[1].detach().clone()
+    for _ in range(rounds):
+        model.answer(asked(), seeded())
+    assert isinstance(model.event(asked()), NoOpDpEvent)
+    torch.testing.assert_close(before - model._clipped.parameters[1], torch.full((2,), far), rtol=0.06, atol=0)
+
+
+@pytest.mark.usefixtures("_calibrated")
+def test_steps_of_all_records_cost_the_same_whatever_their_number() -> None:
+    """They compose to a single Gaussian mechanism, which at epsilon 1 and delta 1e-5 needs 3.73 times the norm."""
+    for steps in (1, 25):
+        model = labeler(batch_size=200, total_steps=steps, steps_per_round=steps, epsilon=1.0)
+        assert math.isclose(model.noise_multiplier, 3.73 * math.sqrt(steps), rel_tol=2e-3)
+        assert model.event(asked()) == SelfComposedDpEvent(GaussianDpEvent(model.noise_multiplier), steps)
 
 
 @pytest.mark.usefixtures("_calibrated")
@@ -298,10 +406,11 @@ def test_labels_are_those_of_the_positions() -> None:
 
 
 def test_it_learns_from_records_and_from_targets() -> None:
-    settings: dict[str, Any] = {"epsilon": 8.0, "total_steps": 150, "steps_per_round": 150, "learning_rate": 0.02}
+    settings: dict[str, Any] = {"total_steps": 150, "steps_per_round": 150, "learning_rate": 0.2}
     assert (labeler(**settings).answer(asked(), seeded()) == Y[200:]).mean() > 0.85
-    nothing = Examples(X[:0], Y[:0])
-    assert (labeler(**settings).answer(asked(nothing, Y[200:].copy()), seeded()) == Y[200:]).mean() > 0.85
+    nothing, model = Examples(X[:0], Y[:0]), labeler(**settings)
+    model.noise_multiplier = 0.01
+    assert (model.answer(asked(nothing, Y[200:].copy()), seeded()) == Y[200:]).mean() > 0.85
 
 
 def test_without_records_and_targets_a_step_is_noise_alone() -> None:
@@ -484,10 +593,10 @@ def lower_bound(kind: type[DpSgdLabeler]) -> float:
     )  # fmt: skip
     direction = plain_gradient(same_network(model, lambda: nn.Linear(4, 2)), canary.X, canary.y)
     direction /= direction.norm()
-    signal = gradient(model, canary.X, canary.y, 1)
+    signal = gradient(model, canary.X, canary.y)
     trials = 20_000
     noise = seeded(8)
-    rows = (torch.cat([part.flatten() for part in parts]) for parts in model._gaussian(2 * trials, noise, 1))
+    rows = (torch.cat([part.flatten() for part in parts]) for parts in model._gaussian(2 * trials, noise))
     scores = torch.stack(list(rows)) @ direction
     scores[:trials] += signal @ direction
     threshold = float(scores[: trials // 2].median())
