@@ -47,8 +47,8 @@ class DpLinearLabeler:
 
     Formal guarantees:
         For each record of the silo, added or removed: all labels ever returned, and what ``dump`` says, are
-        (epsilon, delta)-DP together, as a Gaussian mechanism with the multiplier of ``event`` is. The number of records,
-        the public set and the schema are taken as known.
+        (epsilon, delta)-DP together, as a Gaussian mechanism with the multiplier of ``event`` is. The number of
+        records, the public set and the schema are taken as known.
 
         A record with features x and class y adds the matrix x (p - e_y)^T to the gradient, p being the probabilities
         that public weights give it. Both vectors are integers on a grid, and every operation on the way (product,

@@ -69,7 +69,9 @@ class PublicFeatures:
         (A product of floating-point matrices would: the last bit of a row depends on how many rows there are.)
     """
 
-    def __init__(self, public: Features, schema: Schema, *, num_components: int, kind: Kind = "kernel", seed: int) -> None:
+    def __init__(
+        self, public: Features, schema: Schema, *, num_components: int, kind: Kind = "kernel", seed: int
+    ) -> None:
         self._scaled = not _is_image(public, schema)
         self._schema = schema
         self._public = public[:: -(-len(public) // _FITTED_ON)]

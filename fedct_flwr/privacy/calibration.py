@@ -12,6 +12,8 @@ from fedct_flwr.types import ConfigError
 
 _PRECISION: Final = 1e-3
 _STRIDE: Final = 1.1
+_TIGHT_BELOW: Final = 30.0
+"""Beyond this epsilon nothing is promised that a tighter bound could improve, and loss distributions take minutes."""
 
 
 def calibrate(
@@ -46,6 +48,7 @@ def calibrate(
     def plainly_enough(noise: float) -> bool:
         return quick_epsilon(make_event(noise), delta) <= epsilon
 
+    quick = quick or epsilon > _TIGHT_BELOW
     if not (plainly_enough(high) if quick else enough(high)):
         raise ConfigError(
             f"no noise keeps what is planned within epsilon {epsilon:g} at delta {delta:g}: plan fewer queries or "

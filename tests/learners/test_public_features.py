@@ -70,7 +70,7 @@ def test_principal_components_are_those_of_the_public_set() -> None:
     features = PublicFeatures(public, Schema.numeric(("a", "b"), ("x", "y")), num_components=2, kind="linear", seed=0)
     vectors, along = features(public), np.sign(public.sum(axis=1))
     # Vectors are all of one length, so what remains of a component is its direction.
-    assert abs(np.corrcoef(np.sign(vectors[:, 0]), along)[0, 1]) > 0.95
+    assert abs(np.corrcoef(np.sign(vectors[:, 0]), along)[0, 1]) > 0.9
     assert abs(np.corrcoef(vectors[:, 1], along)[0, 1]) < 0.1
 
 
