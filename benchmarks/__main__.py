@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import compare, convergence, experiments, fashion_mnist, heart_disease, mixed, round_overhead, trees
+from benchmarks import (
+    compare,
+    convergence,
+    experiments,
+    fashion_mnist,
+    heart_disease,
+    mixed,
+    privacy,
+    round_overhead,
+    trees,
+)
 from benchmarks.variants import VARIANTS
 from fedct_flwr.datasets import LOADERS
 
@@ -16,6 +26,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "fedct-fashion-mnist": fashion_mnist.run,
     "fedct-mixed": mixed.run,
     "fedct-convergence": convergence.run,
+    "privacy": privacy.run,
     "round-overhead": round_overhead.run,
     **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }

@@ -4,16 +4,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from pytest_benchmark.fixture import BenchmarkFixture
+from torch import nn
 
+from fedct_flwr.learners.dp_sgd import DpSgdLabeler
+from fedct_flwr.learners.labeler import Asked
+from fedct_flwr.learners.networks import fashion_mnist_mlp
+from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism, RandomizedResponse, Xor
 from fedct_flwr.privacy.randomness import SecureNoise
+from fedct_flwr.types import Examples
 
 EXAMPLES, CLASSES, TEACHERS = 50_000, 10, 25
+STEPS = 20
 
 
 @pytest.mark.benchmark(group="50,000 labels of 10 classes: at most 10 ms")
@@ -44,3 +52,41 @@ def test_charge(benchmark: BenchmarkFixture, tmp_path: Path, charged: int) -> No
         for _ in range(charged):
             ledger.charge("study", "records", budget, pure(0.01))
         benchmark.pedantic(ledger.charge, ("study", "records", budget, sgd), rounds=100, warmup_rounds=2)
+
+
+def small_network() -> nn.Module:
+    """For a table of 30 columns."""
+    return nn.Sequential(nn.Linear(30, 32), nn.ReLU(), nn.Linear(32, CLASSES))
+
+
+@pytest.mark.parametrize("batch_size", [64, 256])
+@pytest.mark.parametrize("network", [fashion_mnist_mlp, small_network])
+@pytest.mark.parametrize("private", [False, True], ids=["plain", "dp-sgd"])
+def test_twenty_steps(benchmark: BenchmarkFixture, network: type[nn.Module], batch_size: int, private: bool) -> None:
+    """Minibatches of private and as many pseudo-labeled examples; the factor is behind the times."""
+    torch.set_num_threads(1)
+    benchmark.group = f"{STEPS} steps of {network.__name__}, batches of 2 x {batch_size}: at most 2.5 times with DP-SGD"
+    rng = np.random.default_rng(0)
+    width = 28 * 28 if network is fashion_mnist_mlp else 30
+    X, public = (rng.normal(size=(2000, width)).astype(np.float32) for _ in range(2))
+    y, targets = (rng.integers(0, CLASSES, 2000).astype(np.int16) for _ in range(2))
+    asked = Asked(Examples(X, y), public, targets, targets[:1], np.arange(1))
+    if private:
+        labeler = DpSgdLabeler(
+            network,
+            CLASSES,
+            num_records=2000,
+            batch_size=batch_size,
+            total_steps=1000,
+            steps_per_round=STEPS,
+            learning_rate=1e-3,
+            clipping_norm=1.0,
+            epsilon=8.0,
+            delta=1e-5,
+            seed=0,
+            device="cpu",
+        )
+        benchmark.pedantic(labeler.answer, (asked, SecureNoise()), rounds=10, warmup_rounds=2)
+    else:
+        learner = TorchLearner(network, CLASSES, Training(STEPS, batch_size=batch_size), device="cpu")
+        benchmark.pedantic(learner.advance, (asked.private, public, targets, 1.0), rounds=10, warmup_rounds=2)

@@ -36,6 +36,7 @@ from client_app.supernode import SuperNode, SuperNodeError, Task
 from client_app.workplace import gated, open_workplace
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.refusal import Refusal
@@ -171,6 +172,8 @@ class _Agent:
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         self._say(f"silo {config.silo} is ready: {site.private.size} records to train on, study {study.name}, learner "
             f"{config.learner.name}; {_approval(config, study, log)}")  # fmt: skip
+        for sentence in _promised(config, site.private.size):
+            self._say(sentence)
 
     def run(self) -> None:
         """Answer messages until stopped."""
@@ -355,6 +358,16 @@ class _StatusFile:
             except OSError:
                 with contextlib.suppress(OSError):
                     scratch.unlink(missing_ok=True)
+
+
+def _promised(config: SiloConfig, num_records: int) -> list[str]:
+    """What is promised, and what is wrong with it; nothing where nothing is."""
+    privacy = config.privacy
+    if not privacy.enabled:
+        return []
+    weakness = Budget(privacy.epsilon, privacy.delta).weakness(num_records)
+    promised = f"protection {privacy.protection}: epsilon {privacy.epsilon:g}, delta {privacy.delta:g} for each record"
+    return [f"{promised}, in total over the whole study", *([f"warning: {weakness}"] if weakness else [])]
 
 
 def _approval(config: SiloConfig, study: StudyFolder, log: EgressLog) -> str:

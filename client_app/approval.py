@@ -41,9 +41,9 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
     """SHA-256 (32 bytes) over all that is approved.
 
     That is: versions of this format and of the messages, the silo's name, the study (name, classes, columns, public
-    set, test set), learner, policy, label column and mapping, which share of the records is for testing, and to which
-    coordinator all of it goes, as ``silo.toml`` writes it. Not where files lie, and not the records: they may grow. A
-    test file counts as one, wherever it lies.
+    set, test set), learner, policy, privacy (where something is promised), label column and mapping, which share of the
+    records is for testing, and to which coordinator all of it goes, as ``silo.toml`` writes it. Not where files lie,
+    and not the records: they may grow. A test file counts as one, wherever it lies.
     """
     agreed = {
         "format": [_FORMAT, VERSION],
@@ -64,7 +64,7 @@ def approve(
     For whoever reads the log later, the line also tells what the approver was told of ``duplicates`` (None: they were
     not looked for), and which versions of what software were installed. Neither is part of the terms.
     """
-    details = {
+    details: dict[str, object] = {
         _TERMS: terms_digest(config, study).hex(),
         "num-public": len(study.public),
         "learner": config.learner.name,
@@ -75,6 +75,8 @@ def approve(
         ),
         "versions": {name: _version(name) for name in (*_SOFTWARE, *config.learner.packages)},
     }
+    if config.privacy.enabled:
+        details["privacy"] = config.privacy.model_dump(mode="json")
     return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
 
 

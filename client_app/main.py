@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import struct
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -14,11 +14,15 @@ from client_app.workplace import Workplace, open_workplace, silo_named
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.silo import cotrain
-from fedct_flwr.types import ConfigError, DataError, TrainingError
-from fedct_flwr.wire.codec import Reply, decode_instruction, encode_refusal, encode_reply
+from fedct_flwr.types import ConfigError, DataError, HardLabels, TrainingError
+from fedct_flwr.wire.codec import Instruction, Reply, decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import asks_for_weights
+
+if TYPE_CHECKING:
+    # Needs the extra privacy, which a study without protection does not.
+    from client_app.release import Release
 
 logger = logging.getLogger("flwr.fedct")
 
@@ -86,9 +90,13 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
         return earlier.reply
     kept = workplace.model if workplace.resumes and instruction.round > 1 else None
     set_back(site.learner, last.progress if last else None, kept)
-    votes = cotrain(site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight)
+    labels = cotrain(
+        site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
+    )
+    if workplace.release:
+        labels = _released(workplace, workplace.release, payload, instruction, labels)
     scores = site.scores() if workplace.sends_scores else None
-    reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
+    reply = encode_reply(Reply(instruction.round, site.silo, labels, scores), site.terms)
     progress = None
     if isinstance(site.learner, Resumable):
         progress = site.learner.dump()
@@ -98,6 +106,17 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     # After the answer: a network begins with its model when it is asked in a run that was resumed.
     _keep_model(workplace, progress)
     return reply
+
+
+def _released(
+    workplace: Workplace, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
+) -> HardLabels:
+    """The labels that leave in place of the personal model's ``votes``, as far as the budget goes."""
+    from fedct_flwr.learners.labeler import Asked
+
+    site = workplace.site
+    positions = instruction.query.positions(len(site.public))
+    return release.answer(payload, Asked(site.private, site.public.X, instruction.targets, votes, positions))
 
 
 class _Answered(NamedTuple):

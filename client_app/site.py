@@ -1,25 +1,35 @@
-"""Everything one silo works with: its data, its copy of the public set, its learner."""
+"""Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from fedct_flwr import datasets
-from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig
 from fedct_flwr.datasets.federated import SiloData, hold_out
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.public_set import PublicSet
+from fedct_flwr.learners.protect import labeler_for
+from fedct_flwr.public_set import PublicSet, queried
+from fedct_flwr.schema import Schema
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
 from fedct_flwr.wire.codec import Scores, Terms
 
+if TYPE_CHECKING:
+    # Needs dp_accounting, which a study without protection does not.
+    from fedct_flwr.learners.labeler import Labeler
+
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """One silo. ``terms`` are what it has agreed to; a message with others is refused."""
+    """One silo. ``terms`` are what it has agreed to; a message with others is refused.
+
+    ``learner`` is the personal model, which stays; ``settings`` describe it.
+    """
 
     silo: SiloName
     private: Examples
@@ -27,8 +37,20 @@ class Site:
     pooled_test: Examples
     public: PublicSet
     learner: Learner
-    pseudo_weight: float
+    settings: LearnerSettings
+    privacy: PrivacySettings
+    schema: Schema
     terms: Terms
+
+    @property
+    def pseudo_weight(self) -> float:
+        """Weight of a pseudo-labeled public example beside 1 for a private one."""
+        return self.settings.pseudo_weight
+
+    @cached_property
+    def labeler(self) -> "Labeler":
+        """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
+        return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, self.private.size)
 
     def scores(self) -> Scores:
         """How good the model is now on the test data at hand."""
@@ -48,7 +70,9 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         dataset.test,
         dataset.public,
         build_learner(config, dataset, partition_id, data.private.X),
-        config.pseudo_weight,
+        config.learner_settings(partition_id, len(dataset.silos)),
+        config.privacy_settings(queried(config.query_size, len(dataset.public))),
+        dataset.schema,
         Terms.of(config.study, dataset.public, dataset.schema),
     )
 
@@ -74,7 +98,9 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         study.test,
         study.public,
         learner_for(config.learner, config.silo, study.schema, study.public, private.X),
-        config.learner.pseudo_weight,
+        config.learner,
+        config.privacy,
+        study.schema,
         terms_of(study),
     )
 

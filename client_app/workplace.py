@@ -6,6 +6,7 @@ no say but one, whether test scores are wanted.
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from flwr.app import Context
 
@@ -22,8 +23,16 @@ from client_app.state import ContextState, FolderState, LocalState
 from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.protect import check_installed
 from fedct_flwr.run_folder import RunFolder, default_path
+from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, SiloName
+
+if TYPE_CHECKING:
+    # Needs the extra privacy, which a study without protection does not.
+    from client_app.release import Release
+
+logger = logging.getLogger("flwr.fedct")
 
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
@@ -40,6 +49,8 @@ class Workplace:
 
     ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
     run here, which is in simulation only.
+
+    ``release`` answers in place of the personal model; None where no protection is set, so its own labels leave.
     """
 
     site: Site
@@ -49,6 +60,7 @@ class Workplace:
     resumes: bool
     sends_scores: bool
     hands_out_weights: bool
+    release: "Release | None" = None
 
 
 def silo_named(context: Context) -> SiloName:
@@ -82,6 +94,7 @@ def open_workplace(context: Context) -> Workplace:
             resumes=context.run_config.get("resume") is True,
             sends_scores=own.policy.metrics and context.run_config.get("report-scores") is True,
             hands_out_weights=False,
+            release=_own_release(own, site) if own.privacy.enabled else None,
         )
     config = RunConfig.from_flower(context.run_config)
     site = simulated_site(config, node.partition_id or 0)
@@ -94,6 +107,7 @@ def open_workplace(context: Context) -> Workplace:
         resumes=config.resume,
         sends_scores=config.report_scores,
         hands_out_weights=True,
+        release=_simulated_release(config, site, context.run_id) if site.privacy.enabled else None,
     )
 
 
@@ -129,9 +143,62 @@ def _model_digest(config: SiloConfig) -> bytes:
     return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
 
 
+def _own_release(config: SiloConfig, site: Site) -> "Release":
+    """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
+    check_installed(config.privacy)
+    from client_app.release import Release, budget_of, settings_digest
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SecureNoise
+
+    return Release(
+        site.labeler,
+        Ledger(config.state),
+        FolderState(config.state),
+        site.terms.study,
+        settings_digest(site, {name: config.decides_model[name] for name in ("label", "mapping", "test")}),
+        budget_of(config.privacy),
+        noise=lambda question: SecureNoise(),
+        secure=True,
+    )
+
+
+def _simulated_release(config: RunConfig, site: Site, run_id: int) -> "Release":
+    """A simulated silo's: all of it in the run's folder, which a resumed run goes on with, and the noise of a seed.
+
+    Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
+    """
+    check_installed(site.privacy)
+    from client_app.release import Release, budget_of, settings_digest
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SimulatedNoise
+
+    run = _run_folder(config, run_id)
+    if run is None:
+        raise ConfigError(
+            f"protection = {site.privacy.protection!r} keeps a ledger in the run's folder, which is not on this "
+            "machine: set run-dir, or protection = 'none'"
+        )
+    folder = run.silo_privacy(site.silo)
+    return Release(
+        site.labeler,
+        Ledger(folder),
+        FolderState(folder),
+        site.terms.study,
+        settings_digest(site, {}),
+        budget_of(site.privacy),
+        noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
+        secure=False,
+    )
+
+
 def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:
     if not config.save_models or not isinstance(site.learner, Saveable):
         return None
+    run = _run_folder(config, run_id)
+    return run.silo_model(site.silo, site.learner.suffix) if run else None
+
+
+def _run_folder(config: RunConfig, run_id: int) -> RunFolder | None:
+    """Only where a coordinator on this machine has begun a run: the run config alone names no place to write to."""
     run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
-    # Only where a coordinator on this machine has begun a run: the run config alone names no place to write to.
-    return run.silo_model(site.silo, site.learner.suffix) if run.exists() else None
+    return run if run.exists() else None

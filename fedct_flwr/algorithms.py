@@ -12,6 +12,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.label_sharing import LabelSharing
+from fedct_flwr.strategies.private_averaging import PrivateWeightSharing
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.strategies.weight_sharing import WeightSharing
 from fedct_flwr.suggest import suggest
@@ -62,6 +63,8 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
+    # The same with central differential privacy per silo (McMahan et al., arXiv:1710.06963). Simulation only.
+    "dp-fedavg": PrivateWeightSharing("DP-FedAvg"),
 }
 
 

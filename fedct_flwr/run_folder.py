@@ -7,6 +7,7 @@
 - ``result.json``: completed or failed, and why
 - ``models/``: the silos' models (simulation only); the global one where silos share weights, which leaves no
   checkpoint and no labels
+- ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``.lock``: held by the coordinator that writes here
 """
 
@@ -203,6 +204,10 @@ class RunFolder:
     def silo_model(self, silo: SiloName, suffix: str) -> Path:
         """Where a simulated silo keeps its model."""
         return self.models / f"{silo}{suffix}"
+
+    def silo_privacy(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps its privacy ledger and its labeler."""
+        return self.path / "privacy" / silo
 
     def global_model(self, suffix: str) -> Path:
         """Where the coordinator keeps the model that all silos share, if they do."""

@@ -93,5 +93,7 @@ def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[
         "silos": roster.silos,
     }
     if config.resume:
-        return RunFolder.resume(path, config.to_flower(), facts, _MAY_CHANGE, RunConfig.defaults())
+        # The noise was calibrated for so many rounds, and no labeler can be made for others half way.
+        may_change = _MAY_CHANGE if config.protection == "none" else _MAY_CHANGE - {"num-server-rounds"}
+        return RunFolder.resume(path, config.to_flower(), facts, may_change, RunConfig.defaults())
     return RunFolder.create(path, config.to_flower(), facts), None

@@ -42,7 +42,7 @@ def write_silo_folder(folder: Path, silo: str = "cleveland", **tables: dict[str,
         "connection": {"superlink": "127.0.0.1:8000"},
     }
     for name, changes in tables.items():
-        settings[name] |= changes
+        settings[name] = {**settings.get(name, {}), **changes}
     path = folder / "silo.toml"
     path.write_text(tomli_w.dumps(settings), encoding="utf-8")
     return path

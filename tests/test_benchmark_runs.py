@@ -1,5 +1,6 @@
 """The benchmarks measure what a run without scores sends, and say by what command."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks import report, round_overhead
+from benchmarks import privacy, report, round_overhead
 from benchmarks.federation import Runs, measure
 from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized, local_only
@@ -76,3 +77,59 @@ def test_the_overhead_is_what_remains_of_a_round_and_stands_beside_the_stock_sup
     assert "| agent | 3.10 | 1.00 | 2.10 |" in text
     assert "4.0 times lower" in text
     assert "0.50% of a core" in text
+
+
+TABLE = privacy.Setting(
+    "a table",
+    "breast-cancer",
+    3,
+    300,
+    150,
+    0,
+    privacy.WITHOUT_NETWORKS,
+    {"dp-linear": {8.0: ".91"}, "local only": {math.inf: ".92"}},
+)
+
+
+def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_reference() -> None:
+    epsilons = (0.01, 8.0, math.inf)
+    found = privacy.measure(TABLE, epsilons, privacy.Sizes(public=120, paid=60, models=1), range(2))
+    values = {name: runs.mean("consensus") for name, runs in found.items() if name != "baselines"}
+    assert len(values) == len(epsilons) * len(privacy.WITHOUT_NETWORKS) + 1
+    for name in privacy.WITHOUT_NETWORKS:
+        without, with_noise = values[f"epsilon inf, {name}"], values[f"epsilon 0.01, {name}"]
+        assert without > 0.85
+        assert with_noise < without - 0.1
+    assert values["epsilon 8, dp-linear"] > values["epsilon 8, xor"] + 0.1
+    assert 0.3 < values["paper's xor"] < 0.7
+    assert found["baselines"].mean("local") > 0.85
+    assert 0.5 < found["baselines"].mean("majority") < 0.8
+    # Who learns from noise has less than alone; who learns from good labels does not.
+    assert found["epsilon 0.01, xor"].mean("personal") < found["epsilon inf, xor"].mean("personal") - 0.02
+    table = privacy._table(TABLE, epsilons, found)
+    row = next(line for line in table.splitlines() if line.startswith("| 8 | dp-linear |"))
+    assert row.split(" | ")[3] == ".91"
+    assert "(reference .92)" in table
+
+
+def test_a_network_by_dp_sgd_is_measured_too() -> None:
+    pytest.importorskip("fedct_flwr.learners.dp_sgd")
+    sizes = privacy.Sizes(public=120, paid=60, models=1)
+    federation = privacy.load(TABLE, sizes, 0)
+    counts = privacy.MECHANISMS["dp-sgd"](federation, 1e5, sizes, 0)
+    assert (counts.sum(axis=1) == 3).all()
+    assert (counts.argmax(axis=1) == federation.public.y).mean() > 0.85
+
+
+def test_private_records_public_examples_and_test_set_share_no_record() -> None:
+    federation = privacy.load(TABLE, privacy.Sizes(public=120, paid=60, models=1), 0)
+    assert [silo.size for silo in federation.raw_silos] == [100, 100, 100]
+    rows = [tuple(row) for part in (*federation.raw_silos, federation.raw_public) for row in part.X]
+    assert len(set(rows)) == len(rows) == 420
+
+
+def test_the_papers_xor_setting_is_told_with_its_price() -> None:
+    # theta = .1 / 3000: 2 x 50,000 bits a release, 400 releases.
+    notes = privacy._notes()
+    assert "costs epsilon 3.33 in the worst case, all of them 1,333" in notes
+    assert "probability 0.4999917" in notes

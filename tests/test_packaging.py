@@ -77,11 +77,19 @@ def normalized(requirement: str) -> str:
 
 # Files that only need what they import for what that extra is for.
 EXTRAS = {
+    "client_app/release.py": "privacy",
+    **{f"fedct_flwr/learners/{name}.py": "privacy" for name in ("labeler", "dp_linear", "randomized", "teachers")},
+    "fedct_flwr/cli/budget_plot.py": "plot",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
+    "fedct_flwr/learners/trained_network.py": "torch",
+    "fedct_flwr/learners/clipping.py": "dp-sgd",
+    "fedct_flwr/learners/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
+    "fedct_flwr/learners/labeler.py": "privacy",
+    "fedct_flwr/strategies/private_averaging.py": "privacy",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 
 

@@ -35,7 +35,8 @@ def lazy_commands(package: str, helps: Mapping[str, str]) -> type[TyperGroup]:
 
 
 def _load(package: str, name: str) -> click.Command:
-    module = importlib.import_module(f"{package}.{name}")
+    function = name.replace("-", "_")
+    module = importlib.import_module(f"{package}.{function}")
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
-    single.command(name)(getattr(module, name))
+    single.command(name)(getattr(module, function))
     return typer.main.get_command(single)

@@ -23,6 +23,7 @@ from fedct_flwr.cli.watch import Watch, print_end, reason
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.types import ConfigError, RunError
 
@@ -39,7 +40,7 @@ def simulate(
     ] = "logistic-regression",
     learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
     algorithm: Annotated[
-        str, typer.Option(help="fedct, fedct-qualified, or fedavg (a baseline for networks).")
+        str, typer.Option(help="fedct, fedct-qualified, or fedavg and dp-fedavg (baselines for networks).")
     ] = "fedct",
     rounds: Annotated[
         int | None,
@@ -87,6 +88,10 @@ def simulate(
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     dataset = datasets.load(config)
     how = _check(config, dataset)
+    if config.protection != "none":
+        smallest = min(silo.private.size for silo in dataset.silos)
+        if weakness := Budget(config.epsilon, config.delta).weakness(smallest):
+            console.print(f"[yellow]{weakness}[/]")
 
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")

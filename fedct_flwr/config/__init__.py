@@ -1,6 +1,7 @@
 """Settings of runs, silos and studies. The only place that reads raw mappings."""
 
 from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
 from fedct_flwr.config.study import StudyConfig
@@ -12,6 +13,7 @@ __all__ = [
     "LearnerSettings",
     "NodeConfig",
     "Policy",
+    "PrivacySettings",
     "RunConfig",
     "SiloConfig",
     "StudyConfig",

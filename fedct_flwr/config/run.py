@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import MAX_TEACHERS, PrivacySettings, Protection, VoteNoise, check_together
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, Settings, kebab
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -17,7 +18,8 @@ STUDY: Final = "study"
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "learner", "learner-params", "preprocessing", "pseudo-weight", "local-steps",
-    "batch-size", "learning-rate", "weight-decay", "device",
+    "batch-size", "learning-rate", "weight-decay", "device", "protection", "epsilon", "delta", "teachers",
+    "clipping-norm", "noise",
 )  # fmt: skip
 
 
@@ -68,6 +70,18 @@ class RunConfig(Settings):
     weight_decay: float = Field(default=0.0, ge=0)
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
+
+    protection: Protection = "none"
+    """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""
+    epsilon: float = Field(default=1.0, gt=0)
+    """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
+    delta: float = Field(default=1e-5, ge=0, lt=1)
+    teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
+    """Models that vote at each silo; 0: as many as its number of records suggests."""
+    clipping_norm: float = Field(default=1.0, gt=0)
+    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
+    noise: VoteNoise = "gumbel"
+    """On the teachers' votes."""
 
     num_server_rounds: int = Field(default=10, ge=1, le=MAX_INT)
     query_size: int = Field(default=0, ge=0, le=MAX_INT)
@@ -134,6 +148,7 @@ class RunConfig(Settings):
             raise ValueError(f"the roster names {len(self.roster)} silos but min-silos is {self.min_silos}")
         if self.public_fraction + self.test_fraction >= 1:
             raise ValueError("public-fraction and test-fraction leave no private records: their sum must be below 1")
+        check_together(self.protection, self.delta, self.teachers, self.noise)
         return self
 
     def check_fits(self, silos: Collection[str], num_public: int) -> None:
@@ -152,6 +167,12 @@ class RunConfig(Settings):
         for name in _OF_SIMULATED_SILOS:
             if settings[name] != defaults[name]:
                 raise ConfigError(f"{name} has no effect on real silos, which have data and learners of their own")
+
+    def privacy_settings(self, queries: int) -> PrivacySettings:
+        """What each simulated silo promises, where a round asks for so many labels. The run is the whole study."""
+        same = {name: getattr(self, name) for name in PrivacySettings.model_fields if hasattr(self, name)}
+        plan = {"rounds": self.num_server_rounds, "queries": self.num_server_rounds * queries}
+        return PrivacySettings.read({kebab(name): value for name, value in {**same, **plan}.items()}, "the run config")
 
     def learner_settings(self, silo: int, num_silos: int) -> LearnerSettings:
         """The learner of the silo at this position of the data set.

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, OptionalPath, OptionalRelativePath, RelativePath, Settings
 
 
@@ -77,17 +78,30 @@ class SiloConfig(Settings):
     data: DataSettings
     learner: LearnerSettings
     policy: Policy = Policy()
+    privacy: PrivacySettings = PrivacySettings()
     connection: Connection
 
     @property
     def decides_model(self) -> dict[str, object]:
-        """What decides, beside study and records, what the silo's model is; as JSON takes it."""
+        """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
+        # Only where something is promised: what was approved before there were promises stays approved.
+        promised = {"privacy": self.privacy.model_dump(mode="json")} if self.privacy.enabled else {}
         return {
+            **promised,
             "learner": self.learner.model_dump(mode="json"),
             "label": self.data.label,
             "mapping": self.data.mapping,
             "test": [self.data.test_file is not None, self.data.test_fraction],
         }
+
+    @model_validator(mode="after")
+    def _check_metrics(self) -> Self:
+        if self.policy.metrics and self.privacy.enabled:
+            raise ValueError(
+                "scores are computed from private records without noise: set metrics = false under [policy], or "
+                "protection = 'none' under [privacy]"
+            )
+        return self
 
 
 class NodeConfig(Settings):

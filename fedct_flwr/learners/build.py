@@ -1,6 +1,7 @@
 """From settings to a learner that is ready for one silo."""
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -44,20 +45,34 @@ def learner_for(
     Raises ConfigError for an unknown learner or parameter, or one that takes no weights where pseudo-weight needs
     them; DataError for features that cannot be preprocessed.
     """
-    name = settings.name
-    seed = random_state(settings.seed, "learner", silo)
     transformer = None
     if settings.preprocessing == "standard":
         transformer = preprocessing.standard(schema, np.concatenate([public.X, private]))
-    first = private[:1] if transformer is None else transformer.transform(private[:1].astype(np.float64))
-    num_classes = len(schema.classes)
-    wanted = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
+    seed = random_state(settings.seed, "learner", silo)
+    return untrained(settings, seed, len(schema.classes), private[:2], transformer, total_steps=total_steps)
+
+
+def untrained(
+    settings: LearnerSettings,
+    seed: int,
+    num_classes: int,
+    examples: Features,
+    transformer: Any,
+    *,
+    total_steps: int = 1000,
+) -> Learner:
+    """A learner with this random state and this fitted transformer, for features like those of ``examples`` (a few).
+
+    Raises as ``learner_for``.
+    """
+    name = settings.name
+    wanted = wanted_of(num_classes, examples, transformer)
     model = make(name, settings.params, **wanted)
-    if not _is_network(model):
+    if not is_network(model):
         estimator = prepare(model, name, seed)
-        if private.ndim != 2:
+        if examples.ndim != 2:
             raise DataError(
-                f"learner {name!r} needs a table, but features have shape {private.shape[1:]}: use a network"
+                f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network"
             )
         weighted = settings.pseudo_weight != 1.0
         return SklearnLearner(estimator, transformer, weighted=weighted, packages=[package(name)])
@@ -79,11 +94,18 @@ def learner_for(
         device=settings.device,
         transformer=transformer,
     )
-    learner.check_output(private)
+    learner.check_output(examples)
     return learner
 
 
-def _is_network(model: object) -> bool:
+def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:
+    """What a function that makes networks may ask for: classes, and features after the transformer, if there is one."""
+    first = examples[:1] if transformer is None else transformer.transform(examples[:1].astype(np.float64))
+    return {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
+
+
+def is_network(model: object) -> bool:
+    """Whether it is a torch module."""
     # Without importing torch, which takes seconds and may not be there: what is no module has not imported it either.
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)

@@ -5,23 +5,18 @@ Nothing is copied in the hot loop but the batch: data stay on the device, batche
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
-
-_PREDICT_BATCH: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -38,25 +33,9 @@ class Training:
     weight_decay: float = 0.0
 
 
-def choose_device(name: str) -> torch.device:
-    """``auto`` (CUDA, then MPS, then CPU), ``cpu``, ``cuda``, ``cuda:1``, ``mps``. Raises ConfigError if not there."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):
-        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        raise ConfigError(f"device {name!r} is not there: use 'auto' or one of {', '.join(there)}") from None
-    return device
-
-
-class TorchLearner:
+class TorchLearner(TrainedNetwork):
     """A network with its optimizer (Adam). Satisfies all protocols of ``learners.base``.
 
-    ``make_network`` returns a fresh ``nn.Module`` that maps ``(n, ...)`` to logits ``(n, num_classes)``.
     On a GPU the network runs in bfloat16 where that is safe (autocast), its weights stay float32.
     """
 
@@ -72,44 +51,16 @@ class TorchLearner:
         device: str = "auto",
         transformer: Any = None,
     ) -> None:
-        self._make_network = make_network
-        self._num_classes = num_classes
         self._training = training
-        self._seed = seed
-        self._device = choose_device(device)
-        self._transformer = transformer
-        # The two arrays that every round needs, private and public, and their tensors on the device.
-        self._resident: list[tuple[Features, Tensor]] = []
-        self.reset()
-
-    def reset(self) -> None:
-        """A fresh network, as at the start of a run."""
-        with MAKING, torch.random.fork_rng():
-            torch.manual_seed(self._seed)
-            self._network = self._make_network().to(self._device)
-        self._optimizer = torch.optim.Adam(
-            self._network.parameters(),
-            lr=self._training.learning_rate,
-            weight_decay=self._training.weight_decay,
-            fused=self._device.type in ("cpu", "cuda"),
+        super().__init__(
+            make_network,
+            num_classes,
+            learning_rate=training.learning_rate,
+            weight_decay=training.weight_decay,
+            seed=seed,
+            device=device,
+            transformer=transformer,
         )
-        self._steps_done = 0
-
-    def check_output(self, X: Features) -> None:
-        """Raise ConfigError unless the network maps examples like these to one logit per class."""
-        try:
-            with torch.inference_mode():
-                shape = tuple(self._network.eval()(self._tensor(X[:2])).shape)
-        except Exception as error:
-            raise ConfigError(
-                f"the network does not take features of shape {X.shape[1:]}, use one that is made for them (for tables "
-                f"see examples/own_network.py): {error}"
-            ) from error
-        if shape != (len(X[:2]), self._num_classes):
-            raise ConfigError(
-                f"the network's output for two examples has shape {shape}: it must be one logit for each of the "
-                f"{self._num_classes} classes"
-            )
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train a fresh network for ``total_steps`` on batches of ``batch_size``. Raises TrainingError."""
@@ -120,10 +71,6 @@ class TorchLearner:
         self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.total_steps)
         return self
 
-    def predict(self, X: Features) -> HardLabels:
-        """The class of each example, ``(n,)``."""
-        return self._predict(self._tensor(X))
-
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
         """Train on for one round's steps. Raises TrainingError, with the state of before, if the loss is not finite."""
         before = self.dump()
@@ -132,39 +79,6 @@ class TorchLearner:
         except TrainingError:
             self.restore(before)
             raise
-
-    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
-        """The class of the public examples at these positions."""
-        everything = self._on_device(public)
-        if len(positions) == len(public):
-            return self._predict(everything)
-        return self._predict(everything[torch.from_numpy(positions).to(self._device)])
-
-    def dump(self) -> bytes:
-        """Network and optimizer in safetensors format."""
-        tensors = {f"network.{name}": value for name, value in self._network.state_dict().items()}
-        for number, values in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
-        tensors["steps"] = torch.tensor(self._steps_done)
-        return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
-
-    def restore(self, state: bytes) -> None:
-        """Go on from a dump. Raises TrainingError if it is not one of this network's. Runs no code."""
-        try:
-            tensors = load(state)
-            self._steps_done = int(tensors.pop("steps"))
-            prefix = "network."
-            network = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-            self._network.load_state_dict(network)
-            moments: dict[int, dict[str, Tensor]] = {}
-            for name, value in tensors.items():
-                if name.startswith("optimizer."):
-                    _, number, field = name.split(".")
-                    moments.setdefault(int(number), {})[field] = value
-            groups = self._optimizer.state_dict()["param_groups"]
-            self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
-            raise TrainingError(f"the stored state does not fit the network: {error}") from error
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """The network's parameters and buffers by name; copies."""
@@ -199,7 +113,7 @@ class TorchLearner:
             weights = torch.ones(2 * self._training.batch_size, device=self._device)
             weights[self._training.batch_size :] = pseudo_weight
         # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
-        with _seeded(seed, self._device):
+        with seeded(seed, self._device):
             worst = self._descend(self._batches(private, public, targets, steps, seed), weights)
         self._steps_done += steps
         if not math.isfinite(worst):
@@ -237,37 +151,3 @@ class TorchLearner:
             # Looked at once, at the end: to look at every step would make the device wait for us.
             worst = torch.maximum(worst, loss.detach())
         return float(worst)
-
-    @torch.inference_mode()
-    def _predict(self, X: Tensor) -> HardLabels:
-        network = self._network.eval()
-        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda"):
-            parts = [network(part).argmax(dim=1) for part in torch.split(X, _PREDICT_BATCH)]
-        labels: HardLabels = torch.cat(parts).cpu().numpy().astype(LABEL_DTYPE)
-        return labels
-
-    def _tensor(self, X: Features) -> Tensor:
-        if self._transformer is not None:
-            X = self._transformer.transform(X.astype(np.float64, copy=False))
-        return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)
-
-    def _on_device(self, X: Features) -> Tensor:
-        for array, tensor in self._resident:
-            if array is X:
-                return tensor
-        self._resident = [*self._resident[-1:], (X, self._tensor(X))]
-        return self._resident[-1][1]
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Set torch's global generator and put it back, both while no other thread creates a network from it."""
-    with ExitStack() as before:
-        with MAKING:
-            before.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
-            torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            with MAKING:
-                before.close()

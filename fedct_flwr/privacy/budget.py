@@ -40,15 +40,19 @@ class Budget:
         if not 0 <= self.delta < 1:
             raise ConfigError(f"the privacy budget's delta is {self.delta}; set it to a number in [0, 1), such as 1e-5")
 
+    def weakness(self, num_units: int) -> str | None:
+        """What is wrong with a delta of at least 1 / ``num_units``: publishing one unit at random would be private."""
+        if self.delta * num_units < 1:
+            return None
+        return (
+            f"delta is {self.delta:g}, which allows a mechanism that publishes one of the {num_units} {self.unit}s; "
+            f"set it well below {1 / num_units:.1g}"
+        )
+
     def warn_if_weak(self, num_units: int) -> None:
-        """Warn where delta is at least 1 / ``num_units``: publishing one unit at random would pass for private."""
-        if self.delta * num_units >= 1:
-            warnings.warn(
-                f"delta is {self.delta:g}, which allows a mechanism that publishes one of the {num_units} "
-                f"{self.unit}s; set it well below {1 / num_units:.1g}",
-                PrivacyWarning,
-                stacklevel=2,
-            )
+        """Warn of a weakness."""
+        if weakness := self.weakness(num_units):
+            warnings.warn(weakness, PrivacyWarning, stacklevel=2)
 
 
 def check_epsilon(epsilon: float, what: str = "the privacy budget's epsilon") -> None:

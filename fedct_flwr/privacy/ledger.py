@@ -155,6 +155,20 @@ class Ledger:
             ).fetchone()
         return bytes(kept)
 
+    def answered(self, study: str, data_set: str, question: bytes) -> bytes | None:
+        """The answer that was given to this question, at no cost; None if none was. Raises LedgerError."""
+        with self._transaction() as ledger:
+            found = ledger.execute(
+                "SELECT answer FROM charges WHERE study = ? AND data_set = ? AND question = ?",
+                (study, data_set, question),
+            ).fetchone()
+        return None if found is None or found[0] is None else bytes(found[0])
+
+    @property
+    def used(self) -> bool:
+        """Whether there is a ledger, or was one. Makes none, as all else does."""
+        return self._file.exists() or self._mark.exists()
+
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on somebody's approval (a name, a digest).
 

@@ -21,6 +21,7 @@ ONE: Final = 1 << 64
 _DIGITS: Final = 80
 _FIRST_BITS: Final = 56
 _TABLE_MASS: Final = 1e-18
+_LONGEST_TABLE: Final = 10_000
 
 
 class Noise(Protocol):
@@ -91,7 +92,13 @@ class SimulatedNoise:
         return self._rng.geometric(success, shape) - self._rng.geometric(success, shape)
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Drawn from a table of all values but those that together have less than 1e-18 of the probability."""
+        """Drawn from a table of all values but those that together have less than 1e-18 of the probability.
+
+        A table of large scales would be too long, and rounded normal numbers are as good: the total variation is below
+        1 / (24 scale**2).
+        """
+        if scale > _LONGEST_TABLE:
+            return np.rint(self._rng.normal(0, scale, shape)).astype(np.int64)
         reach = int(np.ceil(scale * np.sqrt(-2 * np.log(_TABLE_MASS)))) + 1
         values = np.arange(-reach, reach + 1, dtype=np.int64)
         weights = np.exp(-(values**2) / (2 * scale**2))

@@ -81,7 +81,11 @@ class Averaging(FedAvg):
             silos=silos,
             absent=absent,
         )
-        return super().aggregate_train(server_round, [message for message, _ in valid.values()])
+        return self._average(server_round, [message for message, _ in valid.values()])
+
+    def _average(self, server_round: int, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """What the global weights become, of replies in the order of the silos' names."""
+        return super().aggregate_train(server_round, replies)
 
     def evaluate(self, server_round: int, arrays: ArrayRecord) -> MetricRecord | None:
         """Score the global weights and write the round's line: Flower's ``evaluate_fn``, when a round is over."""

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr.consensus import Ballot, Consensus
-from fedct_flwr.public_set import Query
+from fedct_flwr.public_set import Query, queried
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator, seed_words
 from fedct_flwr.strategies.answers import Answer, ballots, read_answer
@@ -26,9 +26,6 @@ from fedct_flwr.wire.codec import Instruction, Scores, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
 logger = logging.getLogger("flwr.fedct")
-
-WHOLE_SET_UP_TO: Final = 5000
-"""A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
 
 _TARGETS: Final = "targets"
 
@@ -75,7 +72,7 @@ class CoTraining(Strategy):
         self._terms = terms
         self._consensus = consensus
         self._roster = roster
-        self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
+        self._query_size = queried(query_size, terms.num_public)
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
         self._folder = folder

@@ -12,6 +12,8 @@ from fedct_flwr.consensus import Consensus
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.protect import check_protection
+from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.study import Study
@@ -27,8 +29,13 @@ class LabelSharing:
     leaves: ClassVar[str] = "labels of public examples"
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
-        """Any learner can label examples; raise ConfigError for one that cannot be made."""
+        """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected."""
         _learners(config, dataset)
+        if dataset:
+            privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+            for position in range(len(config.learner)):
+                learner = config.learner_settings(position, len(dataset.silos))
+                check_protection(privacy, learner, dataset.schema, dataset.public)
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
         """Every silo ends with a model of its own."""

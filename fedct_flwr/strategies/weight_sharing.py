@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
+from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -16,7 +17,7 @@ from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import ConfigError, RunError, SiloName
-from fedct_flwr.wire.weights import to_arrays, to_weights
+from fedct_flwr.wire.weights import Weights, to_arrays, to_weights
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,30 @@ class WeightSharing:
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
         dataset = _simulated(config, dataset)
+        if config.protection != "none":
+            raise ConfigError(
+                f"algorithm {config.algorithm!r} shares weights, which protection = {config.protection!r} does not "
+                "cover: set protection = 'none', or an algorithm that shares labels"
+            )
         if config.resume:
             raise ConfigError(f"algorithm {config.algorithm!r} keeps no checkpoint to resume from: start a new run")
         shapes = set()
+        first: dict[str, NDArray[Any]] = {}
         for position in range(len(dataset.silos)):
             _, learner = _learner(config, dataset, position)
-            shapes.add(tuple((name, value.shape) for name, value in learner.weights().items()))
+            weights = learner.weights()
+            first = first or weights
+            shapes.add(tuple((name, value.shape) for name, value in weights.items()))
         if len(shapes) > 1:
             raise ConfigError(f"algorithm {config.algorithm!r} averages weights: give all silos the same network")
+        self._check_weights(config, first)
+
+    def _check_weights(self, config: RunConfig, weights: Weights) -> None:
+        """Raise ConfigError for weights, or settings, that the strategy cannot work with."""
+
+    def _options(self, config: RunConfig) -> dict[str, Any]:
+        """What the strategy takes beyond what every average does. Raises ConfigError."""
+        return {}
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
         """All silos end with the same model."""
@@ -63,6 +80,7 @@ class WeightSharing:
             deadline=config.round_deadline,
             folder=study.folder,
             score=score if config.report_scores and test.size else None,
+            **self._options(config),
         )
         study.roster.wait(grid)
         result = strategy.start(

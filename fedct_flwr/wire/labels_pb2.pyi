@@ -31,6 +31,8 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_STOPPING: _ClassVar[Refusal]
     REFUSAL_POLICY: _ClassVar[Refusal]
     REFUSAL_NOT_AWAITED: _ClassVar[Refusal]
+    REFUSAL_PRIVACY_BUDGET: _ClassVar[Refusal]
+    REFUSAL_LEDGER: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_MALFORMED: Refusal
 REFUSAL_VERSION: Refusal
@@ -53,6 +55,8 @@ REFUSAL_NOT_LOGGED: Refusal
 REFUSAL_STOPPING: Refusal
 REFUSAL_POLICY: Refusal
 REFUSAL_NOT_AWAITED: Refusal
+REFUSAL_PRIVACY_BUDGET: Refusal
+REFUSAL_LEDGER: Refusal
 
 class Terms(_message.Message):
     __slots__ = ("version", "study", "public_fingerprint", "classes")

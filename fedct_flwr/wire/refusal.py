@@ -31,6 +31,8 @@ class Refusal(Enum):
     STOPPING = labels_pb2.REFUSAL_STOPPING, "the silo's agent was stopped while it was at work"
     POLICY = labels_pb2.REFUSAL_POLICY, "the silo's policy does not let this kind of message out"
     NOT_AWAITED = labels_pb2.REFUSAL_NOT_AWAITED, "nobody waits for the answer any more"
+    PRIVACY_BUDGET = labels_pb2.REFUSAL_PRIVACY_BUDGET, "the silo's privacy budget does not cover another answer"
+    LEDGER = labels_pb2.REFUSAL_LEDGER, "the silo's privacy ledger cannot be used; see the log at the silo"
 
     def __init__(self, number: int, sentence: str) -> None:
         self.number = number

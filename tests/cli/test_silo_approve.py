@@ -9,8 +9,12 @@ import pytest
 
 from client_app.approval import current, terms_digest
 from client_app.log_entry import Event, LogEntry, read_entries
+from client_app.release import DATA_SET
 from client_app.revocation import withdraw
 from client_app.site import terms_of
+from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.events import pure
+from fedct_flwr.privacy.ledger import Ledger, LedgerError
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import Reply, Scores, encode_reply
 from tests.cli.silos import Fedct, Kit
@@ -141,3 +145,76 @@ def test_without_records_there_is_nothing_to_approve(fedct: Fedct, kit: Kit) -> 
     (kit.source / "data.csv").unlink()
     outcome = fedct("silo", "approve", kit.folder, "--yes")
     assert (outcome.code, outcome.out) == (3, "")
+
+
+# --- a promise
+
+
+def protect(kit: Kit, **values: object) -> None:
+    kit.edit('protection = "none"', 'protection = "dp-linear"')
+    for key, value in values.items():
+        kit.edit(f"{key} = ", f"{key} = {value} # ")
+
+
+def test_what_is_promised_is_said_in_plain_words_and_logged(fedct: Fedct, kit: Kit) -> None:
+    protect(kit)
+    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    for part in (
+        "What the labels may tell about a record", "a linear model on features learned from the public set",
+        "Unit: one record of a silo, added or removed. Epsilon 1, delta 1e-05, in total over the whole study",
+        "Planned for 10 rounds and 2,280 labels", "Spent so far: nothing of epsilon 1", "fedct privacy-sheet",
+    ):  # fmt: skip
+        assert part in said, part
+    assert "No differential privacy" not in said
+    assert "Warning" not in said
+    (entry,) = read_entries(kit.state)
+    assert entry.details["privacy"] == kit.config.privacy.model_dump(mode="json")
+    with Ledger(kit.state) as ledger:
+        found = ledger.spent("heart-disease", DATA_SET)
+    assert found is not None
+    assert found.budget == Budget(1.0, 1e-5)
+
+
+def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, kit: Kit, types: Types) -> None:
+    protect(kit)
+    fedct("silo", "approve", kit.folder, "--yes")
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
+        kit.edit("epsilon = 1.0", "epsilon = 2.0")
+        assert not approved(kit)
+        types("n\n")
+        said = words(fedct("silo", "approve", kit.folder).out)
+        assert "Spent so far: epsilon 0.5 of 2, 1.5 left" in said
+        assert "Approved before was epsilon 1; from now on it is 2" in said
+        with pytest.raises(LedgerError, match="was raised"):
+            ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
+        assert fedct("silo", "approve", kit.folder, "--yes").code == 0
+        ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
+
+
+def test_a_delta_that_is_not_below_one_over_the_records_is_warned_of(fedct: Fedct, kit: Kit) -> None:
+    protect(kit, delta=0.01)
+    assert "Warning: delta is 0.01, which allows a mechanism that publishes one of the 168 examples" in words(
+        fedct("silo", "approve", kit.folder, "--yes").out
+    )
+
+
+def test_nothing_is_approved_where_the_ledger_is_lost(fedct: Fedct, kit: Kit) -> None:
+    protect(kit)
+    fedct("silo", "approve", kit.folder, "--yes")
+    kit.edit("epsilon = 1.0", "epsilon = 2.0")
+    (kit.state / "privacy" / "ledger.sqlite").unlink()
+    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    assert outcome.code == RunError.exit_code
+    assert "the privacy ledger" in outcome.sentence
+    assert not approved(kit)
+
+
+def test_a_missing_extra_is_named_before_anybody_is_asked(
+    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protect(kit)
+    monkeypatch.setattr("fedct_flwr.learners.protect.find_spec", lambda name: None)
+    outcome = fedct("silo", "approve", kit.folder)
+    assert outcome.code == ConfigError.exit_code
+    assert outcome.sentence.endswith("needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'")

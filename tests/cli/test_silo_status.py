@@ -15,8 +15,12 @@ from client_app.agent_status import STATUS_FILE, Status
 from client_app.approval import approve
 from client_app.gate import Gate
 from client_app.log_entry import Event, LogEntry
+from client_app.release import DATA_SET
 from client_app.revocation import withdraw
 from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.events import pure
+from fedct_flwr.privacy.ledger import Ledger
 from tests.cli.silos import Fedct, Kit
 
 NO_PROCESS = 2**22 + 1
@@ -166,3 +170,21 @@ def test_it_changes_nothing(fedct: Fedct, kit: Kit) -> None:
     before = files()
     fedct("silo", "status", kit.folder)
     assert files() == before
+
+
+def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Kit) -> None:
+    assert "privacy" not in said(fedct, kit)
+    kit.edit('protection = "none"', 'protection = "teachers"')
+    assert said(fedct, kit)["privacy"] == {
+        "protection": "teachers", "epsilon": 1.0, "delta": 1e-5, "spent": 0.0, "left": 1.0, "charges": 0,
+    }  # fmt: skip
+    assert not (kit.state / "privacy").exists()
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
+    found = said(fedct, kit)["privacy"]
+    assert found["charges"] == 1
+    assert (found["spent"], found["left"]) == pytest.approx((0.25, 0.75), abs=1e-3)
+    assert "teachers: epsilon 0.25 of 1 spent, 0.75 left" in fedct("silo", "status", kit.folder).out
+    (kit.state / "privacy" / "ledger.sqlite").unlink()
+    assert said(fedct, kit)["privacy"]["spent"] is None
+    assert "the ledger cannot be read, so nothing leaves" in fedct("silo", "status", kit.folder).out

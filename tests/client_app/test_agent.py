@@ -34,6 +34,7 @@ from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.client_app.held import held_in
+from tests.client_app.labelers import drawing
 from tests.client_app.runtime_api import RuntimeApi, odd_record, secret_file, wait_for
 from tests.hospitals import write_silo_folder
 
@@ -256,6 +257,23 @@ def test_a_file_that_is_added_to_the_study_or_a_study_that_is_gone_is_noticed(si
     assert files.unchanged()
     silo.config.study.rename(silo.folder / "gone")
     assert not files.unchanged()
+
+
+def test_a_silo_with_a_protection_says_what_it_promises_and_stops_at_its_budget(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client_app.site.labeler_for", drawing)
+    silo = make(privacy={"protection": "dp-linear", "delta": 0.01})
+    silo.start()
+    assert "protection dp-linear: epsilon 1, delta 0.01 for each record, in total over the whole study" in silo.said
+    assert any(said.startswith("warning: delta is 0.01") for said in silo.said)
+    outcomes = []
+    for number in (1, 2, 3):
+        silo.ask(number)
+        outcomes.append(silo.outcome(number))
+    assert [isinstance(outcome, Refusal) for outcome in outcomes] == [False, False, True]
+    assert outcomes[2] is Refusal.PRIVACY_BUDGET
+    assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["PRIVACY_BUDGET"]
 
 
 def test_a_silo_that_has_not_approved_says_so_at_the_start_and_refuses(make: Make) -> None:

@@ -40,6 +40,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "mapping": ("data", {"mapping": {"1": "diseased"}}),
     "test split": ("data", {"test_file": None, "test_fraction": 0.25}),
     "no test": ("data", {"test_file": None}),
+    "protection": ("privacy", {"protection": "dp-linear"}),
     "destination": ("connection", {"superlink": "elsewhere:8000"}),
 }
 
@@ -49,6 +50,14 @@ def test_whoever_changes_the_terms_changes_their_digest(section: str, changes: d
     before = terms_digest(silo.config, silo.study)
     assert len(before) == 32
     assert terms_digest(changed(silo.config, section, **changes), silo.study) != before
+
+
+def test_a_promise_that_is_raised_changes_the_digest_and_one_that_is_none_does_not(silo: Silo) -> None:
+    before = terms_digest(silo.config, silo.study)
+    assert terms_digest(changed(silo.config, "privacy", epsilon=3.0), silo.study) == before
+    protected = changed(silo.config, "privacy", protection="dp-linear")
+    raised = changed(protected, "privacy", epsilon=3.0)
+    assert terms_digest(protected, silo.study) != terms_digest(raised, silo.study)
 
 
 def test_another_silo_or_another_public_set_changes_the_digest(silo: Silo) -> None:

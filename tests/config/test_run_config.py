@@ -41,6 +41,12 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "learning-rate": 0.01,
     "weight-decay": 0.5,
     "device": "cpu",
+    "protection": "teachers",
+    "epsilon": 2.5,
+    "delta": 1e-6,
+    "teachers": 4,
+    "clipping-norm": 0.5,
+    "noise": "gaussian",
     "num-server-rounds": 7,
     "query-size": 50,
     "stop-at-fixed-point": False,
@@ -83,6 +89,14 @@ def test_the_app_config_states_the_default_of_every_key(key: str) -> None:
     default = RunConfig.from_flower(REQUIRED).to_flower()[key]
     assert APP_CONFIG[key] == default
     assert type(APP_CONFIG[key]) is type(default)
+
+
+def test_a_run_plans_its_rounds_and_queries() -> None:
+    privacy = read(protection="teachers", num_server_rounds=4, noise="gaussian", epsilon=2.0).privacy_settings(50)
+    assert (privacy.protection, privacy.noise, privacy.epsilon) == ("teachers", "gaussian", 2.0)
+    assert (privacy.rounds, privacy.queries) == (4, 200)
+    with pytest.raises(ConfigError, match="a single teacher"):
+        read(teachers=1)
 
 
 # --- to and from Flower

@@ -78,6 +78,7 @@ def test_a_missing_table_is_named(table: str) -> None:
         *(("data", key) for key in ("label", "mapping", "test-file", "test-fraction")),
         *(("learner", key) for key in ("params", "packages", "preprocessing", "local-steps", "device", "seed")),
         *(("policy", key) for key in ("kinds", "metrics", "max-rounds", "max-queries", "max-bytes")),
+        *(("privacy", key) for key in ("protection", "epsilon", "delta", "rounds", "queries", "teachers", "noise")),
         *(("connection", key) for key in ("superlink", "ca-certificate", "node-key", "secret", "supernode")),
     ],
 )
@@ -103,10 +104,49 @@ def test_every_misspelling_of_a_key_names_it_and_its_table(table: str, key: str)
         ("policy", "max-queries", -1),
         ("policy", "max-bytes", 2**63),
         ("policy", "metrics", "perhaps"),
+        ("privacy", "epsilon", 0),
+        ("privacy", "epsilon", -1.0),
+        ("privacy", "epsilon", float("inf")),
+        ("privacy", "delta", 1.0),
+        ("privacy", "delta", -1e-5),
+        ("privacy", "rounds", 0),
+        ("privacy", "protection", "differential"),
+        ("privacy", "noise", "laplace"),
+        ("privacy", "clipping-norm", 0.0),
     ],
 )
 def test_a_value_out_of_range_is_one_sentence_with_key_and_value(table: str, key: str, value: object) -> None:
     assert message(**{table: {key: value}}).startswith(f"{table}.{key} = {value!r} in silo.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "said"),
+    [
+        ({"protection": "teachers", "teachers": 1}, "a single teacher"),
+        ({"protection": "teachers", "noise": "gaussian", "delta": 0}, "Gaussian noise promises nothing at delta = 0"),
+        ({"protection": "dp-sgd", "delta": 0}, "dp-sgd promises nothing at delta = 0"),
+        ({"protection": "dp-linear", "delta": 0}, "dp-linear promises nothing at delta = 0"),
+    ],
+)
+def test_what_promises_nothing_is_refused(privacy: dict[str, Any], said: str) -> None:
+    assert said in message(privacy=privacy)
+
+
+def test_scores_and_a_protection_do_not_go_together() -> None:
+    said = message(privacy={"protection": "dp-linear"}, policy={"metrics": True})
+    assert "scores are computed from private records without noise" in said
+    assert read(privacy={"protection": "none"}, policy={"metrics": True}).policy.metrics
+
+
+def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:
+    assert "privacy" not in read(privacy={"epsilon": 3.0}).decides_model
+    one, other = (read(privacy={"protection": "teachers", "epsilon": epsilon}) for epsilon in (1.0, 3.0))
+    assert one.decides_model != other.decides_model
+
+
+def test_a_plan_without_queries_asks_about_everything_each_round() -> None:
+    assert read(privacy={"rounds": 3}).privacy.planned_queries(20) == 60
+    assert read(privacy={"rounds": 3, "queries": 7}).privacy.planned_queries(20) == 7
 
 
 def test_a_kind_of_message_that_does_not_exist_is_named() -> None:

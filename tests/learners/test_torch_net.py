@@ -12,7 +12,8 @@ from torch import nn
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners import networks
 from fedct_flwr.learners.catalog import make
-from fedct_flwr.learners.torch_net import TorchLearner, Training, choose_device
+from fedct_flwr.learners.torch_net import TorchLearner, Training
+from fedct_flwr.learners.trained_network import choose_device
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
 
 RNG = np.random.default_rng(0)

@@ -126,6 +126,24 @@ class TestStickyAnswers:
         assert answers == [b"first", b"first"]
         assert charges(tmp_path) == 1
 
+    def test_whether_a_question_was_answered_can_be_asked_for_nothing(self, tmp_path: Path, ledger: Ledger) -> None:
+        assert ledger.answered(*WHERE, b"round 1") is None
+        with pytest.raises(ZeroDivisionError):
+            ledger.answer(*WHERE, ONE, TENTH, b"round 1", lambda: bytes(1 // 0))
+        assert ledger.answered(*WHERE, b"round 1") is None  # charged, and not drawn
+        ledger.answer(*WHERE, ONE, TENTH, b"round 1", lambda: b"answer")
+        assert ledger.answered(*WHERE, b"round 1") == b"answer"
+        assert ledger.answered("other", "records", b"round 1") is None
+        assert charges(tmp_path) == 1
+
+    def test_whether_it_was_ever_used_can_be_asked_without_making_it(self, tmp_path: Path) -> None:
+        assert not Ledger(tmp_path).used
+        assert list(tmp_path.iterdir()) == []
+        with Ledger(tmp_path) as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+        database(tmp_path).unlink()
+        assert Ledger(tmp_path).used  # and was lost
+
     def test_another_question_is_charged(self, ledger: Ledger) -> None:
         for number in range(10):
             ledger.answer(*WHERE, ONE, TENTH, b"%d" % number, lambda: b"")

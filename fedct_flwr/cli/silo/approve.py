@@ -1,5 +1,6 @@
 """``fedct silo approve``: what would leave, in plain words, and a question."""
 
+from dataclasses import replace
 from typing import Annotated, Final
 
 import numpy as np
@@ -18,6 +19,8 @@ from client_app.site import terms_of
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.learners.protect import check_installed
+from fedct_flwr.privacy.sheet import promise, spent_words
 from fedct_flwr.public_set import Query
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
 from fedct_flwr.wire.codec import Instruction, longest_reply
@@ -45,6 +48,7 @@ def approve(
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     study = read_study(config.study)
+    check_installed(config.privacy)
     console = Console(highlight=False)
     with console.status("comparing the silo's records with the public set"):
         records = read_records(config.data, study)
@@ -55,7 +59,8 @@ def approve(
         public = study.public.fingerprint.hex()
         here = spent(entry for entry in log.entries() if (entry.study, entry.public) == (study.name, public))
         elsewhere = spent(entry for entry in log.entries() if (entry.study, entry.public) != (study.name, public))
-        for title, lines in sections(config, study, here, elsewhere, found).items():
+        promised = _promised(config, study, len(records.y)) if config.privacy.enabled else []
+        for title, lines in sections(config, study, here, elsewhere, found, promised).items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
                 console.print(Padding(escape(line), (0, 0, 0, 2)))
@@ -63,6 +68,11 @@ def approve(
         if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates):
             console.print("Not approved: nothing leaves.")
             raise typer.Exit(1)
+        if config.privacy.enabled:
+            from client_app.release import approve_budget
+
+            # First, as a budget that is in force lets nothing out that is not approved.
+            approve_budget(config, study.name, approval.terms_digest(config, study))
         approval.approve(log, config, study, found)
     console.print("Approved, and written into the egress log.")
     console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")
@@ -82,11 +92,17 @@ def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool) -> b
 
 
 def sections(
-    config: SiloConfig, study: StudyFolder, here: Spent, elsewhere: Spent, found: DuplicateReport
+    config: SiloConfig,
+    study: StudyFolder,
+    here: Spent,
+    elsewhere: Spent,
+    found: DuplicateReport,
+    promised: list[str],
 ) -> dict[str, list[str]]:
     """All that is to be known before one approves: titles, and sentences below them.
 
-    ``here`` is what left for this study and its public set, ``elsewhere`` what left for others.
+    ``here`` is what left for this study and its public set, ``elsewhere`` what left for others; ``promised`` says what
+    differential privacy promises, if it does.
     """
     policy, public, schema = config.policy, study.public, study.schema
     return {
@@ -103,6 +119,7 @@ def sections(
             f"At most {_longest(config, study):,} bytes in one reply, if all public examples are asked about",
             "Beside them: the silo's name, and if it refuses a question, the number of the reason",
         ],
+        **({"What the labels may tell about a record": promised} if promised else {}),
         "Limits, in total for this study and public set": [
             f"Rounds: {policy.max_rounds:,}, of which {here.rounds:,} are used",
             f"Labels: {policy.max_queries:,}, of which {here.queries:,} have left",
@@ -117,10 +134,31 @@ def sections(
         "Records of this silo in the public set": [found.sentence],
         "What you should know": [
             "Labels are not nothing: they follow from the model, and tell something about the records it learned from",
-            "No differential privacy is guaranteed yet; the limits above are what keeps it little",
+            (
+                "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
+                if promised
+                else "No differential privacy is guaranteed yet; the limits above are what keeps it little"
+            ),
             "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
         ],
     }
+
+
+def _promised(config: SiloConfig, study: StudyFolder, num_records: int) -> list[str]:
+    """What is promised, what of it is spent, and what is wrong with it. Raises LedgerError."""
+    from client_app.release import account_of, budget_of
+
+    weakness = budget_of(config.privacy).weakness(num_records)
+    found = account_of(config, study.name)
+    now = []
+    if found.epsilon != config.privacy.epsilon:
+        now = [f"Approved before was epsilon {found.epsilon:g}; from now on it is {config.privacy.epsilon:g}"]
+    return [
+        *promise(config.privacy, len(study.public)),
+        spent_words(replace(found, epsilon=config.privacy.epsilon)),
+        *now,
+        *([f"Warning: {weakness}"] if weakness else []),
+    ]
 
 
 def _elsewhere(left: Spent) -> list[str]:

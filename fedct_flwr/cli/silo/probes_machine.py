@@ -64,7 +64,7 @@ def device_for(name: str) -> Finding:
     from fedct_flwr.types import ConfigError
 
     try:
-        from fedct_flwr.learners.torch_net import choose_device
+        from fedct_flwr.learners.trained_network import choose_device
 
         found = choose_device(name).type
     except ImportError:

@@ -50,6 +50,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "log": {"readable": readable, "lines": len(entries)},
         "sent": {"rounds": left.rounds, "labels": left.queries, "bytes": left.bytes},
         "limits": {"rounds": policy.max_rounds, "labels": policy.max_queries, "bytes": policy.max_bytes},
+        **({"privacy": _privacy(config, study)} if config.privacy.enabled else {}),
         "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
     }
 
@@ -62,6 +63,25 @@ def _approval(config: SiloConfig, study: StudyFolder | None, found: Approval | N
     if study is None or found.digest != terms_digest(config, study):
         return {"state": "changed", "time": found.time}
     return {"state": "approved", "time": found.time}
+
+
+def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
+    """What is promised, and what the ledger says of it; ``spent`` is None if that cannot be told."""
+    privacy = config.privacy
+    said: dict[str, Any] = {"protection": privacy.protection, "epsilon": privacy.epsilon, "delta": privacy.delta}
+    found = None
+    from fedct_flwr.learners.protect import check_installed
+
+    try:
+        check_installed(privacy)
+        from client_app.release import account_of
+
+        found = account_of(config, study.name) if study else None
+    except FedctError:
+        pass
+    if found is None:
+        return {**said, "spent": None, "left": None, "charges": None}
+    return {**said, "spent": found.spent, "left": max(0.0, privacy.epsilon - found.spent), "charges": found.charges}
 
 
 def sentence(reason: str) -> str:
@@ -91,6 +111,8 @@ def table(said: dict[str, Any]) -> Table:
         result.add_row(
             name, f"{sent:,} of {limit:,} sent, {left:,} left" if left else f"[yellow]{sent:,}: the limit[/]"
         )
+    if "privacy" in said:
+        result.add_row("privacy", _budget(said["privacy"]))
     log = f"lines: {said['log']['lines']:,}" if said["log"]["readable"] else "[bold red]cannot be read[/]"
     result.add_row("log", f"{log}; proof: fedct silo verify")
     for number, refusal in enumerate(said["refusals"]):
@@ -108,6 +130,13 @@ def _agent(agent: dict[str, Any]) -> str:
         return f"[yellow]waits for its SuperNode[/] (process {agent['pid']}): fedct silo connect"
     doing = f"trains, round {agent['round']}" if agent["working"] else "waits for questions"
     return f"[green]{doing}[/] (process {agent['pid']})"
+
+
+def _budget(privacy: dict[str, Any]) -> str:
+    name, epsilon = privacy["protection"], privacy["epsilon"]
+    if privacy["spent"] is None:
+        return f"{name}; [bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
+    return f"{name}: epsilon {privacy['spent']:.3g} of {epsilon:g} spent, {privacy['left']:.3g} left"
 
 
 def _when(time_: str) -> str:

@@ -5,7 +5,7 @@ from typing import Final
 
 import tomli_w
 
-from fedct_flwr.config import LearnerSettings, Policy
+from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings
 
 _TEMPLATE: Final = """\
 # The settings of one silo. Nobody else has a say in them. Relative paths start at this file's folder.
@@ -87,6 +87,31 @@ max-queries = {max_queries}
 max-bytes = {max_bytes}
 
 
+[privacy]
+# Whose labels leave, and what they may tell about a record in total. "none": the model's own, nothing is promised.
+# "dp-linear": those of a linear model that is trained once with noise, for tables and images. "dp-sgd": of a network
+# that is trained with noise over the rounds, for learners that are networks. "teachers": a noisy vote of models that
+# each saw a part of the records, for any learner. "randomized-response": the model's own, each changed at random.
+# The model itself stays here and learns from everything. Without a protection the other keys have no effect.
+protection = {protection}
+
+# Epsilon and delta, for each record, in total over the whole study with all its runs. Smaller protects more; delta must
+# be well below one divided by the number of records. To raise them later needs a new approval; what was spent stays so.
+epsilon = {epsilon}
+delta = {delta}
+
+# The plan that the noise is measured for: rounds of the study, and labels in total (0: all public examples each round).
+# What the budget does not cover is refused.
+rounds = {rounds}
+queries = {queries}
+
+# For "teachers": how many vote (0: as the number of records suggests), and the noise on the votes ("gumbel" or
+# "gaussian"). For "dp-sgd": the longest that a record's gradient may be.
+teachers = {teachers}
+noise = {noise}
+clipping-norm = {clipping_norm}
+
+
 [connection]
 # The coordinator, host:port. The only address outside this house that is ever called, and by the SuperNode alone.
 superlink = {superlink}
@@ -125,6 +150,7 @@ def silo_toml(
     }
     for name in ("pseudo_weight", "local_steps", "batch_size", "learning_rate", "weight_decay", "device"):
         values[name] = getattr(defaults, name)
+    values |= PrivacySettings().model_dump()
     for name in ("max_rounds", "max_queries", "max_bytes"):
         values[name] = getattr(policy, name)
     return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()})

@@ -1,0 +1,192 @@
+"""What leaves a silo in place of its personal model's labels: a labeler's, charged to the silo's ledger first.
+
+One answer is five steps: look whether it was given before, charge, draw, keep how far the labeler has come together
+with the labels, store them in the ledger. Wherever the process is killed, a question that is asked again is charged
+once and answered with the same labels, and no draw goes without a charge.
+"""
+
+import hashlib
+import json
+import logging
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from dp_accounting import NoOpDpEvent
+
+from client_app.site import Site
+from client_app.state import LocalState
+from fedct_flwr.config import PrivacySettings, SiloConfig
+from fedct_flwr.learners.labeler import Asked, Labeler
+from fedct_flwr.learners.protect import decides_labeler
+from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.events import from_json, to_json
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
+from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.privacy.sheet import Account
+from fedct_flwr.types import ConfigError, HardLabels, SiloName, TrainingError
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+logger = logging.getLogger("flwr.fedct")
+
+DATA_SET: Final = "records"
+"""What the ledger calls a silo's records. One name for all that a silo's folder ever held: a digest of the file, or its
+path, would hand out a new budget to whoever adds a record or moves the file, though most records are the same."""
+
+STATE: Final = "labeler-"
+_LABELS: Final = np.dtype("<i2")
+# Of the question, SHA-256; lengths of the event and of the labels.
+_HEADER: Final = struct.Struct("<32sII")
+
+
+def budget_of(privacy: PrivacySettings) -> Budget:
+    """What may be spent, per record."""
+    return Budget(privacy.epsilon, privacy.delta)
+
+
+def account_of(config: SiloConfig, study: str) -> Account:
+    """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
+    return account(Ledger(config.state), config.silo, study, config.privacy)
+
+
+def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Account:
+    """What a ledger says of a study; nothing spent where there is none. Raises LedgerError."""
+    with ledger:
+        found = ledger.spent(study, DATA_SET) if ledger.used else None
+    if found is None:
+        return Account(silo, privacy.epsilon, privacy.delta)
+    spent, budget = found.epsilon, found.budget
+    return Account(silo, budget.epsilon, budget.delta, found.charges, spent.upper, spent.lower, spent.accountant)
+
+
+def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
+    """Put the budget of ``silo.toml`` in force, higher or lower, on the approval of these terms. Raises LedgerError."""
+    with Ledger(config.state) as ledger:
+        ledger.approve(study, DATA_SET, budget_of(config.privacy), terms.hex())
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A silo's labeler with its ledger and all that it keeps, for one study.
+
+    ``settings`` (32 bytes) stands for all that makes the labeler another one: then it begins anew, and the ledger says
+    whether the budget covers that. ``noise`` makes the noise for one question. ``secure``: whether it must be
+    unpredictable, which it need not be in a simulation. Raises ConfigError if it must be and is not.
+
+    Formal guarantees:
+        All labels that ``answer`` ever returned for a study together are (epsilon, delta)-differentially private per
+        record of the silo, added or removed, with the budget in the ledger, if the labeler keeps what ``Labeler``
+        promises. Each event is charged before its noise is drawn, and each charge pays for at most one draw that
+        anything later depends on. The number of records, the study's schema, the public set and the consensus count as
+        public; when an answer is given, and whether, is not covered.
+    """
+
+    labeler: Labeler
+    ledger: Ledger
+    state: LocalState
+    study: str
+    settings: bytes
+    budget: Budget
+    noise: Callable[[bytes], Noise]
+    secure: bool
+
+    def __post_init__(self) -> None:
+        if self.secure and not self.noise(bytes(32)).secure:
+            raise ConfigError(
+                "this noise can be predicted, so it protects nobody: at a silo with real records only the operating "
+                "system's random numbers will do"
+            )
+
+    def answer(self, instruction: bytes, asked: Asked) -> HardLabels:
+        """The labels ``(positions,)`` that may leave. ``instruction`` is the request as it came, in its one encoding.
+
+        Raises Refused (PRIVACY_BUDGET, LEDGER) after its sentence is in the log, or TrainingError.
+        """
+        question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
+        try:
+            with self.ledger:
+                return _to_labels(self._answer(question, asked))
+        except BudgetExceeded as error:
+            logger.error("%s", error)
+            raise Refused(Refusal.PRIVACY_BUDGET) from error
+        except LedgerError as error:
+            logger.error("%s", error)
+            raise Refused(Refusal.LEDGER) from error
+
+    def _answer(self, question: bytes, asked: Asked) -> bytes:
+        self._take_up()
+        if (known := self.ledger.answered(self.study, DATA_SET, question)) is not None:
+            return known
+        event = self.labeler.event(asked)
+        if event == NoOpDpEvent():
+            return self._draw(b"", question, asked)
+        text = to_json(event).encode()
+        return self.ledger.answer(
+            self.study, DATA_SET, self.budget, event, question, lambda: self._draw(text, question, asked)
+        )
+
+    def _draw(self, event: bytes, question: bytes, asked: Asked) -> bytes:
+        """New labels, kept with how far the labeler then has come, in one write."""
+        labels = self.labeler.answer(asked, self.noise(question))
+        if labels.shape != asked.positions.shape or labels.min(initial=0) < 0:
+            raise TrainingError("the labeler did not label what it was asked about")
+        drawn = labels.astype(_LABELS).tobytes()
+        self.state.put(self._name, _Kept(question, event, drawn, self.labeler.dump()).to_bytes())
+        return drawn
+
+    def _take_up(self) -> None:
+        """Put the labeler where it stood after its last draw, and see that the ledger has what was drawn.
+
+        Otherwise a silo that was killed in between would draw again for a charge that was used, should that question
+        come back after another one.
+        """
+        kept = _Kept.read(self.state.get(self._name))
+        if kept is None:
+            self.labeler.reset()
+            return
+        if kept.event:
+            event = from_json(kept.event.decode())
+            self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
+        # What is in memory and in no dump, such as trained teachers, need not be made again.
+        if self.labeler.dump() != kept.dump:
+            self.labeler.restore(kept.dump)
+
+    @property
+    def _name(self) -> str:
+        return f"{STATE}{self.study}-{self.settings.hex()[:16]}"
+
+
+class _Kept(NamedTuple):
+    """The last draw: for which question, what it was charged for (empty: nothing), its labels, the labeler after it."""
+
+    question: bytes
+    event: bytes
+    labels: bytes
+    dump: bytes
+
+    @classmethod
+    def read(cls, kept: bytes | None) -> Self | None:
+        if kept is None:
+            return None
+        question, event, labels = _HEADER.unpack_from(kept)
+        parts = _HEADER.size, _HEADER.size + event, _HEADER.size + event + labels
+        return cls(question, kept[parts[0] : parts[1]], kept[parts[1] : parts[2]], kept[parts[2] :])
+
+    def to_bytes(self) -> bytes:
+        return _HEADER.pack(self.question, len(self.event), len(self.labels)) + self.event + self.labels + self.dump
+
+
+def settings_digest(site: Site, labels: Mapping[str, object]) -> bytes:
+    """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean."""
+    decisive = {
+        "labeler": decides_labeler(site.privacy, site.settings),
+        "labels": dict(labels),
+        "public": site.public.fingerprint.hex(),
+    }
+    return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
+
+
+def _to_labels(drawn: bytes) -> HardLabels:
+    return np.frombuffer(drawn, dtype=_LABELS).astype(np.int16)

@@ -1,0 +1,66 @@
+"""``fedct privacy-sheet``: what is promised, what was spent by the ledger, what is not covered."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.silo.folder import SILO_FILE
+from fedct_flwr.config import STUDY, RunConfig, SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.learners.protect import check_installed
+from fedct_flwr.privacy.sheet import Account, sheet
+from fedct_flwr.public_set import queried
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError
+
+
+def privacy_sheet(
+    folder: Annotated[Path, typer.Argument(help="A run's folder (of a simulation), or a silo's.")],
+    out: Annotated[Path | None, typer.Option(help="Write there.", show_default="standard output")] = None,
+) -> None:
+    """Write one page of plain language, as Markdown: what is promised, what was spent, what is not covered.
+
+    What was spent is recomputed from the silo's ledger. Exit code 4 if that cannot be read.
+    """
+    if (folder / SILO_FILE).is_file():
+        text = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
+    elif RunFolder(folder).exists():
+        text = _of_run(RunFolder(folder))
+    else:
+        raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
+    if out:
+        write_atomically(out, text.encode())
+    else:
+        typer.echo(text, nl=False)
+
+
+def _of_silo(config: SiloConfig) -> str:
+    study, privacy = read_study(config.study), config.privacy
+    accounts: list[Account] = []
+    if privacy.enabled:
+        check_installed(privacy)
+        from client_app.release import account_of
+
+        accounts = [account_of(config, study.name)]
+    return sheet(study.name, privacy, len(study.public), accounts, simulated=False, metrics=config.policy.metrics)
+
+
+def _of_run(run: RunFolder) -> str:
+    facts, config = run.read_json("config.json"), RunConfig.from_flower(run.settings())
+    if config.data == STUDY:
+        raise ConfigError(
+            f"the silos of the run in {run.path} are real and keep their ledgers to themselves: ask each of them for "
+            "'fedct privacy-sheet' of its own folder"
+        )
+    num_public = int(facts["num_public"])
+    privacy = config.privacy_settings(queried(config.query_size, num_public))
+    accounts: list[Account] = []
+    if privacy.enabled:
+        check_installed(privacy)
+        from client_app.release import account
+        from fedct_flwr.privacy.ledger import Ledger
+
+        accounts = [account(Ledger(run.silo_privacy(silo)), silo, config.study, privacy) for silo in facts["silos"]]
+    return sheet(config.study, privacy, num_public, accounts, simulated=True, metrics=config.report_scores)

@@ -1,0 +1,48 @@
+"""Whether what ``[privacy]`` promises can be kept here."""
+
+from collections.abc import Iterator
+
+from fedct_flwr.cli.silo.findings import Finding, Silo, bad, good, warning
+from fedct_flwr.types import FedctError
+
+
+def privacy(silo: Silo) -> Iterator[Finding]:
+    """Extras, budget, labeler and ledger; nothing where nothing is promised."""
+    config, agreed = silo.config, silo.study
+    promised = config.privacy
+    if not promised.enabled:
+        return
+    from fedct_flwr.learners.protect import check_installed, labeler_for
+
+    try:
+        check_installed(promised)
+    except FedctError as error:
+        # What is missing is this program's to know, and tells nothing of the records.
+        yield bad(f"privacy: {error}", "install the extra where the agent runs")
+        return
+    from client_app.release import account_of, budget_of
+
+    size = silo.records.size
+    if budget_of(promised).weakness(size):
+        yield warning(
+            f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
+            "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
+        )
+    try:
+        labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
+    except FedctError as error:
+        yield bad(
+            f"privacy: {promised.protection} cannot be set up for these records",
+            "correct [privacy] in silo.toml; fedct silo check --details says what is wrong",
+            error,
+        )
+        return
+    try:
+        found = account_of(config, agreed.name)
+    except FedctError as error:
+        yield bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
+        return
+    yield good(
+        f"privacy: {promised.protection}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in "
+        f"total; {found.spent:.3g} spent"
+    )

@@ -1,0 +1,169 @@
+"""What all networks here have in common: made from a seed, on a device, asked for labels, dumped and put back.
+
+Data stay on the device: the arrays that a round needs are taken there once.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, TrainingError
+
+_PREDICT_BATCH: Final = 1024
+
+
+def choose_device(name: str) -> torch.device:
+    """``auto`` (CUDA, then MPS, then CPU), ``cpu``, ``cuda``, ``cuda:1``, ``mps``. Raises ConfigError if not there."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):
+        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        raise ConfigError(f"device {name!r} is not there: use 'auto' or one of {', '.join(there)}") from None
+    return device
+
+
+class TrainedNetwork:
+    """A network with its optimizer and how many steps it has taken; how it is trained, subclasses know.
+
+    The optimizer is Adam, unless a subclass makes another.
+
+    ``make_network`` returns a fresh ``nn.Module`` that maps ``(n, ...)`` to logits ``(n, num_classes)``.
+    """
+
+    def __init__(
+        self,
+        make_network: Callable[[], nn.Module],
+        num_classes: int,
+        *,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        seed: int,
+        device: str,
+        transformer: Any,
+    ) -> None:
+        self._make_network = make_network
+        self._num_classes = num_classes
+        self._learning_rate = learning_rate
+        self._weight_decay = weight_decay
+        self._seed = seed
+        self._device = choose_device(device)
+        self._transformer = transformer
+        # The two arrays that every round needs, private and public, and their tensors on the device.
+        self._resident: list[tuple[Features, Tensor]] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """A fresh network, as at the start of a run."""
+        with MAKING, torch.random.fork_rng():
+            torch.manual_seed(self._seed)
+            self._network = self._make_network().to(self._device)
+        self._optimizer = self._make_optimizer()
+        self._steps_done = 0
+
+    def check_output(self, X: Features) -> None:
+        """Raise ConfigError unless the network maps examples like these to one logit per class."""
+        try:
+            with torch.inference_mode():
+                shape = tuple(self._network.eval()(self._tensor(X[:2])).shape)
+        except Exception as error:
+            raise ConfigError(
+                f"the network does not take features of shape {X.shape[1:]}, use one that is made for them (for tables "
+                f"see examples/own_network.py): {error}"
+            ) from error
+        if shape != (len(X[:2]), self._num_classes):
+            raise ConfigError(
+                f"the network's output for two examples has shape {shape}: it must be one logit for each of the "
+                f"{self._num_classes} classes"
+            )
+
+    def predict(self, X: Features) -> HardLabels:
+        """The class of each example, ``(n,)``."""
+        return self._predict(self._tensor(X))
+
+    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
+        """The class of the public examples at these positions."""
+        everything = self._on_device(public)
+        if len(positions) == len(public):
+            return self._predict(everything)
+        return self._predict(everything[torch.from_numpy(positions).to(self._device)])
+
+    def dump(self) -> bytes:
+        """Network and optimizer in safetensors format."""
+        tensors = {f"network.{name}": value for name, value in self._network.state_dict().items()}
+        for number, values in self._optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+        tensors["steps"] = torch.tensor(self._steps_done)
+        return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a dump. Raises TrainingError if it is not one of this network's. Runs no code."""
+        try:
+            tensors = load(state)
+            self._steps_done = int(tensors.pop("steps"))
+            prefix = "network."
+            network = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+            self._network.load_state_dict(network)
+            moments: dict[int, dict[str, Tensor]] = {}
+            for name, value in tensors.items():
+                if name.startswith("optimizer."):
+                    _, number, field = name.split(".")
+                    moments.setdefault(int(number), {})[field] = value
+            groups = self._optimizer.state_dict()["param_groups"]
+            self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+            raise TrainingError(f"the stored state does not fit the network: {error}") from error
+
+    @torch.inference_mode()
+    def _predict(self, X: Tensor) -> HardLabels:
+        network = self._network.eval()
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda"):
+            parts = [network(part).argmax(dim=1) for part in torch.split(X, _PREDICT_BATCH)]
+        labels: HardLabels = torch.cat(parts).cpu().numpy().astype(LABEL_DTYPE)
+        return labels
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(
+            self._network.parameters(),
+            lr=self._learning_rate,
+            weight_decay=self._weight_decay,
+            fused=self._device.type in ("cpu", "cuda"),
+        )
+
+    def _tensor(self, X: Features) -> Tensor:
+        if self._transformer is not None:
+            X = self._transformer.transform(X.astype(np.float64, copy=False))
+        return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)
+
+    def _on_device(self, X: Features) -> Tensor:
+        for array, tensor in self._resident:
+            if array is X:
+                return tensor
+        self._resident = [*self._resident[-1:], (X, self._tensor(X))]
+        return self._resident[-1][1]
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Set torch's global generator and put it back, both while no other thread creates a network from it."""
+    with ExitStack() as before:
+        with MAKING:
+            before.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
+            torch.manual_seed(seed)
+        try:
+            yield
+        finally:
+            with MAKING:
+                before.close()

@@ -1,0 +1,177 @@
+"""The privacy sheet: one page of plain language on what is promised, what was spent, and what is not covered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fedct_flwr.config import PrivacySettings
+from fedct_flwr.types import SiloName
+
+UNIT: Final = "one record of a silo, added or removed"
+
+MECHANISMS: Final[Mapping[str, str]] = {
+    "none": "the labels of the model itself, without noise",
+    "dp-sgd": "the labels of a network of their own, in whose training no record's gradient counts for more than a "
+    "fixed length and noise is added to every step",
+    "dp-linear": "the labels of a linear model on features learned from the public set, trained once by gradients "
+    "with noise",
+    "teachers": "for each public example the class that most of several models voted for, with noise on the votes; "
+    "each record was seen by one of these models alone",
+    "randomized-response": "the labels of the model, each of them replaced by another class at random so often that "
+    "none tells much",
+}
+"""What leaves, by protection."""
+
+_NOT_COVERED: Final = (
+    "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
+    "**That the silo takes part**, its name, how many records it has, and what the study is about.",
+    "**When an answer is given, or that none is**: how long it takes, refusals, and what stands in the egress log.",
+    "**The models that stay at the silo**, which learn from all records without noise. Whoever is given one, or what "
+    "it predicts, is told more than this sheet says.",
+    "**Other studies on the same records.** What several studies ask adds up, and this sheet is about one of them.",
+    "**What is true of many.** That smoking causes cancer can be learned from a silo that protects each smoker.",
+)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What one silo's ledger says: epsilon as recomputed from its events, at the delta of its budget.
+
+    ``epsilon``, ``delta`` are the budget in force; ``lower`` bounds from below what any analysis of the same events
+    could promise, where that is known; ``accountant`` is the one that gave ``spent``.
+    """
+
+    silo: SiloName
+    epsilon: float
+    delta: float
+    charges: int = 0
+    spent: float = 0.0
+    lower: float | None = None
+    accountant: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether no more was spent than may be."""
+        return self.spent <= self.epsilon * (1 + 1e-9)
+
+
+def promise(privacy: PrivacySettings, num_public: int) -> list[str]:
+    """What is promised, in sentences for who approves it."""
+    return [
+        f"What leaves are {MECHANISMS[privacy.protection]}",
+        f"Unit: {UNIT}. Epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over the whole study",
+        f"Planned for {privacy.rounds:,} rounds and {privacy.planned_queries(num_public):,} labels, all runs together; "
+        "what the budget does not cover is refused",
+    ]
+
+
+def spent_words(account: Account) -> str:
+    """What is spent and left, as the ledger has it."""
+    if not account.charges:
+        return f"Spent so far: nothing of epsilon {account.epsilon:g}"
+    left = max(0.0, account.epsilon - account.spent)
+    return f"Spent so far: epsilon {account.spent:.3g} of {account.epsilon:g}, {left:.3g} left"
+
+
+def sheet(
+    study: str,
+    privacy: PrivacySettings,
+    num_public: int,
+    accounts: Sequence[Account],
+    *,
+    simulated: bool,
+    metrics: bool,
+) -> str:
+    """The page, as Markdown. ``metrics``: whether test scores left beside the labels."""
+    parts = [f"# Privacy sheet: study {study}"]
+    if not privacy.enabled:
+        parts.append(
+            "**Nothing is promised.** What leaves are the labels of the models themselves, which tell something of the "
+            "records that the models learned from. To promise something, set `protection` under `[privacy]`."
+        )
+        return "\n\n".join(parts) + "\n"
+    if simulated:
+        parts.append(
+            "**This was a simulation.** Its noise follows from a seed, so it protects nobody; what follows is what the "
+            "same settings promise where silos are real."
+        )
+    parts += [
+        "## What is promised",
+        _bullets(
+            [
+                f"**Whom it protects:** {UNIT}. The smaller epsilon is, the less can whoever sees all that left tell "
+                "whether any one record was there.",
+                f"**How much:** epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over all rounds, runs "
+                "and restarts of the study. Taking part changes the odds of anything that anybody concludes of a "
+                f"record by a factor of {_factor(privacy.epsilon)} at most, but for a chance of {privacy.delta:g}.",
+                f"**What leaves:** {MECHANISMS[privacy.protection]} (`{privacy.protection}`).",
+                f"**Planned:** {privacy.rounds:,} rounds, {privacy.planned_queries(num_public):,} labels.",
+            ]
+        ),
+        "## What was spent",
+        _table(accounts),
+        _verdict(accounts),
+        "## What is assumed",
+        _bullets(
+            [
+                "The number of records, the columns and classes of the study, the public set and the consensus labels "
+                "are public.",
+                "Each person is one record. Who is in the file more than once is protected that much less.",
+                "Everything that left went through the ledger, and the operating system's random numbers are random.",
+                "Nobody but the silo reads its state folder, or puts back an older copy of the ledger together with "
+                "its mark.",
+            ]
+        ),
+        "## What is not covered",
+        _bullets([_scores(metrics), *_NOT_COVERED, *_floats(privacy)]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _factor(epsilon: float) -> str:
+    """E to the epsilon, as people say it."""
+    # Beyond that it is no promise that anybody can make something of.
+    return f"{2.718281828459045**epsilon:.3g}" if epsilon <= 20 else "more than a hundred million"
+
+
+def _table(accounts: Sequence[Account]) -> str:
+    rows = ["| silo | charges | epsilon spent | of | at delta |", "| --- | --- | --- | --- | --- |"]
+    rows += [
+        f"| {account.silo} | {account.charges:,} | {account.spent:.4g} | {account.epsilon:g} | {account.delta:g} |"
+        for account in accounts
+    ]
+    return "\n".join(rows)
+
+
+def _verdict(accounts: Sequence[Account]) -> str:
+    said = (
+        "This was recomputed just now from the events in each ledger, which has every draw of noise, by composition "
+        "(pure, Rényi, and privacy loss distributions; the least bound counts)."
+    )
+    known = [account for account in accounts if account.lower is not None and account.charges]
+    if known:
+        least = min(account.lower or 0.0 for account in known)
+        said += f" By no analysis of the same events could any of the silos promise less than {least:.4g}."
+    over = [account.silo for account in accounts if not account.kept]
+    if over:
+        return f"{said} **The promise is broken at {', '.join(over)}: more was spent than the budget.**"
+    return f"{said} No silo has spent more than its budget."
+
+
+def _scores(metrics: bool) -> str:
+    if metrics:
+        return "**Test scores, which left** beside the labels: they are computed from private records without noise."
+    return "**Test scores.** They are computed from private records without noise; none left."
+
+
+def _floats(privacy: PrivacySettings) -> list[str]:
+    if privacy.protection != "dp-sgd":
+        return ["**Floating point is not used** where noise is added: votes, labels and gradients are integers there."]
+    return [
+        "**Floating point.** Gradients are sums of floating-point numbers, and noise on them is rounded; the theory is "
+        "about real numbers. Only labels leave, never the sums."
+    ]

@@ -1,0 +1,164 @@
+"""DP-FedAvg: clipped updates, an average in which every silo counts the same, and noise for all rounds together."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from flwr.app import Context, Message
+from flwr.supercore.differential_privacy import compute_clip_model_update
+from safetensors.numpy import load_file
+from scipy import stats
+
+from client_app.main import app as client_app
+from fedct_flwr.config import RunConfig
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.strategies import private_averaging
+from fedct_flwr.strategies.private_averaging import clipped
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.weights import to_reply, to_weights
+from tests.federation.conftest import Federation
+
+DP_FEDAVG: dict[str, Any] = {
+    "algorithm": "dp-fedavg",
+    "learner": "tests.federation.learners.network",
+    "learner_params": '{"width": 300}',
+    "local_steps": 2,
+    "learning_rate": 0.01,
+    "num_server_rounds": 1,
+    "device": "cpu",
+    "save_models": True,
+}
+SENT: dict[str, Any] = {"a": np.ones((2, 3), np.float32), "b": np.zeros(4, np.float32)}
+
+
+def global_weights(folder: RunFolder) -> Any:
+    stored = load_file(folder.models / "global.safetensors")
+    return {name: value for name, value in stored.items() if name.startswith("network.")}
+
+
+def flat(weights: Any) -> Any:
+    return np.concatenate([weights[name].ravel().astype(np.float64) for name in sorted(weights)])
+
+
+def watched(federation: Federation) -> list[tuple[Any, Any, int]]:
+    """What each silo gets and sends back."""
+    seen: list[tuple[Any, Any, int]] = []
+
+    def watch(message: Message, context: Context) -> Message:
+        reply = client_app(message, context)
+        records = reply.content.metric_records["metrics"]["num-examples"]
+        arrays = reply.content.array_records["arrays"]
+        seen.append((to_weights(message.content.array_records["arrays"]), to_weights(arrays), int(records)))
+        return reply
+
+    federation.behave = dict.fromkeys(range(4), watch)
+    return seen
+
+
+@pytest.fixture
+def _no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_averaging, "_noise_multiplier", lambda config: 0.0)
+
+
+@pytest.mark.usefixtures("_no_noise")
+@pytest.mark.parametrize("norm", [0.05, 1e6])
+def test_the_update_is_the_plain_average_of_clipped_updates(federation: Federation, norm: float) -> None:
+    seen = watched(federation)
+    folder = federation.run(**DP_FEDAVG, clipping_norm=norm)
+    assert len({records for _, _, records in seen}) > 1
+    sent = flat(seen[0][0])
+    updates = [flat(weights) - sent for _, weights, _ in seen]
+    lengths = [np.linalg.norm(update) for update in updates]
+    assert all(length > 0.05 for length in lengths)
+    average = np.mean([update * min(1, norm / length) for update, length in zip(updates, lengths, strict=True)], axis=0)
+    np.testing.assert_allclose(flat(global_weights(folder)) - sent, average, atol=1e-6)
+
+
+def test_the_noise_has_the_standard_deviation_that_the_average_needs(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noisy = flat(global_weights(federation.run(**DP_FEDAVG, clipping_norm=0.5)))
+    multiplier = private_averaging._noise_multiplier(
+        RunConfig.from_flower({"study": "s", "data": "d", "num-server-rounds": 1})
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(private_averaging, "_noise_multiplier", lambda config: 0.0)
+        federation.path = federation.path / "again"
+        plain = flat(global_weights(federation.run(**DP_FEDAVG, clipping_norm=0.5)))
+    std = multiplier * 0.5 / 4
+    noise = noisy - plain
+    assert len(noise) > 4000
+    assert math.isclose(noise.std(), std, rel_tol=5 / math.sqrt(2 * len(noise)))
+    assert stats.kstest(noise, "norm", args=(0, std)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("rounds", [1, 30])
+def test_all_rounds_together_cost_epsilon_for_a_silo_that_is_replaced(rounds: int) -> None:
+    settings = {"study": "s", "data": "d", "num-server-rounds": rounds, "epsilon": 2.0, "delta": 1e-6}
+    multiplier = private_averaging._noise_multiplier(RunConfig.from_flower(settings))
+    # The sum of updates moves by two clipping norms.
+    spent = epsilon(SelfComposedDpEvent(GaussianDpEvent(multiplier / 2), rounds), 1e-6).upper
+    assert 1.98 <= spent <= 2.0
+
+
+def test_the_same_seed_gives_the_same_run_and_numpys_generator_is_left_alone(federation: Federation) -> None:
+    base = federation.path
+    state = np.random.get_state()[1]
+    runs = []
+    for number, seed in enumerate((3, 3, 4)):
+        federation.path = base / str(number)
+        runs.append(flat(global_weights(federation.run(**DP_FEDAVG, seed=seed))))
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert (runs[0] != runs[2]).mean() > 0.99
+    np.testing.assert_array_equal(state, np.random.get_state()[1])
+
+
+def test_a_silo_that_sends_back_what_it_got_is_averaged_too(federation: Federation) -> None:
+    def idle(message: Message, context: Context) -> Message:
+        sent = to_weights(message.content.array_records["arrays"])
+        return Message(to_reply("budapest", sent, 10), reply_to=message)
+
+    federation.behave[1] = idle
+    (entry,) = federation.run(**DP_FEDAVG).rounds()
+    assert len(entry["silos"]) == 4
+
+
+def normalized(num_features: int, num_classes: int) -> Any:
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(num_features, 4), nn.BatchNorm1d(4), nn.Linear(4, num_classes))
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"learner": "decision-tree", "learner_params": "{}"}, "has none: use a network"),
+        ({"learner": f"{__name__}.normalized", "learner_params": "{}"}, "adds noise to all weights but '1.num_batches"),
+        ({"delta": 0.0}, "no noise keeps what is planned within epsilon 1"),
+    ],
+)
+def test_what_cannot_be_protected_stops_the_run_before_it_begins(
+    federation: Federation, settings: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        federation.run(**{**DP_FEDAVG, **settings})
+    assert federation.sent == []
+
+
+@pytest.mark.parametrize("norm", [0.1, 1.0, 50.0])
+def test_clipping_is_flowers(norm: float) -> None:
+    rng = np.random.default_rng(0)
+    weights = {name: (value + rng.normal(size=value.shape)).astype(np.float32) for name, value in SENT.items()}
+    flowers = [value.copy() for value in weights.values()]
+    compute_clip_model_update(flowers, list(SENT.values()), norm)
+    for ours, theirs in zip(clipped(weights, SENT, norm).values(), flowers, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+        assert ours.dtype == np.float32
+
+
+def test_an_update_of_nothing_stays_nothing() -> None:
+    same = clipped(SENT, SENT, 1.0)
+    assert all((same[name] == SENT[name]).all() for name in SENT)

@@ -1,0 +1,90 @@
+"""Whole runs in which the labels that leave are a labeler's."""
+
+import importlib.util
+import json
+from typing import Any
+
+import pytest
+
+from client_app.release import DATA_SET
+from client_app.site import simulated_site
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.refusal import Refusal
+from tests.client_app.labelers import drawing
+from tests.federation.conftest import Federation
+
+NETWORK: dict[str, Any] = {
+    "learner": "tests.federation.learners.network", "learner-params": "{}", "local-steps": 5, "batch-size": 16,
+}  # fmt: skip
+PROTECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dp-linear": ("dp_linear", {}),
+    "teachers": ("teachers", {}),
+    "randomized-response": ("randomized", {}),
+    "dp-sgd": ("dp_sgd", NETWORK),
+}
+
+
+def spent(folder: RunFolder, silo: str, study: str = "test") -> Any:
+    with Ledger(folder.silo_privacy(silo)) as ledger:
+        return ledger.spent(study, DATA_SET)
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_a_run_under_each_protection_ends_within_its_budget(federation: Federation, protection: str) -> None:
+    module, settings = PROTECTIONS[protection]
+    if importlib.util.find_spec(f"fedct_flwr.learners.{module}") is None:
+        pytest.skip(f"{protection} is not there yet")
+    folder = federation.run(protection=protection, epsilon=2.0, **settings)
+    rounds = folder.rounds()
+    assert all(len(line["silos"]) == 4 for line in rounds)
+    for silo in rounds[-1]["silos"]:
+        found = spent(folder, silo)
+        assert 0 < found.epsilon.upper <= 2.0 * (1 + 1e-9)
+        assert 1 <= found.charges <= len(rounds)
+    simulated_site.cache_clear()
+    # The same seed gives the same run.
+    again = federation.run(protection=protection, epsilon=2.0, run_dir=str(federation.path / "again"), **settings)
+    assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()
+
+
+def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two answers of epsilon 0.4 are all that 1 covers."""
+    monkeypatch.setattr("client_app.site.labeler_for", drawing)
+    with pytest.raises(RunError, match=Refusal.PRIVACY_BUDGET.sentence):
+        federation.run(protection="dp-linear", epsilon=1.0, num_server_rounds=5)
+    folder = RunFolder(federation.path / "run")
+    assert [line["round"] for line in folder.rounds()] == [1, 2]
+    assert spent(folder, "zurich").charges == 2
+
+
+def test_a_resumed_run_goes_on_with_its_ledgers_and_its_plan(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client_app.site.labeler_for", drawing)
+    settings = {"protection": "dp-linear", "epsilon": 2.0}
+    folder = federation.run(num_server_rounds=2, **settings)
+    with pytest.raises(RunError, match="set back num-server-rounds"):
+        federation.run(num_server_rounds=3, resume=True, **settings)
+    federation.run(num_server_rounds=2, resume=True, **settings)
+    assert spent(folder, "cleveland").charges == 2
+
+
+def test_a_protection_covers_no_weights(federation: Federation) -> None:
+    with pytest.raises(ConfigError, match="shares weights, which protection = 'dp-sgd' does not cover"):
+        federation.run(algorithm="fedavg", protection="dp-sgd", **NETWORK)
+
+
+def test_dp_sgd_is_for_networks(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.learners.protect.check_installed", lambda privacy: None)
+    with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'decision-tree' is none"):
+        federation.run(protection="dp-sgd")
+
+
+def test_without_a_protection_nothing_is_charged(federation: Federation) -> None:
+    folder = federation.run(num_server_rounds=1)
+    assert not (folder.path / "privacy").exists()
+    assert json.loads((folder.path / "config.json").read_text())["settings"]["protection"] == "none"

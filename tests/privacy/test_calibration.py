@@ -1,0 +1,66 @@
+"""Noise that costs what it may, and hardly less."""
+
+import math
+
+import pytest
+from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.calibration import calibrate
+from fedct_flwr.privacy.events import pure
+from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel
+from fedct_flwr.types import ConfigError
+
+DELTA = 1e-5
+
+
+def _sgd(noise: float) -> DpEvent:
+    return SelfComposedDpEvent(PoissonSampledDpEvent(0.05, GaussianDpEvent(noise)), 100)
+
+
+PLANS = {
+    "one gaussian": GaussianDpEvent,
+    "votes": lambda scale: Gaussian(scale).event(300),
+    "noisy max": lambda scale: Gumbel(scale).event(300),
+    "sgd": _sgd,
+}
+
+
+@pytest.mark.parametrize("target", [0.5, 3.0])
+@pytest.mark.parametrize("plan", PLANS)
+def test_what_is_found_costs_what_it_may_and_hardly_less(plan: str, target: float) -> None:
+    make_event = PLANS[plan]
+    found = calibrate(make_event, target, DELTA, 0.3, 1e5)
+    assert 0.99 * target < epsilon(make_event(found), DELTA).upper <= target * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("target", "sigma"), [(1.0, 3.7306), (0.1, 30.8)])
+def test_finds_the_analytic_gaussian(target: float, sigma: float) -> None:
+    """Balle, Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018."""
+    assert calibrate(GaussianDpEvent, target, DELTA, 0.1, 1e4) == pytest.approx(sigma, rel=0.005)
+
+
+def test_without_delta_only_pure_mechanisms_can_be_calibrated() -> None:
+    def answers(noise: float) -> DpEvent:
+        return SelfComposedDpEvent(pure(1 / noise), 20)
+
+    assert calibrate(answers, 2.0, 0.0, 1e-3, 1e6) == pytest.approx(10, rel=2e-3)
+    with pytest.raises(ConfigError, match="no noise keeps what is planned within epsilon 2 at delta 0: plan fewer"):
+        calibrate(GaussianDpEvent, 2.0, 0.0, 1e-3, 1e6)
+
+
+def test_more_than_enough_is_the_least_that_may_be() -> None:
+    assert calibrate(GaussianDpEvent, 1.0, DELTA, 50.0, 100.0) == 50.0
+
+
+def test_what_noise_does_not_hide_is_refused_in_one_sentence() -> None:
+    with pytest.raises(ConfigError) as refused:
+        calibrate(lambda _: NonPrivateDpEvent(), 1.0, DELTA, 1.0, 10.0)
+    assert "\n" not in str(refused.value)
+    assert "raise epsilon" in str(refused.value)
+
+
+@pytest.mark.parametrize("target", [0.0, -1.0, math.nan, math.inf])
+def test_no_budget_is_refused(target: float) -> None:
+    with pytest.raises(ConfigError, match="epsilon is"):
+        calibrate(GaussianDpEvent, target, DELTA, 1.0, 10.0)
