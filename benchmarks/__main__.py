@@ -12,6 +12,7 @@ from benchmarks import (
     experiments,
     fashion_mnist,
     heart_disease,
+    linear_settings,
     mixed,
     privacy,
     round_overhead,
@@ -27,6 +28,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "fedct-mixed": mixed.run,
     "fedct-convergence": convergence.run,
     "privacy": privacy.run,
+    "dp-linear-settings": linear_settings.run,
     "round-overhead": round_overhead.run,
     **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }

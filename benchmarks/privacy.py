@@ -25,6 +25,7 @@ from fedct_flwr.datasets.federated import pool
 from fedct_flwr.learners.dp_linear import DpLinearLabeler
 from fedct_flwr.learners.labeler import Asked, Labeler
 from fedct_flwr.learners.preprocessing import standard
+from fedct_flwr.learners.public_features import PublicFeatures
 from fedct_flwr.learners.randomized import RandomizedLabeler
 from fedct_flwr.learners.sklearn import SklearnLearner, make_estimator
 from fedct_flwr.learners.teachers import TeachersLabeler
@@ -124,6 +125,8 @@ class Federation(NamedTuple):
     schema: Schema
     raw_silos: list[Examples]
     raw_public: Examples
+    features: PublicFeatures
+    """What the linear labeler sees of raw examples."""
     silos: list[Examples]
     public: Examples
     test: Examples
@@ -198,6 +201,7 @@ def load(setting: Setting, sizes: Sizes, seed: int) -> Federation:
     X, y = everything
     public = Examples(X[others], y[others])
     transform = _features(setting, dataset.schema, public.X)
+    features = PublicFeatures(public.X, dataset.schema, seed=seed)
     public = Examples(public.X[: sizes.public], public.y[: sizes.public])
     raw = [Examples(X[own[part]], y[own[part]]) for part in iid(len(own), setting.silos, rng)]
     silos = [Examples(transform(part.X), part.y) for part in raw]
@@ -207,6 +211,7 @@ def load(setting: Setting, sizes: Sizes, seed: int) -> Federation:
         dataset.schema,
         raw,
         public,
+        features,
         silos,
         ready,
         test,
@@ -260,12 +265,11 @@ def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) 
     public, silos = federation.raw_public, federation.raw_silos
     fewest = min(silo.size for silo in silos)
     labeler = DpLinearLabeler(
-        public.X,
-        federation.schema,
+        federation.features,
+        len(federation.schema.classes),
         num_records=fewest,
         epsilon=min(epsilon, _UNPROTECTED),
         delta=DELTA,
-        seed=seed,
     )
     votes = [
         _answer(

@@ -43,7 +43,7 @@ from fedct_flwr.wire.refusal import Refusal
 
 logger = logging.getLogger("flwr.fedct")
 
-_POLL_SECONDS: Final = 0.04
+_POLL_SECONDS: Final = 0.02
 _IDLE_POLL_SECONDS: Final = 0.5
 _POLL_SHARE: Final = 0.01
 """Of the time since the last message: so much later, at most, is the next one found."""

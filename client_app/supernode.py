@@ -69,7 +69,7 @@ _MAX_OBJECTS: Final = 64
 _ANY_CLIENT_APP: Final = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
 _TRIES: Final = 4
 _PULL_SECONDS: Final = 60.0
-_PULL_PAUSE: Final = 0.05
+_PULL_PAUSE: Final = 0.01
 _BEAT_SECONDS: Final = 2.0
 
 _Answer = TypeVar("_Answer")

@@ -17,6 +17,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from fedct_flwr.consensus import plurality, tally
 from fedct_flwr.learners.dp_linear import DpLinearLabeler
 from fedct_flwr.learners.labeler import Asked
+from fedct_flwr.learners.public_features import PublicFeatures
 from fedct_flwr.privacy.planner import Estimate, Plan, judged
 from fedct_flwr.privacy.randomness import simulated
 from fedct_flwr.schema import Schema
@@ -53,12 +54,11 @@ def rehearse(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimat
     public, judged_on = (_draw(centers, size, rng) for size in (min(plan.num_public, _MOST_PUBLIC), _JUDGED))
     # Noise and features are the same at all silos: one labeler, reset between them.
     labeler = DpLinearLabeler(
-        public.X,
-        schema,
+        PublicFeatures(public.X, schema, seed=seed),
+        plan.num_classes,
         num_records=records,
         epsilon=min(plan.epsilon, _UNPROTECTED),
         delta=plan.delta,
-        seed=seed,
     )
     votes = []
     for silo in range(silos):

@@ -6,6 +6,7 @@ its noise: Canonne, Kamath, Steinke, "The discrete Gaussian for differential pri
 
 import math
 import struct
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -13,11 +14,10 @@ from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.labeler import Asked
-from fedct_flwr.learners.public_features import NORM, Kind, PublicFeatures
+from fedct_flwr.learners.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.schema import Schema
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, HardLabels, TrainingError
 
 RESIDUAL: Final = 1 << 20
 """A probability of one, on the grid."""
@@ -39,11 +39,10 @@ class DpLinearLabeler:
     """Labels by softmax regression, trained once on the private records, when it is first asked.
 
     ``num_records`` is how many the silo has, and public; ``epsilon`` at ``delta`` is what each record spends in total.
-    Features are ``num_components`` of ``PublicFeatures``, learned from ``public`` alone. Full-batch gradient descent of
-    ``steps`` steps with ``learning_rate``; the weights are the mean of the second half. These defaults, and how much
-    small components are enlarged, were chosen by ``python -m benchmarks dp-linear-settings``, which looks at other data
-    than it is measured on. Satisfies ``Labeler``. Raises ConfigError for impossible numbers, or a budget that no noise
-    keeps.
+    Full-batch gradient descent of ``steps`` steps with ``learning_rate``, on ``features`` that are learned from the
+    public set alone; the weights are the mean of the second half. Why these defaults: ``python -m benchmarks
+    dp-linear-settings``, on other data than the labeler is measured on. Satisfies ``Labeler``. Raises ConfigError for
+    impossible numbers, or a budget that no noise keeps.
 
     Formal guarantees:
         For each record of the silo, added or removed: all labels ever returned, and what ``dump`` says, are
@@ -72,28 +71,26 @@ class DpLinearLabeler:
 
     def __init__(
         self,
-        public: Features,
-        schema: Schema,
+        features: PublicFeatures,
+        num_classes: int,
         *,
         num_records: int,
         epsilon: float,
         delta: float,
-        seed: int,
-        num_components: int = 60,
         steps: int = 40,
         learning_rate: float = 8.0,
-        features: Kind = "kernel",
     ) -> None:
-        for name, value in (("num-records", num_records), ("num-components", num_components), ("steps", steps)):
+        for name, value in (("num-records", num_records), ("steps", steps)):
             if value < 1:
                 raise ConfigError(f"{name} of the DP linear labeler is {value}; set it to 1 or more")
-        self._features = PublicFeatures(public, schema, num_components=num_components, kind=features, seed=seed)
-        self._num_classes = len(schema.classes)
+        self._features = features
+        self._num_classes = num_classes
         self._num_records = num_records
         self._steps = steps
         self._learning_rate = learning_rate
-        multiplier = calibrate(_event, epsilon, delta, 1e-3, 1e6)
-        self._event = _event(multiplier)
+        # All steps together are one Gaussian mechanism of this multiplier.
+        multiplier = _least_noise(epsilon, delta)
+        self._event: DpEvent = GaussianDpEvent(multiplier)
         self._scale = multiplier * math.sqrt(steps) * SENSITIVITY
         self._weights: NDArray[np.float64] | None = None
 
@@ -179,6 +176,7 @@ def _bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights * np.minimum(1, _MAX_WEIGHT / np.maximum(lengths, 1)))
 
 
-def _event(multiplier: float) -> DpEvent:
-    """All steps together, each with ``multiplier * sqrt(steps)`` times the sensitivity as noise."""
-    return GaussianDpEvent(multiplier)
+@lru_cache(maxsize=64)
+def _least_noise(epsilon: float, delta: float) -> float:
+    """Takes a second, and a simulation has many silos with one budget."""
+    return calibrate(GaussianDpEvent, epsilon, delta, 1e-3, 1e6)

@@ -78,8 +78,6 @@ class DpSgdLabeler(TrainedNetwork):
     By default, the weights go equally far in however many steps, and further the more records there are for the noise.
     These numbers, and those of ``plan``, were chosen on scikit-learn's digits with 5 x 200 records, for as many records
     over noise as 2000 have at epsilon 1 to 8: a silo that tries some out on its own records would have to pay for that.
-    On FashionMNIST, with 5 x 2000 records, epsilon 1 and the paper's network, .55 to .59 of the consensus is right in
-    the first of five rounds, and .70 to .72 in the last; ``DpLinearLabeler`` has .72 at once. At epsilon 8 it is .77.
 
     After ``total_steps`` it only labels, for nothing. ``transformer`` must be fitted to public examples alone.
     Raises ConfigError for settings out of range, and for a network whose gradients cannot be clipped one by one.

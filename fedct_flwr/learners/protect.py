@@ -1,6 +1,6 @@
 """From settings to the labeler whose labels leave a silo. The records are no argument: nothing is fitted to them."""
 
-from functools import partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from fedct_flwr.types import ConfigError, Features, SiloName
 if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
     from fedct_flwr.learners.labeler import Labeler
+    from fedct_flwr.learners.public_features import PublicFeatures
 
 _RECORDS_PER_TEACHER: Final = 10
 _MOST_TEACHERS: Final = 250
@@ -95,7 +96,8 @@ def labeler_for(
     elif privacy.protection == "dp-linear":
         from fedct_flwr.learners.dp_linear import DpLinearLabeler
 
-        made = DpLinearLabeler(public.X, schema, num_records=num_records, seed=seed, epsilon=epsilon, delta=delta)
+        features = _features(public, schema, random_state(learner.seed, "public features"))
+        made = DpLinearLabeler(features, classes, num_records=num_records, epsilon=epsilon, delta=delta)
     elif privacy.protection == "teachers":
         from fedct_flwr.learners.teachers import TeachersLabeler
 
@@ -131,6 +133,14 @@ def labeler_for(
             delta=delta,
         )
     return made
+
+
+@lru_cache(maxsize=4)
+def _features(public: PublicSet, schema: Schema, seed: int) -> "PublicFeatures":
+    """The same for all silos of a study: in a simulation they are learned once."""
+    from fedct_flwr.learners.public_features import PublicFeatures
+
+    return PublicFeatures(public.X, schema, seed=seed)
 
 
 def _transformer(learner: LearnerSettings, schema: Schema, public: PublicSet) -> Any:

@@ -70,7 +70,7 @@ class PublicFeatures:
     """
 
     def __init__(
-        self, public: Features, schema: Schema, *, num_components: int, kind: Kind = "kernel", seed: int
+        self, public: Features, schema: Schema, *, num_components: int = 60, kind: Kind = "kernel", seed: int
     ) -> None:
         self._scaled = not _is_image(public, schema)
         self._schema = schema

@@ -456,5 +456,5 @@ def test_idle_and_at_work_the_agent_costs_next_to_nothing(silo: Silo) -> None:
     time.sleep(5)
     after = process.cpu_times()
     share = (after.user + after.system - before.user - before.system) / (time.monotonic() - began)
-    # Right after a round it looks for the next one often; a minute later ten times more rarely.
+    # Right after a round it looks for the next one often; a minute later far more rarely.
     assert share < 0.1

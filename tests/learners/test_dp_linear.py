@@ -23,8 +23,8 @@ FEATURES = PublicFeatures(PUBLIC, SCHEMA, num_components=3, kind="linear", seed=
 
 
 def labeler(**settings: Any) -> DpLinearLabeler:
-    given = {"num_records": 400, "epsilon": 1.0, "delta": 1e-5, "seed": 0, "features": "linear"} | settings
-    return DpLinearLabeler(PUBLIC, SCHEMA, **given)
+    given = {"num_records": 400, "epsilon": 1.0, "delta": 1e-5} | settings
+    return DpLinearLabeler(FEATURES, 4, **given)
 
 
 def records(count: int, seed: int) -> Examples:

@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.learners.dp_linear import DpLinearLabeler
 from fedct_flwr.learners.labeler import Asked, Labeler
+from fedct_flwr.learners.public_features import Kind, PublicFeatures
 from fedct_flwr.learners.randomized import RandomizedLabeler
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.teachers import TeachersLabeler
@@ -39,9 +40,9 @@ def tree(random_state: int) -> SklearnLearner:
     return SklearnLearner(DecisionTreeClassifier(random_state=random_state))
 
 
-def dp_linear(target: float, **settings: Any) -> Labeler:
-    given = {"num_records": PRIVATE.size, "epsilon": target, "delta": DELTA, "seed": 0, "steps": 20} | settings
-    return DpLinearLabeler(PUBLIC.X, SCHEMA, **given)
+def dp_linear(target: float, kind: Kind = "kernel") -> Labeler:
+    features = PublicFeatures(PUBLIC.X, SCHEMA, kind=kind, seed=0)
+    return DpLinearLabeler(features, 3, num_records=PRIVATE.size, epsilon=target, delta=DELTA, steps=20)
 
 
 def teachers(target: float, noise_kind: Any = "gumbel") -> Labeler:
@@ -61,7 +62,7 @@ def teachers(target: float, noise_kind: Any = "gumbel") -> Labeler:
 
 LABELERS: dict[str, Callable[[float], Labeler]] = {
     "dp-linear": dp_linear,
-    "dp-linear, linear features": lambda target: dp_linear(target, features="linear"),
+    "dp-linear, linear features": lambda target: dp_linear(target, "linear"),
     "teachers, gumbel": teachers,
     "teachers, gaussian": lambda target: teachers(target, "gaussian"),
     "randomized-response": lambda target: RandomizedLabeler(3, num_queries=ROUNDS * QUERY, epsilon=target, delta=DELTA),
