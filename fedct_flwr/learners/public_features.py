@@ -15,7 +15,7 @@ from sklearn.metrics import pairwise_distances
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator, random_state
-from fedct_flwr.types import DataError, Features
+from fedct_flwr.types import ConfigError, DataError, Features
 
 NORM: Final = 1 << 20
 """No feature vector is longer, in units of the grid."""
@@ -60,7 +60,7 @@ class PublicFeatures:
     principal components are taken (``linear``), or those of 1,000 cosines of their random projections, which stand for
     a Gaussian kernel as wide as the examples are apart (``kernel``). Small components are enlarged, and every vector is
     made as long as may be.
-    Raises DataError for features that are no numbers.
+    Raises DataError for features that are no numbers, ConfigError for no components.
 
     Formal guarantees:
         Reads the public set and nothing else, so features release nothing about private records. The vector of a
@@ -72,6 +72,8 @@ class PublicFeatures:
     def __init__(
         self, public: Features, schema: Schema, *, num_components: int = 60, kind: Kind = "kernel", seed: int
     ) -> None:
+        if num_components < 1:
+            raise ConfigError(f"num-components of public features is {num_components}; set it to 1 or more")
         self._scaled = not _is_image(public, schema)
         self._schema = schema
         self._public = public[:: -(-len(public) // _FITTED_ON)]

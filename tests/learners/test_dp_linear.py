@@ -151,7 +151,7 @@ def test_secure_and_simulated_noise_are_alike() -> None:
     assert fake.std() == pytest.approx(1, abs=0.1)
 
 
-@pytest.mark.parametrize("setting", ["num_records", "num_components", "steps"])
+@pytest.mark.parametrize("setting", ["num_records", "steps"])
 def test_impossible_numbers_are_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match=f"{setting.replace('_', '-')} of the DP linear labeler is 0; set it to 1"):
         labeler(**{setting: 0})

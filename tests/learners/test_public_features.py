@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fedct_flwr.learners.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.schema import Column, Schema
+from fedct_flwr.types import ConfigError
 
 MIXED = Schema(("no", "yes"), (Column("pain", ("typical", "none")), Column("age"), Column("pressure")))
 KINDS: list[Kind] = ["linear", "kernel"]
@@ -90,3 +91,8 @@ def test_only_those_of_the_kernel_tell_inside_from_outside() -> None:
 def test_there_are_no_more_components_than_columns() -> None:
     assert of_tables("linear").size <= 6 + 1
     assert PublicFeatures(table(3, 0), MIXED, num_components=50, kind="linear", seed=0).size <= 4
+
+
+def test_no_components_are_refused() -> None:
+    with pytest.raises(ConfigError, match="num-components of public features is 0; set it to 1 or more"):
+        PublicFeatures(table(9, 0), MIXED, num_components=0, seed=0)
