@@ -88,7 +88,6 @@ EXTRAS = {
     "fedct_flwr/learners/clipping.py": "dp-sgd",
     "fedct_flwr/learners/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
-    "fedct_flwr/learners/labeler.py": "privacy",
     "fedct_flwr/strategies/private_averaging.py": "privacy",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 
