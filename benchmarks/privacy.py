@@ -2,8 +2,9 @@
 
 One-shot co-training: each silo's labels are released once, the plurality decides, and personal models are trained on
 private records and the consensus. Labelers that are trained once would give the same labels in any round; those that
-pay for each label would only have less to pay with. Their hyper-parameters are the defaults, or stand below, and were
-fixed before anything was measured; public labels and the test set are read to score alone.
+pay for each label would only have less to pay with. Their hyper-parameters are the defaults, or stand below. They were
+chosen on other data (``dp-linear-settings``), though not before anything was measured here: four earlier settings of
+the linear labeler had .72 to .75 at epsilon 1 on FashionMNIST. Public labels and the test set are read to score alone.
 """
 
 import math

@@ -24,6 +24,7 @@ from fedct_flwr.wire.codec import VERSION
 
 _FORMAT: Final = 1
 _TERMS: Final = "terms"
+_PRIVACY: Final = "privacy"
 _SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
 
 
@@ -76,7 +77,7 @@ def approve(
         "versions": {name: _version(name) for name in (*_SOFTWARE, *config.learner.packages)},
     }
     if config.privacy.enabled:
-        details["privacy"] = config.privacy.model_dump(mode="json")
+        details[_PRIVACY] = config.privacy.model_dump(mode="json")
     return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
 
 
@@ -98,6 +99,22 @@ def current(entries: Iterable[LogEntry]) -> bytes | None:
     """The digest of the terms that are approved after these lines, or None."""
     found = in_force(entries)
     return found.digest if found else None
+
+
+def unprotected_labels(entries: Iterable[LogEntry], study: str) -> int:
+    """Labels of a study that left under approvals without a protection: no promise covers them."""
+    protected, labels = False, 0
+    for entry in entries:
+        if entry.event is Event.APPROVED:
+            protected = _PRIVACY in entry.details
+        elif entry.event is Event.RELEASED and entry.study == study and not protected:
+            labels += entry.queries
+    return labels
+
+
+def was_protected(entries: Iterable[LogEntry]) -> bool:
+    """Whether an approval has ever promised something."""
+    return any(entry.event is Event.APPROVED and _PRIVACY in entry.details for entry in entries)
 
 
 def approval_in(entry: LogEntry) -> Approval | None:

@@ -77,7 +77,9 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     name = f"{_RUN}{run_id}"
     digest = hashlib.sha256(payload).digest()
     last = _Answered.read(state.get(name))
-    if last and last.digest == digest:
+    # With a protection, an answer that was kept back under other settings, without one, say, is none under these.
+    mine = last and (workplace.release is None or last.model_digest == workplace.model_digest)
+    if last and mine and last.digest == digest:
         # In case the silo was stopped between the two writes.
         _keep_model(workplace, last.progress)
         return last.reply
@@ -94,7 +96,12 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
         site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
     )
     if workplace.release:
-        labels = _released(workplace, workplace.release, payload, instruction, labels)
+        try:
+            labels = _released(workplace, workplace.release, payload, instruction, labels)
+        except Refused:
+            # Nothing leaves; the silo's own model has learned all the same.
+            _keep_model(workplace, site.learner if isinstance(site.learner, Saveable) else None)
+            raise
     scores = site.scores() if workplace.sends_scores else None
     reply = encode_reply(Reply(instruction.round, site.silo, labels, scores), site.terms)
     progress = None

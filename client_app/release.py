@@ -121,7 +121,9 @@ class Release:
             return known
         event = self.labeler.event(asked)
         if event == NoOpDpEvent():
-            return self._draw(b"", question, asked)
+            # Nothing is drawn, so nothing is new to keep: the last draw stays on record, to be charged again should
+            # the ledger be lost.
+            return self._labels(question, asked)
         text = to_json(event).encode()
         return self.ledger.answer(
             self.study, DATA_SET, self.budget, event, question, lambda: self._draw(text, question, asked)
@@ -129,12 +131,15 @@ class Release:
 
     def _draw(self, event: bytes, question: bytes, asked: Asked) -> bytes:
         """New labels, kept with how far the labeler then has come, in one write."""
+        drawn = self._labels(question, asked)
+        self.state.put(self._name, _Kept(question, event, drawn, self.labeler.dump()).to_bytes())
+        return drawn
+
+    def _labels(self, question: bytes, asked: Asked) -> bytes:
         labels = self.labeler.answer(asked, self.noise(question))
         if labels.shape != asked.positions.shape or labels.min(initial=0) < 0:
             raise TrainingError("the labeler did not label what it was asked about")
-        drawn = labels.astype(_LABELS).tobytes()
-        self.state.put(self._name, _Kept(question, event, drawn, self.labeler.dump()).to_bytes())
-        return drawn
+        return labels.astype(_LABELS).tobytes()
 
     def _take_up(self) -> None:
         """Put the labeler where it stood after its last draw, and see that the ledger has what was drawn.
@@ -146,9 +151,8 @@ class Release:
         if kept is None:
             self.labeler.reset()
             return
-        if kept.event:
-            event = from_json(kept.event.decode())
-            self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
+        event = from_json(kept.event.decode())
+        self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
         # What is in memory and in no dump, such as trained teachers, need not be made again.
         if self.labeler.dump() != kept.dump:
             self.labeler.restore(kept.dump)
@@ -159,7 +163,7 @@ class Release:
 
 
 class _Kept(NamedTuple):
-    """The last draw: for which question, what it was charged for (empty: nothing), its labels, the labeler after it."""
+    """The last draw: for which question, what it was charged for, its labels, the labeler after it."""
 
     question: bytes
     event: bytes

@@ -113,7 +113,6 @@ def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_re
 
 
 def test_a_network_by_dp_sgd_is_measured_too() -> None:
-    pytest.importorskip("fedct_flwr.learners.dp_sgd")
     sizes = privacy.Sizes(public=120, paid=60, models=1)
     federation = privacy.load(TABLE, sizes, 0)
     counts = privacy.MECHANISMS["dp-sgd"](federation, 1e5, sizes, 0)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from client_app.approval import unprotected_labels
+from client_app.log_entry import read_entries
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
@@ -44,7 +46,15 @@ def _of_silo(config: SiloConfig) -> str:
         from client_app.release import account_of
 
         accounts = [account_of(config, study.name)]
-    return sheet(study.name, privacy, len(study.public), accounts, simulated=False, metrics=config.policy.metrics)
+    return sheet(
+        study.name,
+        privacy,
+        len(study.public),
+        accounts,
+        simulated=False,
+        metrics=config.policy.metrics,
+        unprotected=unprotected_labels(read_entries(config.state), study.name),
+    )
 
 
 def _of_run(run: RunFolder) -> str:

@@ -101,6 +101,11 @@ class SiloConfig(Settings):
                 "scores are computed from private records without noise: set metrics = false under [policy], or "
                 "protection = 'none' under [privacy]"
             )
+        if self.privacy.enabled and self.data.test_fraction:
+            raise ValueError(
+                "which records are held out depends on all of them, and with a protection none may change what becomes "
+                "of another: set test-fraction = 0 under [data], or name a test-file there"
+            )
         return self
 
 

@@ -31,6 +31,7 @@ _LOGIT: Final = NORM * _WEIGHT_GRID
 _FINE: Final = 1 << 10
 _ODDS: Final = np.rint(np.exp(-np.arange(16 * _FINE + 1) / _FINE) * (1 << 30)).astype(np.int64)
 _ROWS: Final = 4096
+_MOST_NOISE: Final = 1e4  # with it, noisy sums stay far within 64 bits
 _HEADER: Final = struct.Struct("<8sII")
 _MAGIC: Final = b"dplinear"
 
@@ -63,7 +64,7 @@ class DpLinearLabeler:
         for each number drawn. As s is beyond 2^40, all numbers of a training together are within 2^-60: what is
         accounted for, a Gaussian mechanism of that multiplier for all steps together (weights after a step are a
         function of noisy sums, and Gaussians compose to one), holds with delta larger by less than 2^-30 for every
-        epsilon up to 20. Sums beyond 64 bits would wrap around, which is a function of the noisy sum as well.
+        epsilon up to 20.
 
         Holds with ``SecureNoise`` only. Not covered: the time that it takes, and several records of one person, who is
         protected as a group is.
@@ -179,4 +180,4 @@ def _bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 @lru_cache(maxsize=64)
 def _least_noise(epsilon: float, delta: float) -> float:
     """Takes a second, and a simulation has many silos with one budget."""
-    return calibrate(GaussianDpEvent, epsilon, delta, 1e-3, 1e6)
+    return calibrate(GaussianDpEvent, epsilon, delta, 1e-3, _MOST_NOISE)

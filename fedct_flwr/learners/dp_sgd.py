@@ -159,10 +159,7 @@ class DpSgdLabeler(TrainedNetwork):
         self.check_output(public)
         X = self._tensor(public[:_EXAMPLES_TO_CHECK])
         y = torch.zeros(len(X), dtype=torch.int64, device=self._device)
-        self._network.train()
-        for module in self._network.modules():
-            if isinstance(module, nn.modules.dropout._DropoutNd):
-                module.eval()  # no two passes would be the same
+        self._ready_to_train()
         try:
             right = self._clipped.are_right(X, y)
         except Exception as error:
@@ -194,9 +191,9 @@ class DpSgdLabeler(TrainedNetwork):
     def restore(self, state: bytes) -> None:
         """Go on from a dump. Raises TrainingError if it is not one of this labeler's. Runs no code."""
         super().restore(state)
-        if not 0 <= (taken := self._steps_done) <= self._total_steps:
+        if self._steps_done < 0:
             self.reset()
-            raise TrainingError(f"the stored state has taken {taken} of {self._total_steps} steps")
+            raise TrainingError("the stored state has taken fewer steps than none")
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(
@@ -207,10 +204,21 @@ class DpSgdLabeler(TrainedNetwork):
         )
 
     def _steps_ahead(self) -> int:
-        return min(self._steps_per_round, self._total_steps - self._steps_done)
+        # A longer plan before this one may have taken more.
+        return max(0, min(self._steps_per_round, self._total_steps - self._steps_done))
+
+    def _ready_to_train(self) -> None:
+        """In training mode, but without dropout.
+
+        Its masks go by an example's place in the batch: one record more or less would change what all others add.
+        """
+        self._network.train()
+        for module in self._network.modules():
+            if isinstance(module, nn.modules.dropout._DropoutNd):
+                module.eval()
 
     def _train(self, asked: Asked, steps: int, noise: Noise) -> None:
-        # Where training stands decides which public examples it draws, and dropout: neither needs to be secret.
+        # Where training stands decides which public examples it draws, which need not be secret.
         seed = self._seed + self._steps_done
         with seeded(seed, self._device):
             worst = self._descend(asked, steps, seed, noise)
@@ -228,7 +236,7 @@ class DpSgdLabeler(TrainedNetwork):
         gaussian = self._gaussian(steps, noise)
         chance = int(self._sampling * ONE)
         worst = torch.zeros((), device=self._device)
-        self._network.train()
+        self._ready_to_train()
         for number in range(steps):
             done = (self._steps_done + number) / self._total_steps
             own = torch.from_numpy(np.flatnonzero(bernoulli(noise, chance, len(y)))).to(self._device)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from fedct_flwr.learners.labeler import Labeler
     from fedct_flwr.learners.public_features import PublicFeatures
 
-_RECORDS_PER_TEACHER: Final = 10
-_MOST_TEACHERS: Final = 250
 _EXTRAS: Final = {"privacy": ("dp_accounting", "opendp"), "dp-sgd": ("dp_accounting", "opendp", "torch", "opacus")}
 
 
@@ -50,16 +48,24 @@ def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[
     the labeler stands, and not on the same thing again.
     """
     own: dict[str, object] = {"protection": privacy.protection, "seed": learner.seed}
-    return own if privacy.protection == "dp-linear" else {**own, "learner": learner.model_dump(mode="json")}
+    if privacy.protection == "dp-linear":
+        return own
+    settings = learner.model_dump(mode="json")
+    if privacy.protection == "dp-sgd":
+        # It plans its training itself.
+        return own | {name: settings[name] for name in ("name", "params", "preprocessing")}
+    return own | {"learner": {name: value for name, value in settings.items() if name not in ("device", "packages")}}
 
 
 def teachers_for(privacy: PrivacySettings, num_records: int) -> int:
     """How many teachers vote. Raises ConfigError for more teachers than records."""
-    number = privacy.teachers or max(2, min(num_records // _RECORDS_PER_TEACHER, _MOST_TEACHERS))
+    from fedct_flwr.learners.teachers import default_teachers
+
+    number = privacy.teachers or default_teachers(num_records)
     if number > num_records:
         raise ConfigError(
             f"there are fewer records than the {number} teachers under [privacy], and each needs some of its own: set "
-            "teachers to a tenth of the number of records, or to 0"
+            "teachers to a twentieth of the number of records, or to 0"
         )
     return number
 
@@ -132,6 +138,8 @@ def labeler_for(
             epsilon=epsilon,
             delta=delta,
         )
+        # Before anything is charged for it.
+        made.check(public.X)
     return made
 
 

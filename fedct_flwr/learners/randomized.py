@@ -7,7 +7,7 @@ from dp_accounting import DpEvent
 
 from fedct_flwr.learners.labeler import Asked
 from fedct_flwr.privacy.budget import check_epsilon
-from fedct_flwr.privacy.calibration import calibrate
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import RandomizedResponse
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.types import ConfigError, HardLabels, TrainingError
@@ -38,7 +38,8 @@ class RandomizedLabeler:
             return RandomizedResponse(num_classes, 1 / noise).event(num_queries)
 
         highest = 100 * num_queries / epsilon
-        noise = calibrate(planned, epsilon, delta, min(1 / _LARGEST, highest), highest)
+        quick = num_queries > SLOW_QUERIES
+        noise = calibrate(planned, epsilon, delta, min(1 / _LARGEST, highest), highest, quick=quick)
         self._mechanism = RandomizedResponse(num_classes, 1 / noise)
 
     @property

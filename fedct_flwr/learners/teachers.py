@@ -12,16 +12,15 @@ import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
+from fedct_flwr.config.privacy import MAX_TEACHERS
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.labeler import Asked
 from fedct_flwr.privacy.budget import check_epsilon
-from fedct_flwr.privacy.calibration import calibrate
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel
 from fedct_flwr.privacy.randomness import Noise, uniform_below
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, TrainingError
-
-MAX_TEACHERS: Final = 1 << 15
 
 _HEADER: Final = struct.Struct("<8sQ")
 _MAGIC: Final = b"teachers"
@@ -36,9 +35,9 @@ def default_teachers(num_records: int) -> int:
     little more than the most frequent class, and beyond 250 (the number of the PATE papers) the noise matters less.
 
     >>> [default_teachers(records) for records in (5, 200, 2000, 100_000)]
-    [1, 10, 100, 250]
+    [2, 10, 100, 250]
     """
-    return max(1, min(_MOST, num_records // _RECORDS_EACH))
+    return max(2, min(_MOST, num_records // _RECORDS_EACH))
 
 
 class TeachersLabeler:
@@ -93,7 +92,14 @@ class TeachersLabeler:
         check_epsilon(epsilon)
         kind = Gumbel if noise_kind == "gumbel" else Gaussian
         highest = 100 * num_queries / epsilon
-        scale = calibrate(lambda scale: kind(scale).event(num_queries), epsilon, delta, min(0.05, highest), highest)
+        scale = calibrate(
+            lambda scale: kind(scale).event(num_queries),
+            epsilon,
+            delta,
+            min(0.05, highest),
+            highest,
+            quick=num_queries > SLOW_QUERIES,
+        )
         self._mechanism: Gumbel | Gaussian = kind(scale)
         self._make_learner = make_learner
         self._num_classes = num_classes

@@ -10,6 +10,9 @@ from fedct_flwr.privacy.accounting import fits, quick_epsilon
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.types import ConfigError
 
+SLOW_QUERIES: Final = 10_000
+"""Of more answers, each an event, loss distributions take too long to look for the least noise with."""
+
 _PRECISION: Final = 1e-3
 _STRIDE: Final = 1.1
 _TIGHT_BELOW: Final = 30.0

@@ -81,8 +81,13 @@ def sheet(
     *,
     simulated: bool,
     metrics: bool,
+    unprotected: int = 0,
 ) -> str:
-    """The page, as Markdown. ``metrics``: whether test scores left beside the labels."""
+    """The page, as Markdown.
+
+    ``metrics``: whether test scores left beside the labels. ``unprotected``: labels that left under approvals without a
+    protection, by the silo's own log.
+    """
     parts = [f"# Privacy sheet: study {study}"]
     if not privacy.enabled:
         parts.append(
@@ -111,6 +116,7 @@ def sheet(
         "## What was spent",
         _table(accounts),
         _verdict(accounts),
+        *_bare(unprotected),
         "## What is assumed",
         _bullets(
             [
@@ -160,6 +166,15 @@ def _verdict(accounts: Sequence[Account]) -> str:
     if over:
         return f"{said} **The promise is broken at {', '.join(over)}: more was spent than the budget.**"
     return f"{said} No silo has spent more than its budget."
+
+
+def _bare(unprotected: int) -> list[str]:
+    if not unprotected:
+        return []
+    return [
+        f"**{unprotected:,} labels of this study have left without protection**, by the silo's own log, under "
+        "approvals that promised nothing. This page does not cover them."
+    ]
 
 
 def _scores(metrics: bool) -> str:

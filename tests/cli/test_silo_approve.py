@@ -175,6 +175,26 @@ def test_what_is_promised_is_said_in_plain_words_and_logged(fedct: Fedct, kit: K
     assert found.budget == Budget(1.0, 1e-5)
 
 
+def test_what_left_without_protection_is_not_promised_away(fedct: Fedct, kit: Kit) -> None:
+    fedct("silo", "approve", kit.folder, "--yes")
+    with kit.log() as log:
+        log.append(kit.released(1, 228, 151))
+    protect(kit)
+    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    assert "Warning: 228 labels have left without protection; nothing here covers them" in said
+    page = fedct("privacy-sheet", kit.folder).out
+    assert "**228 labels of this study have left without protection**" in page
+
+
+def test_the_end_of_a_promise_is_said(fedct: Fedct, kit: Kit) -> None:
+    protect(kit)
+    fedct("silo", "approve", kit.folder, "--yes")
+    kit.edit('protection = "dp-linear"', 'protection = "none"')
+    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    assert "Warning: an earlier approval promised differential privacy" in said
+    assert "No differential privacy is guaranteed yet" in said
+
+
 def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, kit: Kit, types: Types) -> None:
     protect(kit)
     fedct("silo", "approve", kit.folder, "--yes")
@@ -185,7 +205,7 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, k
         types("n\n")
         said = words(fedct("silo", "approve", kit.folder).out)
         assert "Spent so far: epsilon 0.5 of 2, 1.5 left" in said
-        assert "Approved before was epsilon 1; from now on it is 2" in said
+        assert "Approved before was epsilon 1 at delta 1e-05; from now on it is 2 at 1e-05" in said
         with pytest.raises(LedgerError, match="was raised"):
             ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
         assert fedct("silo", "approve", kit.folder, "--yes").code == 0

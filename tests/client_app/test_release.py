@@ -119,6 +119,37 @@ def test_what_leaves_is_the_labelers_and_the_model_that_stays_is_the_same(silo: 
     assert not (silo.state / "privacy").exists()
 
 
+def test_an_answer_that_was_kept_back_without_a_protection_never_leaves_under_one(silo: Silo) -> None:
+    silo.write(protection="none")
+    bare = silo.ask(1)
+    assert isinstance(bare, bytes)
+    silo.write()
+    assert silo.ask(1) is Refusal.ROUND
+    # Neither in another run: there it is a question to the labeler.
+    assert [silo.ask(1, run=2)] == silo.drawn
+
+
+def test_the_model_that_stays_learns_on_when_the_budget_is_used_up(silo: Silo) -> None:
+    for number in (1, 2):
+        silo.ask(number)
+    model = silo.state / "model-heart-disease.skops"
+    model.unlink()
+    assert silo.ask(3) is Refusal.PRIVACY_BUDGET
+    assert model.exists()
+
+
+def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_labeler_has_drawn(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("client_app.site.labeler_for", lambda *_: Drawing(free_after=1))
+    restart()
+    assert silo.ask(1) == silo.ask(2)
+    shutil.rmtree(silo.state / "privacy")
+    (silo.state / "ledger.mark").unlink()
+    silo.ask(3)
+    assert silo.charges == 1
+
+
 def test_a_question_costs_once_in_all_runs_and_after_a_restart(silo: Silo) -> None:
     first = silo.ask(1)
     assert silo.ask(1) == first

@@ -132,6 +132,12 @@ def test_what_promises_nothing_is_refused(privacy: dict[str, Any], said: str) ->
     assert said in message(privacy=privacy)
 
 
+def test_holding_records_out_and_a_protection_do_not_go_together() -> None:
+    said = message(privacy={"protection": "dp-linear"}, data={"test-fraction": 0.2})
+    assert "set test-fraction = 0 under [data], or name a test-file there" in said
+    assert read(privacy={"protection": "none"}, data={"test-fraction": 0.2}).data.test_fraction == 0.2
+
+
 def test_scores_and_a_protection_do_not_go_together() -> None:
     said = message(privacy={"protection": "dp-linear"}, policy={"metrics": True})
     assert "scores are computed from private records without noise" in said

@@ -1,6 +1,5 @@
 """Whole runs in which the labels that leave are a labeler's."""
 
-import importlib.util
 import json
 from typing import Any
 
@@ -18,12 +17,7 @@ from tests.federation.conftest import Federation
 NETWORK: dict[str, Any] = {
     "learner": "tests.federation.learners.network", "learner-params": "{}", "local-steps": 5, "batch-size": 16,
 }  # fmt: skip
-PROTECTIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dp-linear": ("dp_linear", {}),
-    "teachers": ("teachers", {}),
-    "randomized-response": ("randomized", {}),
-    "dp-sgd": ("dp_sgd", NETWORK),
-}
+PROTECTIONS: dict[str, dict[str, Any]] = {"dp-linear": {}, "teachers": {}, "randomized-response": {}, "dp-sgd": NETWORK}
 
 
 def spent(folder: RunFolder, silo: str, study: str = "test") -> Any:
@@ -33,10 +27,8 @@ def spent(folder: RunFolder, silo: str, study: str = "test") -> Any:
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_a_run_under_each_protection_ends_within_its_budget(federation: Federation, protection: str) -> None:
-    module, settings = PROTECTIONS[protection]
-    if importlib.util.find_spec(f"fedct_flwr.learners.{module}") is None:
-        pytest.skip(f"{protection} is not there yet")
-    folder = federation.run(protection=protection, epsilon=2.0, **settings)
+    own = PROTECTIONS[protection]
+    folder = federation.run(protection=protection, epsilon=2.0, **own)
     rounds = folder.rounds()
     assert all(len(line["silos"]) == 4 for line in rounds)
     for silo in rounds[-1]["silos"]:
@@ -45,7 +37,7 @@ def test_a_run_under_each_protection_ends_within_its_budget(federation: Federati
         assert 1 <= found.charges <= len(rounds)
     simulated_site.cache_clear()
     # The same seed gives the same run.
-    again = federation.run(protection=protection, epsilon=2.0, run_dir=str(federation.path / "again"), **settings)
+    again = federation.run(protection=protection, epsilon=2.0, run_dir=str(federation.path / "again"), **own)
     assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()
 
 

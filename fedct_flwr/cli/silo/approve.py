@@ -1,5 +1,6 @@
 """``fedct silo approve``: what would leave, in plain words, and a question."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from client_app.books import Spent, spent
 from client_app.duplicates import DuplicateReport, find_duplicates
 from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
+from client_app.log_entry import LogEntry
 from client_app.revocation import put_down
 from client_app.site import terms_of
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
@@ -59,7 +61,11 @@ def approve(
         public = study.public.fingerprint.hex()
         here = spent(entry for entry in log.entries() if (entry.study, entry.public) == (study.name, public))
         elsewhere = spent(entry for entry in log.entries() if (entry.study, entry.public) != (study.name, public))
-        promised = _promised(config, study, len(records.y)) if config.privacy.enabled else []
+        if config.privacy.enabled:
+            bare = approval.unprotected_labels(log.entries(), study.name)
+            promised = _promised(config, study, len(records.y), bare)
+        else:
+            promised = _ended(log.entries())
         for title, lines in sections(config, study, here, elsewhere, found, promised).items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
@@ -136,7 +142,7 @@ def sections(
             "Labels are not nothing: they follow from the model, and tell something about the records it learned from",
             (
                 "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
-                if promised
+                if config.privacy.enabled
                 else "No differential privacy is guaranteed yet; the limits above are what keeps it little"
             ),
             "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
@@ -144,19 +150,33 @@ def sections(
     }
 
 
-def _promised(config: SiloConfig, study: StudyFolder, num_records: int) -> list[str]:
-    """What is promised, what of it is spent, and what is wrong with it. Raises LedgerError."""
+def _ended(entries: Iterable[LogEntry]) -> list[str]:
+    """What to say where nothing is promised any more."""
+    if not approval.was_protected(entries):
+        return []
+    return ["Warning: an earlier approval promised differential privacy; what leaves from now on is not covered by it"]
+
+
+def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: int) -> list[str]:
+    """What is promised, what of it is spent, and what is wrong with it. Raises LedgerError.
+
+    ``bare``: labels that have left without a protection.
+    """
     from client_app.release import account_of, budget_of
 
     weakness = budget_of(config.privacy).weakness(num_records)
     found = account_of(config, study.name)
     now = []
-    if found.epsilon != config.privacy.epsilon:
-        now = [f"Approved before was epsilon {found.epsilon:g}; from now on it is {config.privacy.epsilon:g}"]
+    if (found.epsilon, found.delta) != (config.privacy.epsilon, config.privacy.delta):
+        now = [
+            f"Approved before was epsilon {found.epsilon:g} at delta {found.delta:g}; from now on it is "
+            f"{config.privacy.epsilon:g} at {config.privacy.delta:g}"
+        ]
     return [
         *promise(config.privacy, len(study.public)),
         spent_words(replace(found, epsilon=config.privacy.epsilon)),
         *now,
+        *([f"Warning: {bare:,} labels have left without protection; nothing here covers them"] if bare else []),
         *([f"Warning: {weakness}"] if weakness else []),
     ]
 
