@@ -1,6 +1,6 @@
 """A network of one's own: any function that returns an ``nn.Module``.
 
-    fedct simulate --learner examples.own_network.make --learner-params '{"width": 16}'
+    env PYTHONPATH=examples fedct simulate --learner own_network.make --learner-params '{"width": 16}'
 
 It gets features ``(n, columns)`` after imputing and scaling, and returns one logit per class.
 """
