@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.random import Generator
@@ -255,14 +255,7 @@ def _at_random(plan: Plan) -> Release:
 def _randomized_response(plan: Plan, seed: int) -> tuple[str, Release]:
     if math.isinf(plan.epsilon):
         return "none", _as_it_is(plan)
-    inverse = calibrate(
-        lambda noise: RandomizedResponse(plan.num_classes, 1 / noise).event(plan.labels),
-        plan.epsilon,
-        plan.delta,
-        *_pure_range(plan),
-        quick=True,
-    )
-    mechanism = RandomizedResponse(plan.num_classes, 1 / inverse)
+    mechanism = _affordable(plan, lambda epsilon: RandomizedResponse(plan.num_classes, epsilon))
     return (
         f"epsilon {mechanism.epsilon:.2g} a label",
         lambda labels, noise, rng: _ballots(mechanism(labels, noise), plan.num_classes),
@@ -272,23 +265,30 @@ def _randomized_response(plan: Plan, seed: int) -> tuple[str, Release]:
 def _xor(plan: Plan, seed: int) -> tuple[str, Release]:
     if math.isinf(plan.epsilon):
         return "none", _as_it_is(plan)
-    inverse = calibrate(
-        lambda noise: Xor(plan.num_classes, 1 / noise).event(plan.labels),
-        plan.epsilon,
-        plan.delta,
-        *_pure_range(plan),
-        quick=True,
-    )
-    mechanism = Xor(plan.num_classes, 1 / inverse)
+    mechanism = _affordable(plan, lambda theta: Xor(plan.num_classes, theta))
     return (
         f"epsilon {mechanism.theta:.2g} a bit",
         lambda labels, noise, rng: mechanism(labels, noise).astype(np.int32),
     )
 
 
-def _pure_range(plan: Plan) -> tuple[float, float]:
-    """Inverse epsilons of one answer: between all of the budget for it, and its equal part of two bits a label."""
-    return 1 / plan.epsilon, _MARGIN * 2 * plan.labels / plan.epsilon
+_Paid = TypeVar("_Paid", RandomizedResponse, Xor)
+
+
+def _affordable(plan: Plan, make: Callable[[float], _Paid]) -> _Paid:
+    """The mechanism of the largest epsilon of one answer that the budget covers for all planned labels.
+
+    That is between its equal part of two bits a label and all of the budget.
+    """
+    inverse = calibrate(
+        lambda noise: make(1 / noise).event(plan.labels),
+        plan.epsilon,
+        plan.delta,
+        1 / plan.epsilon,
+        _MARGIN * 2 * plan.labels / plan.epsilon,
+        quick=True,
+    )
+    return make(1 / inverse)
 
 
 def _gumbel_teachers(plan: Plan, seed: int) -> tuple[str, Release]:
