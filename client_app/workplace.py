@@ -6,7 +6,6 @@ no say but one, whether test scores are wanted.
 
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +30,6 @@ from fedct_flwr.types import ConfigError, SiloName
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from client_app.release import Release
-
-logger = logging.getLogger("flwr.fedct")
 
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
