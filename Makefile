@@ -23,7 +23,7 @@ run: $(VENV)/.simulation ## Train four real hospitals together on Flower's simul
 	@$(BIN)/fedct simulate $(ARGS)
 
 test: $(VENV)/.dev check ## Run everything that CI checks, but for containers
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate (minutes)
 	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest tests/client_app/test_gate_fuzz.py

@@ -7,6 +7,11 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What mostly waits comes first: beside it, other workers have all the rest to do."""
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("engine", "processes")))
+
+
 @pytest.fixture
 def without_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real silos answer whoever asks them, without an agent."""
