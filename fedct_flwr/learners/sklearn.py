@@ -1,11 +1,14 @@
-"""Any scikit-learn classifier as a learner that refits from scratch every round."""
+"""Any scikit-learn classifier as a learner that refits from scratch every round.
+
+skops is imported where a file is written or read: it loads all of scikit-learn, and torch where that is installed,
+which takes as long as everything else that a silo or a command needs.
+"""
 
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import skops.io
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.dummy import DummyClassifier
@@ -93,6 +96,8 @@ class SklearnLearner:
 
     def save(self, path: Path) -> None:
         """Write transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
+        import skops.io
+
         steps = [("transform", self._transformer)] if self._transformer is not None else []
         try:
             content = skops.io.dumps(Pipeline([*steps, ("classify", self._trained)]))
@@ -126,6 +131,8 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     ``packages``. A forged file could still hold a tree that reads out of bounds, so load no file from elsewhere.
     Raises DataError for other types or a damaged file.
     """
+    import skops.io
+
     trusted_packages = {"sklearn", "numpy", "fedct_flwr", *packages}
     try:
         found = skops.io.get_untrusted_types(file=path)

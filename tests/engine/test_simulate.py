@@ -79,7 +79,7 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
 
 
 def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: Path) -> None:
-    first = simulate(tmp_path, "--rounds", "2")
+    first = simulate(tmp_path, "--rounds", "2", "--in-process")
     assert first.returncode == 0, first.stdout + first.stderr
     command = [str(BIN / "fedct"), "simulate", "--resume", "run", "--rounds", "10"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, env=environment(tmp_path))
@@ -126,14 +126,20 @@ class Hanging(DecisionTreeClassifier):
         time.sleep(3600)
 
 
-STOPS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-
-
-@pytest.mark.parametrize(("number", "code"), STOPS.items())
+@pytest.mark.parametrize(
+    ("number", "code", "where"),
+    [
+        (signal.SIGINT, 130, []),
+        (signal.SIGINT, 130, ["--in-process"]),
+        (signal.SIGTERM, 143, ["--in-process"]),
+        (signal.SIGHUP, 129, ["--in-process"]),
+    ],
+)
 def test_a_simulation_that_is_stopped_leaves_its_log_and_no_process(
-    tmp_path: Path, number: signal.Signals, code: int
+    tmp_path: Path, number: signal.Signals, code: int, where: list[str]
 ) -> None:
-    command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", "--learner", "tests.engine.test_simulate.slow"]
+    slow = ["--learner", "tests.engine.test_simulate.slow"]
+    command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", *slow, *where]
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         # Whoever runs these tests in the background has interrupts ignored, and children inherit that.

@@ -106,13 +106,13 @@ def test_the_same_seed_gives_the_same_votes(name: str) -> None:
 @pytest.mark.parametrize("name", SHORT_NAMES)
 def test_a_class_that_the_silo_has_never_seen_is_learned_from_the_consensus(name: str, known: int) -> None:
     dataset = federation(name, known)
-    # Without normalization it takes longer to unlearn that there are no other classes.
-    learner = learner_for(name, dataset, **{"local-steps": 300 if name == "fashion-mnist-mlp" else 100})
+    learner = learner_for(name, dataset, **{"local-steps": 25})
     votes = answer(learner, dataset, nothing_labeled(dataset))
     # A network has an output for every class, and may guess one that nobody has shown it.
     assert name in NETWORKS or set(np.unique(votes)) <= set(range(known))
     targets = (np.arange(30) % 3).astype(np.int16)
-    assert any(2 in answer(learner, dataset, targets) for _ in range(3))
+    # It takes some networks longer than others to unlearn that there are no other classes.
+    assert any(2 in answer(learner, dataset, targets) for _ in range(40))
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -140,7 +140,7 @@ def test_examples_on_which_the_consensus_abstains_do_not_matter(name: str) -> No
     np.testing.assert_array_equal(first, answer(learner_for(name, other), other, targets))
     labeled = targets.copy()
     labeled[10:] = 0
-    learner = learner_for(name, dataset, **{"local-steps": 60, "learning-rate": 0.01})
+    learner = learner_for(name, dataset, **{"local-steps": 20, "learning-rate": 0.01})
     assert (answer(learner, dataset, labeled) == 0).sum() > 0
 
 

@@ -1,0 +1,57 @@
+"""One run in this process, on the loopback: seconds where Flower's simulation engine needs half a minute to start."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from flwr.common.logger import LOGGER_NAME
+
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.types import RunError
+
+_POLL_SECONDS: Final = 0.05
+
+
+def run_in_process(settings: Mapping[str, Any], num_silos: int, log: Path, watch: Callable[[], bool]) -> None:
+    """Run the app with these run-config values and one silo per thread; as ``engine.run_on_engine`` otherwise.
+
+    Silos share this process: one that hangs stays in it until the command ends.
+    """
+    from client_app.main import app as client_app
+    from server_app.main import app as server_app
+
+    failures: list[Exception] = []
+
+    def work() -> None:
+        try:
+            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos))
+        except Exception as error:
+            failures.append(error)
+
+    with _logged(log):
+        run = threading.Thread(target=work, daemon=True)
+        run.start()
+        while run.is_alive():
+            watch()
+            run.join(_POLL_SECONDS)
+        watch()
+    if failures:
+        raise RunError(f"the run failed: {failures[0]}") from failures[0]
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """What the apps log goes to the file, as on the engine, and not between the lines of the command."""
+    logger = logging.getLogger(LOGGER_NAME)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(levelname)s : %(message)s"))
+    before = logger.handlers[:]
+    logger.handlers[:] = [handler]
+    try:
+        yield
+    finally:
+        logger.handlers[:] = before
+        handler.close()
