@@ -8,8 +8,11 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks import privacy, report, round_overhead
+from benchmarks import privacy, privacy_text, report, round_overhead
 from benchmarks.federation import Runs, measure
+from benchmarks.privacy_averaging import dp_fedavg
+from benchmarks.privacy_data import Setting, Sizes, load
+from benchmarks.privacy_votes import MECHANISMS
 from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.config import RunConfig
@@ -79,7 +82,7 @@ def test_the_overhead_is_what_remains_of_a_round_and_stands_beside_the_stock_sup
     assert "0.50% of a core" in text
 
 
-TABLE = privacy.Setting(
+TABLE = Setting(
     "a table",
     "breast-cancer",
     3,
@@ -91,10 +94,14 @@ TABLE = privacy.Setting(
 )
 
 
-def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_reference() -> None:
+def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A run for each: the next test has some.
+    monkeypatch.setattr(privacy, "dp_fedavg", lambda federation, epsilon, seed: (0.25, 0.75)[seed])
     epsilons = (0.01, 8.0, math.inf)
-    found = privacy.measure(TABLE, epsilons, privacy.Sizes(public=120, paid=60, models=1), range(2))
-    values = {name: runs.mean("consensus") for name, runs in found.items() if name != "baselines"}
+    found = privacy.measure(TABLE, epsilons, Sizes(public=120, paid=60, models=1), range(2))
+    values = {name: runs.mean("consensus") for name, runs in found.items() if "consensus" in runs.values}
     assert len(values) == len(epsilons) * len(privacy.WITHOUT_NETWORKS) + 1
     for name in privacy.WITHOUT_NETWORKS:
         without, with_noise = values[f"epsilon inf, {name}"], values[f"epsilon 0.01, {name}"]
@@ -106,22 +113,30 @@ def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_re
     assert 0.5 < found["baselines"].mean("majority") < 0.8
     # Who learns from noise has less than alone; who learns from good labels does not.
     assert found["epsilon 0.01, xor"].mean("personal") < found["epsilon inf, xor"].mean("personal") - 0.02
-    table = privacy._table(TABLE, epsilons, found)
+    table = privacy_text.table(TABLE, epsilons, found)
     row = next(line for line in table.splitlines() if line.startswith("| 8 | dp-linear |"))
     assert row.split(" | ")[3] == ".91"
     assert "(reference .92)" in table
+    # It protects silos, and shares no labels.
+    assert "| 8 | dp-fedavg, per silo | – | – | 0.500 ± 0.250 |" in table
+
+
+def test_dp_fedavg_is_measured_in_a_run_of_its_own() -> None:
+    federation = load(TABLE, Sizes(public=120, paid=60, models=1), 0)
+    assert dp_fedavg(federation, math.inf, 0) > 0.9
+    assert dp_fedavg(federation, 0.01, 1) < 0.75
 
 
 def test_a_network_by_dp_sgd_is_measured_too() -> None:
-    sizes = privacy.Sizes(public=120, paid=60, models=1)
-    federation = privacy.load(TABLE, sizes, 0)
-    counts = privacy.MECHANISMS["dp-sgd"](federation, 1e5, sizes, 0)
+    sizes = Sizes(public=120, paid=60, models=1)
+    federation = load(TABLE, sizes, 0)
+    counts = MECHANISMS["dp-sgd"](federation, 1e5, sizes, 0)
     assert (counts.sum(axis=1) == 3).all()
     assert (counts.argmax(axis=1) == federation.public.y).mean() > 0.85
 
 
 def test_private_records_public_examples_and_test_set_share_no_record() -> None:
-    federation = privacy.load(TABLE, privacy.Sizes(public=120, paid=60, models=1), 0)
+    federation = load(TABLE, Sizes(public=120, paid=60, models=1), 0)
     assert [silo.size for silo in federation.raw_silos] == [100, 100, 100]
     rows = [tuple(row) for part in (*federation.raw_silos, federation.raw_public) for row in part.X]
     assert len(set(rows)) == len(rows) == 420
@@ -129,6 +144,6 @@ def test_private_records_public_examples_and_test_set_share_no_record() -> None:
 
 def test_the_papers_xor_setting_is_told_with_its_price() -> None:
     # theta = .1 / 3000: 2 x 50,000 bits a release, 400 releases.
-    notes = privacy._notes()
+    notes = privacy_text.notes()
     assert "costs epsilon 3.33 in the worst case, all of them 1,333" in notes
     assert "probability 0.4999917" in notes

@@ -1,0 +1,117 @@
+"""Who has which records when label quality is measured: silos, a public set with its labels, models of their own."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import pool
+from fedct_flwr.learners.preprocessing import standard
+from fedct_flwr.learners.public_features import PublicFeatures
+from fedct_flwr.learners.sklearn import SklearnLearner, make_estimator
+from fedct_flwr.partition import iid
+from fedct_flwr.schema import Schema
+from fedct_flwr.scoring import accuracy
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import Examples, Features, HardLabels
+
+MODEL: Final[dict[str, Any]] = {"C": 0.1, "tol": 1e-3, "max_iter": 1000}
+"""Logistic regression of the personal models and of the teachers, on features of the public set."""
+_FITTED_ON: Final = 10_000
+
+
+class Setting(NamedTuple):
+    """A data set, and how much of it lies where."""
+
+    title: str
+    data: str
+    silos: int
+    private: int
+    public: int
+    components: int
+    """Principal components that personal models and teachers take of images; 0: a table's columns, encoded."""
+    mechanisms: tuple[str, ...]
+    reference: dict[str, dict[float, str]]
+    """Consensus accuracies measured before this code was written, by mechanism and epsilon."""
+
+
+class Sizes(NamedTuple):
+    """How much is measured."""
+
+    public: int
+    """Examples of the public set that are labeled where labels cost nothing: the accuracy of all is that of these."""
+    paid: int
+    models: int
+    """Silos whose personal models are trained."""
+
+
+class Federation(NamedTuple):
+    """Silos' records, and public ones with the labels that only a benchmark knows; raw, and as models take them."""
+
+    schema: Schema
+    raw_silos: list[Examples]
+    raw_public: Examples
+    features: PublicFeatures
+    """What the linear labeler sees of raw examples."""
+    silos: list[Examples]
+    public: Examples
+    test: Examples
+    own_votes: list[HardLabels]
+    """The labels of each silo's own model for the public examples."""
+    local: float
+    """Mean accuracy of the silos' own models on the test set."""
+
+
+def load(setting: Setting, sizes: Sizes, seed: int) -> Federation:
+    """Split the data; learn features of the public set alone; train every silo's own model."""
+    config = RunConfig.from_flower(
+        {
+            "study": "benchmark",
+            "data": setting.data,
+            "seed": seed,
+            # A data set's public examples come without their labels: take all but one as private.
+            "private-size": setting.private + setting.public - 1,
+            "public-size": 1,
+        }
+    )
+    dataset = datasets.load(config)
+    everything = pool([silo.private for silo in dataset.silos])
+    rng = generator(seed, "privacy benchmark")
+    own, others = np.split(rng.permutation(everything.size), [setting.private])
+    X, y = everything
+    public = Examples(X[others], y[others])
+    transform = _features(setting, dataset.schema, public.X)
+    features = PublicFeatures(public.X, dataset.schema, seed=seed)
+    public = Examples(public.X[: sizes.public], public.y[: sizes.public])
+    raw = [Examples(X[own[part]], y[own[part]]) for part in iid(len(own), setting.silos, rng)]
+    silos = [Examples(transform(part.X), part.y) for part in raw]
+    ready, test = (Examples(transform(part.X), part.y) for part in (public, dataset.test))
+    models = [learner_of(seed).fit(*part) for part in silos]
+    return Federation(
+        dataset.schema,
+        raw,
+        public,
+        features,
+        silos,
+        ready,
+        test,
+        [model.predict(ready.X) for model in models],
+        float(np.mean([accuracy(model, test) for model in models])),
+    )
+
+
+def _features(setting: Setting, schema: Schema, public: Features) -> Callable[[Features], Features]:
+    """For models: principal components of images, or a table's columns encoded; learned of public examples."""
+    if setting.components:
+        components = PCA(setting.components, random_state=0).fit(public[:_FITTED_ON])
+        return lambda X: components.transform(X).astype(np.float32)
+    encoder = standard(schema, public)
+    return lambda X: encoder.transform(X.astype(np.float64)).astype(np.float32)
+
+
+def learner_of(seed: int) -> SklearnLearner:
+    """Logistic regression, untrained."""
+    return SklearnLearner(make_estimator("logistic-regression", MODEL, seed))
