@@ -2,7 +2,8 @@
 
 One answer is five steps: look whether it was given before, charge, draw, keep how far the labeler has come together
 with the labels, store them in the ledger. Wherever the process is killed, a question that is asked again is charged
-once and answered with the same labels, and no draw goes without a charge.
+once and answered with the same labels, and no draw goes without a charge. A charge that nothing was drawn for pays for
+the next question of the same price.
 """
 
 import hashlib
@@ -145,17 +146,28 @@ class Release:
         """Put the labeler where it stood after its last draw, and see that the ledger has what was drawn.
 
         Otherwise a silo that was killed in between would draw again for a charge that was used, should that question
-        come back after another one.
+        come back after another one, or another one take the charge over. So too for what was drawn under other
+        settings. After this, no charge without an answer was drawn for.
         """
+        prefix = f"{STATE}{self.study}-"
+        for name in self.state.names(prefix):
+            # Names of other studies that begin alike are longer.
+            if len(name) == len(self._name) and name != self._name:
+                self._store(_Kept.read(self.state.get(name)))
         kept = _Kept.read(self.state.get(self._name))
         if kept is None:
             self.labeler.reset()
             return
-        event = from_json(kept.event.decode())
-        self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
+        self._store(kept)
         # What is in memory and in no dump, such as trained teachers, need not be made again.
         if self.labeler.dump() != kept.dump:
             self.labeler.restore(kept.dump)
+
+    def _store(self, kept: "_Kept | None") -> None:
+        """See that the ledger has the answer that was drawn last."""
+        if kept is not None:
+            event = from_json(kept.event.decode())
+            self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
 
     @property
     def _name(self) -> str:

@@ -128,32 +128,30 @@ class Ledger:
         ``question`` is a digest of all that the answer depends on except its noise: round, queried examples, model.
         ``draw`` adds the noise. An answer is on the disk before it is returned, and only this one ever is: of two
         processes that ask at once, or one that was killed in between, the first answer stored counts, and the charge
-        is made once. Raises as ``charge``, and what ``draw`` raises: then the charge stays.
+        is made once.
+
+        A charge without an answer, of a process that was killed while it drew, paid for nothing that left. It pays for
+        the next question of the very same event, whichever that is. A question whose event has changed since it was
+        charged is charged anew, and the charge it had waits for another question. Whoever kept a draw somewhere else
+        stores it here before anything else is asked.
+
+        Raises as ``charge``, and what ``draw`` raises: then the charge stays.
         """
         with self._transaction() as ledger:
-            key = study, data_set, question
-            found = ledger.execute(
-                "SELECT event, answer FROM charges WHERE study = ? AND data_set = ? AND question = ?", key
-            ).fetchone()
-            if found is None:
-                self._spend(ledger, study, data_set, budget, event, question)
-            elif found[0] != to_json(event):
-                raise LedgerError(
-                    "a question in the privacy ledger was charged for another event; "
-                    "the question's digest leaves out something that the answer depends on"
-                )
-            elif found[1] is not None:
-                return bytes(found[1])
+            known = self._pay(ledger, study, data_set, budget, event, question)
+        if known is not None:
+            return known
         drawn = draw()
         with self._transaction() as ledger:
+            # Once more: somebody else's question may have taken the charge over in the meantime.
+            known = self._pay(ledger, study, data_set, budget, event, question)
+            if known is not None:
+                return known
             ledger.execute(
-                "UPDATE charges SET answer = ? WHERE study = ? AND data_set = ? AND question = ? AND answer IS NULL",
-                (drawn, *key),
+                "UPDATE charges SET answer = ? WHERE study = ? AND data_set = ? AND question = ?",
+                (drawn, study, data_set, question),
             )
-            (kept,) = ledger.execute(
-                "SELECT answer FROM charges WHERE study = ? AND data_set = ? AND question = ?", key
-            ).fetchone()
-        return bytes(kept)
+        return drawn
 
     def answered(self, study: str, data_set: str, question: bytes) -> bytes | None:
         """The answer that was given to this question, at no cost; None if none was. Raises LedgerError."""
@@ -196,6 +194,38 @@ class Ledger:
             spent, _ = _events(ledger, None, data_set)
         return epsilon(spent, delta)
 
+    def _pay(
+        self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, event: DpEvent, question: bytes
+    ) -> bytes | None:
+        """The answer that was given; else None, and the question has a charge of this event, old or new."""
+        text = to_json(event)
+        found = ledger.execute(
+            "SELECT number, event, answer FROM charges WHERE study = ? AND data_set = ? AND question = ?",
+            (study, data_set, question),
+        ).fetchone()
+        if found is not None:
+            number, charged, answer = found
+            if charged == text:
+                return None if answer is None else bytes(answer)
+            if answer is not None:
+                raise LedgerError(
+                    "a question in the privacy ledger was charged for another event; "
+                    "the question's digest leaves out something that the answer depends on"
+                )
+            # Of a question that nobody will ask: there is no other way to know it from a charge that was released for.
+            ledger.execute("UPDATE charges SET question = ? WHERE number = ?", (os.urandom(32), number))
+        unused = ledger.execute(
+            "SELECT number FROM charges WHERE study = ? AND data_set = ? AND event = ? "
+            "AND question IS NOT NULL AND answer IS NULL ORDER BY number LIMIT 1",
+            (study, data_set, text),
+        ).fetchone()
+        if unused is None:
+            self._spend(ledger, study, data_set, budget, event, question)
+        else:
+            self._check_budget(ledger, study, data_set, budget, None)
+            ledger.execute("UPDATE charges SET question = ? WHERE number = ?", (question, *unused))
+        return None
+
     def _spend(
         self,
         ledger: sqlite3.Connection,
@@ -206,18 +236,24 @@ class Ledger:
         question: bytes | None,
     ) -> None:
         check(event)
-        self._check_clock(ledger)
-        in_force = _in_force(ledger, study, data_set, budget)
-        spent, _ = _events(ledger, study, data_set)
-        if not fits(ComposedDpEvent([spent, event]), in_force.epsilon, in_force.delta):
-            raise BudgetExceeded(
-                f"the privacy budget of study {study} (epsilon {in_force.epsilon:g}, delta {in_force.delta:g}, per "
-                f"{in_force.unit}) does not cover another release; approve a higher one, or stop here"
-            )
+        self._check_budget(ledger, study, data_set, budget, event)
         ledger.execute(
             "INSERT INTO charges (study, data_set, time, event, question) VALUES (?, ?, ?, ?, ?)",
             (study, data_set, self._clock(), to_json(event), question),
         )
+
+    def _check_budget(
+        self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, more: DpEvent | None
+    ) -> None:
+        """Raise BudgetExceeded unless all that was charged, and ``more``, is within the budget; or LedgerError."""
+        self._check_clock(ledger)
+        in_force = _in_force(ledger, study, data_set, budget)
+        spent, _ = _events(ledger, study, data_set)
+        if not fits(ComposedDpEvent([spent, more]) if more else spent, in_force.epsilon, in_force.delta):
+            raise BudgetExceeded(
+                f"the privacy budget of study {study} (epsilon {in_force.epsilon:g}, delta {in_force.delta:g}, per "
+                f"{in_force.unit}) does not cover another release; approve a higher one, or stop here"
+            )
 
     def _check_clock(self, ledger: sqlite3.Connection) -> None:
         (latest,) = ledger.execute("SELECT max(time) FROM charges").fetchone()

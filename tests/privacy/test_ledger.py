@@ -177,6 +177,98 @@ class TestStickyAnswers:
             ledger.answer(*WHERE, ONE, pure(0.01), b"q", lambda: b"b")
 
 
+class TestUnusedCharges:
+    """Of questions that were charged and never drawn for."""
+
+    @pytest.fixture(autouse=True)
+    def _unused(self, ledger: Ledger) -> None:
+        with pytest.raises(ZeroDivisionError):
+            ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: bytes(1 // 0))
+
+    def test_they_pay_for_another_question_of_the_same_event_once(self, ledger: Ledger) -> None:
+        assert ledger.answer(*WHERE, ONE, TENTH, b"other", lambda: b"a") == b"a"
+        assert ledger.spent(*WHERE).charges == 1
+        assert ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"b") == b"b"
+        assert ledger.answer(*WHERE, ONE, TENTH, b"third", lambda: b"c") == b"c"
+        assert ledger.spent(*WHERE).charges == 3
+
+    @pytest.mark.parametrize("price", [0.2, 0.01])
+    def test_they_pay_for_no_other_event(self, ledger: Ledger, price: float) -> None:
+        ledger.answer(*WHERE, ONE, pure(price), b"other", lambda: b"a")
+        assert ledger.spent(*WHERE).charges == 2
+        assert ledger.spent(*WHERE).epsilon.upper == pytest.approx(0.1 + price)
+
+    @pytest.mark.parametrize("where", [("another study", "records"), ("study", "other records")])
+    def test_they_pay_for_no_other_study_and_no_other_records(self, ledger: Ledger, where: tuple[str, str]) -> None:
+        ledger.answer(*where, ONE, TENTH, b"other", lambda: b"a")
+        assert ledger.spent(*where).charges == ledger.spent(*WHERE).charges == 1
+
+    def test_a_question_whose_event_has_changed_is_charged_anew(self, ledger: Ledger) -> None:
+        assert ledger.answer(*WHERE, ONE, pure(0.05), b"q", lambda: b"a") == b"a"
+        assert ledger.spent(*WHERE).charges == 2
+        # What it was charged for first is there for another question still, and for one alone.
+        assert ledger.answer(*WHERE, ONE, TENTH, b"other", lambda: b"b") == b"b"
+        assert ledger.spent(*WHERE).charges == 2
+        ledger.answer(*WHERE, ONE, TENTH, b"third", lambda: b"c")
+        assert ledger.spent(*WHERE).charges == 3
+        assert ledger.answer(*WHERE, ONE, pure(0.05), b"q", lambda: b"never drawn") == b"a"
+
+    def test_what_was_charged_without_a_question_was_released(self, tmp_path: Path) -> None:
+        with Ledger(tmp_path / "new") as ledger:
+            ledger.charge(*WHERE, ONE, TENTH)
+            ledger.answer(*WHERE, ONE, TENTH, b"q", lambda: b"a")
+            assert ledger.spent(*WHERE).charges == 2
+
+    def test_of_two_draws_for_one_charge_the_second_is_charged_too(self, tmp_path: Path, ledger: Ledger) -> None:
+        def overtaken() -> bytes:
+            with Ledger(tmp_path) as quick:
+                assert quick.answer(*WHERE, ONE, TENTH, b"other", lambda: b"quick") == b"quick"
+            assert ledger.spent(*WHERE).charges == 1
+            return b"slow"
+
+        assert ledger.answer(*WHERE, ONE, TENTH, b"q", overtaken) == b"slow"
+        assert ledger.spent(*WHERE).charges == 2
+        assert ledger.answered(*WHERE, b"other") == b"quick"
+
+    def test_of_two_draws_for_one_charge_the_second_is_lost_where_nothing_is_left(
+        self, tmp_path: Path, ledger: Ledger
+    ) -> None:
+        small = Budget(0.1, 0.0)
+
+        def overtaken() -> bytes:
+            with Ledger(tmp_path) as quick:
+                quick.answer(*WHERE, small, TENTH, b"other", lambda: b"quick")
+            return b"slow"
+
+        with pytest.raises(BudgetExceeded):
+            ledger.answer(*WHERE, small, TENTH, b"q", overtaken)
+        assert ledger.answered(*WHERE, b"q") is None
+        assert ledger.spent(*WHERE).charges == 1
+
+    def test_a_lowered_budget_counts_for_them_too(self, ledger: Ledger) -> None:
+        ledger.charge(*WHERE, ONE, pure(0.5))
+        with pytest.raises(BudgetExceeded):
+            ledger.answer(*WHERE, Budget(0.55, 0.0), TENTH, b"other", lambda: b"a")
+        assert ledger.answered(*WHERE, b"other") is None
+
+    def test_a_process_killed_while_it_draws_has_paid_for_the_next_question(self, tmp_path: Path) -> None:
+        code = """
+            def draw():
+                print("drawing", flush=True)
+                sys.stdin.read()
+            ledger.answer("study", "records", Budget(1.0, 0.0), pure(0.9), b"first", draw)
+        """
+        process = begin(tmp_path, code)
+        assert process.stdout.readline() == "drawing\n"
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        with Ledger(tmp_path) as ledger:
+            assert ledger.answer(*WHERE, ONE, pure(0.9), b"second", lambda: b"a") == b"a"
+            assert ledger.spent(*WHERE).charges == 2
+            with pytest.raises(BudgetExceeded):
+                ledger.answer(*WHERE, ONE, pure(0.9), b"first", lambda: b"b")
+
+
 class TestProcesses:
     def test_a_process_killed_between_charge_and_release_has_paid(self, tmp_path: Path) -> None:
         code = """
