@@ -34,11 +34,20 @@ def check_installed(privacy: PrivacySettings) -> None:
         )
 
 
-def check_protection(privacy: PrivacySettings, learner: LearnerSettings, schema: Schema, public: PublicSet) -> None:
-    """Raise ConfigError, before anything runs, for a missing extra or a learner that the protection cannot use."""
-    check_installed(privacy)
-    if privacy.protection == "dp-sgd":
-        _network(learner, len(schema.classes), public.X[:2], _transformer(learner, schema, public))
+def check_protection(
+    privacy: PrivacySettings,
+    learner: LearnerSettings,
+    silo: SiloName,
+    schema: Schema,
+    public: PublicSet,
+    num_records: int,
+) -> None:
+    """Make the labeler of a silo, the smallest of a study, so that what is wrong is said before anything runs.
+
+    Raises as ``labeler_for``. Takes a few seconds for noise that was not looked for before in this process.
+    """
+    if privacy.enabled:
+        labeler_for(privacy, learner, silo, schema, public, num_records)
 
 
 def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """The personal model's own labels, each randomized: for any learner, and dear."""
 
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -33,14 +34,7 @@ class RandomizedLabeler:
         if num_queries < 1:
             raise ConfigError(f"the planned queries of randomized response are {num_queries}; set them to 1 or more")
         check_epsilon(epsilon)
-
-        def planned(noise: float) -> DpEvent:
-            return RandomizedResponse(num_classes, 1 / noise).event(num_queries)
-
-        highest = 100 * num_queries / epsilon
-        quick = num_queries > SLOW_QUERIES
-        noise = calibrate(planned, epsilon, delta, min(1 / _LARGEST, highest), highest, quick=quick)
-        self._mechanism = RandomizedResponse(num_classes, 1 / noise)
+        self._mechanism = RandomizedResponse(num_classes, 1 / _least_noise(num_classes, num_queries, epsilon, delta))
 
     @property
     def label_epsilon(self) -> float:
@@ -66,3 +60,15 @@ class RandomizedLabeler:
 
     def reset(self) -> None:
         """Nothing to forget."""
+
+
+@lru_cache(maxsize=64)
+def _least_noise(num_classes: int, num_queries: int, epsilon: float, delta: float) -> float:
+    """Takes seconds, and a simulation has many silos with one plan."""
+
+    def planned(noise: float) -> DpEvent:
+        return RandomizedResponse(num_classes, 1 / noise).event(num_queries)
+
+    highest = 100 * num_queries / epsilon
+    quick = num_queries > SLOW_QUERIES
+    return calibrate(planned, epsilon, delta, min(1 / _LARGEST, highest), highest, quick=quick)

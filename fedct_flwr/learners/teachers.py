@@ -5,14 +5,15 @@ PATE: Papernot et al., "Semi-supervised knowledge transfer for deep learning fro
 """
 
 import struct
-from collections.abc import Callable
-from typing import Final, Literal
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.config.privacy import MAX_TEACHERS
+from fedct_flwr.config.privacy import MAX_TEACHERS, VoteNoise
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.labeler import Asked
 from fedct_flwr.privacy.budget import check_epsilon
@@ -24,6 +25,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Featur
 
 _HEADER: Final = struct.Struct("<8sQ")
 _MAGIC: Final = b"teachers"
+_NOISE: Final[Mapping[VoteNoise, type[Gumbel] | type[Gaussian]]] = {"gumbel": Gumbel, "gaussian": Gaussian}
 _RECORDS_EACH: Final = 20
 _MOST: Final = 250
 
@@ -77,7 +79,7 @@ class TeachersLabeler:
         num_queries: int,
         epsilon: float,
         delta: float,
-        noise_kind: Literal["gumbel", "gaussian"] = "gumbel",
+        noise_kind: VoteNoise = "gumbel",
         seed: int,
     ) -> None:
         if not 1 <= num_teachers <= MAX_TEACHERS:
@@ -90,17 +92,7 @@ class TeachersLabeler:
         if num_queries < 1:
             raise ConfigError(f"the planned queries of teachers are {num_queries}; set them to 1 or more")
         check_epsilon(epsilon)
-        kind = Gumbel if noise_kind == "gumbel" else Gaussian
-        highest = 100 * num_queries / epsilon
-        scale = calibrate(
-            lambda scale: kind(scale).event(num_queries),
-            epsilon,
-            delta,
-            min(0.05, highest),
-            highest,
-            quick=num_queries > SLOW_QUERIES,
-        )
-        self._mechanism: Gumbel | Gaussian = kind(scale)
+        self._mechanism = _NOISE[noise_kind](_least_scale(noise_kind, num_queries, epsilon, delta))
         self._make_learner = make_learner
         self._num_classes = num_classes
         self._num_teachers = num_teachers
@@ -166,6 +158,20 @@ class TeachersLabeler:
         order = uniform_below(noise, 1 << 15, released.size).reshape(released.shape)
         best = np.where(released == released.max(axis=1, keepdims=True), order, -1)
         return np.asarray(best.argmax(axis=1), dtype=LABEL_DTYPE)
+
+
+@lru_cache(maxsize=64)
+def _least_scale(noise_kind: VoteNoise, num_queries: int, epsilon: float, delta: float) -> float:
+    """Takes seconds, and a simulation has many silos with one plan."""
+    highest = 100 * num_queries / epsilon
+    return calibrate(
+        lambda scale: _NOISE[noise_kind](scale).event(num_queries),
+        epsilon,
+        delta,
+        min(0.05, highest),
+        highest,
+        quick=num_queries > SLOW_QUERIES,
+    )
 
 
 def trained_on(

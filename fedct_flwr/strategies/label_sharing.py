@@ -29,13 +29,17 @@ class LabelSharing:
     leaves: ClassVar[str] = "labels of public examples"
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
-        """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected."""
+        """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
+
+        The smallest silo stands for all: what a protection asks of records is that there are enough.
+        """
         _learners(config, dataset)
         if dataset:
             privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+            smallest = min(dataset.silos, key=lambda silo: silo.private.size)
             for position in range(len(config.learner)):
                 learner = config.learner_settings(position, len(dataset.silos))
-                check_protection(privacy, learner, dataset.schema, dataset.public)
+                check_protection(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.private.size)
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
         """Every silo ends with a model of its own."""

@@ -76,6 +76,13 @@ def test_dp_sgd_is_for_networks(federation: Federation, monkeypatch: pytest.Monk
         federation.run(protection="dp-sgd")
 
 
+def test_more_teachers_than_the_smallest_silo_has_records_stop_the_run_before_it_begins(federation: Federation) -> None:
+    # Zurich's 69; the others would do.
+    with pytest.raises(ConfigError, match="fewer records than the 100 teachers"):
+        federation.run(protection="teachers", teachers=100)
+    assert federation.sent == []
+
+
 def test_without_a_protection_nothing_is_charged(federation: Federation) -> None:
     folder = federation.run(num_server_rounds=1)
     assert not (folder.path / "privacy").exists()

@@ -26,6 +26,10 @@ def labeler(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_r
     return labeler_for(settings, learner, "cleveland", DATA.schema, DATA.public, num_records)
 
 
+def check(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_records: int = 168) -> None:
+    check_protection(settings, learner, "cleveland", DATA.schema, DATA.public, num_records)
+
+
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_each_protection_has_its_labeler(protection: str) -> None:
     made = labeler(privacy(protection), NETWORK if protection == "dp-sgd" else LEARNER)
@@ -62,8 +66,33 @@ def test_nothing_is_needed_where_nothing_is_promised(monkeypatch: pytest.MonkeyP
 def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protect, "check_installed", lambda settings: None)
     with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is none"):
-        check_protection(privacy("dp-sgd"), LEARNER, DATA.schema, DATA.public)
-    check_protection(privacy("dp-sgd"), NETWORK, DATA.schema, DATA.public)
+        check(privacy("dp-sgd"), LEARNER)
+    check(privacy("dp-sgd"), NETWORK)
+
+
+def shared(num_features: int, num_classes: int) -> Any:
+    """A network whose layer is used twice: gradients of its examples cannot be told apart."""
+    from torch import nn
+
+    layer = nn.Linear(num_features, num_features)
+    return nn.Sequential(layer, layer, nn.Linear(num_features, num_classes))
+
+
+@pytest.mark.parametrize(
+    ("settings", "learner", "records", "reason"),
+    [
+        (privacy("dp-sgd"), LearnerSettings(name=f"{__name__}.shared"), 168, "gradients cannot be clipped"),
+        (privacy("teachers", teachers=50), LEARNER, 49, "fewer records than the 50 teachers"),
+        (privacy("teachers"), LearnerSettings(name="decision-tree", params={"a": 1}), 168, "has no parameter 'a'"),
+        (privacy("dp-linear", epsilon=1e-9), LEARNER, 168, "no noise keeps what is planned within epsilon 1e-09"),
+    ],
+)
+def test_what_cannot_be_kept_is_said_before_anything_runs(
+    settings: PrivacySettings, learner: LearnerSettings, records: int, reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        check(settings, learner, records)
+    check(privacy("none"), learner, records)
 
 
 @pytest.mark.parametrize(("records", "teachers"), [(3, 2), (168, 8), (2000, 100), (10**6, 250)])
