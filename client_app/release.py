@@ -49,17 +49,31 @@ def budget_of(privacy: PrivacySettings) -> Budget:
 
 def account_of(config: SiloConfig, study: str) -> Account:
     """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
+    if not ledger.used:
+        return Account(silo, privacy.epsilon, privacy.delta)
     return account(Ledger(config.state), config.silo, study, config.privacy)
 
 
 def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Account:
     """What a ledger says of a study; nothing spent where there is none. Raises LedgerError."""
     with ledger:
-        found = ledger.spent(study, DATA_SET) if ledger.used else None
+        found = ledger.spent(study, DATA_SET)
+        together = ledger.spent_on(DATA_SET, found.budget.delta if found else privacy.delta)
+    others = len(together.studies - {study})
     if found is None:
-        return Account(silo, privacy.epsilon, privacy.delta)
+        return Account(silo, privacy.epsilon, privacy.delta, others=others, together=together.epsilon.upper)
     spent, budget = found.epsilon, found.budget
-    return Account(silo, budget.epsilon, budget.delta, found.charges, spent.upper, spent.lower, spent.accountant)
+    return Account(
+        silo,
+        budget.epsilon,
+        budget.delta,
+        found.charges,
+        spent.upper,
+        spent.lower,
+        spent.accountant,
+        others,
+        together.epsilon.upper,
+    )
 
 
 def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:

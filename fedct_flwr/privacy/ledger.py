@@ -64,6 +64,13 @@ class Spent(NamedTuple):
     budget: Budget
 
 
+class SpentOn(NamedTuple):
+    """What ``studies``, all that were ever charged for a data set, have spent on it together."""
+
+    epsilon: Epsilon
+    studies: frozenset[str]
+
+
 _PARENTS: Final[list[sqlite3.Connection]] = []
 
 
@@ -188,11 +195,12 @@ class Ledger:
             spent, charges = _events(ledger, study, data_set)
         return Spent(epsilon(spent, budget.delta), charges, budget)
 
-    def spent_on(self, data_set: str, delta: float) -> Epsilon:
+    def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """What all studies together have spent on the data set, at ``delta``. Raises LedgerError."""
         with self._transaction() as ledger:
             spent, _ = _events(ledger, None, data_set)
-        return epsilon(spent, delta)
+            studies = ledger.execute("SELECT DISTINCT study FROM charges WHERE data_set = ?", (data_set,)).fetchall()
+        return SpentOn(epsilon(spent, delta), frozenset(study for (study,) in studies))
 
     def _pay(
         self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, event: DpEvent, question: bytes

@@ -38,7 +38,8 @@ class Account:
     """What one silo's ledger says: epsilon as recomputed from its events, at the delta of its budget.
 
     ``epsilon``, ``delta`` are the budget in force; ``lower`` bounds from below what any analysis of the same events
-    could promise, where that is known; ``accountant`` is the one that gave ``spent``.
+    could promise, where that is known; ``accountant`` is the one that gave ``spent``. ``others`` is how many other
+    studies were charged for the same records, ``together`` what all of them and this one have spent, at that delta.
     """
 
     silo: SiloName
@@ -48,6 +49,8 @@ class Account:
     spent: float = 0.0
     lower: float | None = None
     accountant: str = ""
+    others: int = 0
+    together: float = 0.0
 
     @property
     def kept(self) -> bool:
@@ -71,6 +74,17 @@ def spent_words(account: Account) -> str:
         return f"Spent so far: nothing of epsilon {account.epsilon:g}"
     left = max(0.0, account.epsilon - account.spent)
     return f"Spent so far: epsilon {account.spent:.3g} of {account.epsilon:g}, {left:.3g} left"
+
+
+def together_words(account: Account) -> list[str]:
+    """What other studies add, in a sentence; nothing where there is none."""
+    if not account.others:
+        return []
+    others = "another study has" if account.others == 1 else f"{account.others:,} other studies have"
+    return [
+        f"On the same records {others} spent too: all together epsilon {account.together:.3g} at delta "
+        f"{account.delta:g}, which no budget bounds"
+    ]
 
 
 def sheet(
@@ -116,6 +130,7 @@ def sheet(
         "## What was spent",
         _table(accounts),
         _verdict(accounts),
+        *_together(accounts),
         *_bare(unprotected),
         "## What is assumed",
         _bullets(
@@ -166,6 +181,10 @@ def _verdict(accounts: Sequence[Account]) -> str:
     if over:
         return f"{said} **The promise is broken at {', '.join(over)}: more was spent than the budget.**"
     return f"{said} No silo has spent more than its budget."
+
+
+def _together(accounts: Sequence[Account]) -> list[str]:
+    return [f"**{account.silo}:** {said}." for account in accounts for said in together_words(account)]
 
 
 def _bare(unprotected: int) -> list[str]:

@@ -177,6 +177,7 @@ def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Ki
     kit.edit('protection = "none"', 'protection = "teachers"')
     assert said(fedct, kit)["privacy"] == {
         "protection": "teachers", "epsilon": 1.0, "delta": 1e-5, "spent": 0.0, "left": 1.0, "charges": 0,
+        "others": 0, "together": 0.0,
     }  # fmt: skip
     assert not (kit.state / "privacy").exists()
     with Ledger(kit.state) as ledger:
@@ -185,6 +186,20 @@ def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Ki
     assert found["charges"] == 1
     assert (found["spent"], found["left"]) == pytest.approx((0.25, 0.75), abs=1e-3)
     assert "teachers: epsilon 0.25 of 1 spent, 0.75 left" in fedct("silo", "status", kit.folder).out
+    assert "all studies" not in fedct("silo", "status", kit.folder).out
     (kit.state / "privacy" / "ledger.sqlite").unlink()
     assert said(fedct, kit)["privacy"]["spent"] is None
     assert "the ledger cannot be read, so nothing leaves" in fedct("silo", "status", kit.folder).out
+
+
+def test_what_other_studies_spent_on_the_same_records_is_said(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('protection = "none"', 'protection = "teachers"')
+    with Ledger(kit.state) as ledger:
+        ledger.charge("another", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
+        # Before this study's first charge too.
+        assert said(fedct, kit)["privacy"]["together"] == pytest.approx(0.5, abs=1e-3)
+        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
+    found = said(fedct, kit)["privacy"]
+    assert (found["spent"], found["together"]) == pytest.approx((0.25, 0.75), abs=1e-3)
+    assert found["others"] == 1
+    assert "epsilon 0.75 spent on these records, with one other" in fedct("silo", "status", kit.folder).out

@@ -84,7 +84,9 @@ class TestCharging:
         ledger.charge("other", "records", ONE, pure(0.5))
         ledger.charge("study", "others", ONE, pure(0.25))
         assert ledger.spent("study", "records").epsilon.upper == pytest.approx(1.0)
-        assert ledger.spent_on("records", 0).upper == pytest.approx(1.5)
+        together = ledger.spent_on("records", 0)
+        assert together.epsilon.upper == pytest.approx(1.5)
+        assert together.studies == {"study", "other"}
         assert ledger.spent("nobody", "records") is None
 
     def test_many_releases_fit_where_composition_is_advanced(self, ledger: Ledger) -> None:

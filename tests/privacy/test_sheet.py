@@ -1,12 +1,13 @@
 """What the page says of numbers; which numbers, tests/cli/test_privacy_sheet.py tells."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from fedct_flwr.config import PrivacySettings
 from fedct_flwr.config.privacy import Protection
-from fedct_flwr.privacy.sheet import MECHANISMS, Account, promise, sheet, spent_words
+from fedct_flwr.privacy.sheet import MECHANISMS, Account, promise, sheet, spent_words, together_words
 
 
 def page(*accounts: Account, **privacy: object) -> str:
@@ -53,3 +54,12 @@ def test_what_is_left_is_said() -> None:
     assert spent_words(Account("north", 2.0, 1e-5)) == "Spent so far: nothing of epsilon 2"
     assert spent_words(Account("north", 2.0, 1e-5, 3, 0.5)) == "Spent so far: epsilon 0.5 of 2, 1.5 left"
     assert spent_words(Account("north", 2.0, 1e-5, 3, 2.5)).endswith("0 left")
+
+
+def test_other_studies_on_the_same_records_are_said_in_one_line() -> None:
+    alone = Account("north", 1.0, 1e-5, 1, 0.5)
+    assert together_words(alone) == []
+    beside = replace(alone, others=2, together=1.25)
+    (said,) = [line for line in page(beside).splitlines() if "other studies have" in line]
+    assert said.startswith("**north:** On the same records 2 other studies have spent too: all together epsilon 1.25")
+    assert "another study has spent too" in together_words(replace(alone, others=1))[0]

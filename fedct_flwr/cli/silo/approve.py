@@ -22,7 +22,7 @@ from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.learners.protect import check_installed
-from fedct_flwr.privacy.sheet import promise, spent_words
+from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.public_set import Query
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
 from fedct_flwr.wire.codec import Instruction, longest_reply
@@ -176,6 +176,7 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
         *promise(config.privacy, len(study.public)),
         spent_words(replace(found, epsilon=config.privacy.epsilon)),
         *now,
+        *together_words(found),
         *([f"Warning: {bare:,} labels have left without protection; nothing here covers them"] if bare else []),
         *([f"Warning: {weakness}"] if weakness else []),
     ]

@@ -80,8 +80,15 @@ def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     except FedctError:
         pass
     if found is None:
-        return {**said, "spent": None, "left": None, "charges": None}
-    return {**said, "spent": found.spent, "left": max(0.0, privacy.epsilon - found.spent), "charges": found.charges}
+        return {**said, "spent": None, "left": None, "charges": None, "others": None, "together": None}
+    return {
+        **said,
+        "spent": found.spent,
+        "left": max(0.0, privacy.epsilon - found.spent),
+        "charges": found.charges,
+        "others": found.others,
+        "together": found.together,
+    }
 
 
 def sentence(reason: str) -> str:
@@ -113,6 +120,8 @@ def table(said: dict[str, Any]) -> Table:
         )
     if "privacy" in said:
         result.add_row("privacy", _budget(said["privacy"]))
+        if said["privacy"]["others"]:
+            result.add_row("all studies", _together(said["privacy"]))
     log = f"lines: {said['log']['lines']:,}" if said["log"]["readable"] else "[bold red]cannot be read[/]"
     result.add_row("log", f"{log}; proof: fedct silo verify")
     for number, refusal in enumerate(said["refusals"]):
@@ -137,6 +146,11 @@ def _budget(privacy: dict[str, Any]) -> str:
     if privacy["spent"] is None:
         return f"{name}; [bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
     return f"{name}: epsilon {privacy['spent']:.3g} of {epsilon:g} spent, {privacy['left']:.3g} left"
+
+
+def _together(privacy: dict[str, Any]) -> str:
+    others = "one other" if privacy["others"] == 1 else f"{privacy['others']:,} others"
+    return f"epsilon {privacy['together']:.3g} spent on these records, with {others}"
 
 
 def _when(time_: str) -> str:
