@@ -36,7 +36,7 @@ from client_app.supernode import SuperNode, SuperNodeError, Task
 from client_app.workplace import gated, open_workplace
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.refusal import Refusal
@@ -365,7 +365,7 @@ def _promised(config: SiloConfig, num_records: int) -> list[str]:
     privacy = config.privacy
     if not privacy.enabled:
         return []
-    weakness = Budget(privacy.epsilon, privacy.delta).weakness(num_records)
+    weakness = budget_of(privacy).weakness(num_records)
     promised = f"protection {privacy.protection}: epsilon {privacy.epsilon:g}, delta {privacy.delta:g} for each record"
     return [f"{promised}, in total over the whole study", *([f"warning: {weakness}"] if weakness else [])]
 

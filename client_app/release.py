@@ -22,7 +22,7 @@ from client_app.state import LocalState
 from fedct_flwr.config import PrivacySettings, SiloConfig
 from fedct_flwr.learners.labeler import Asked, Labeler
 from fedct_flwr.learners.protect import decides_labeler
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import Budget, budget_of
 from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
 from fedct_flwr.privacy.randomness import Noise
@@ -40,11 +40,6 @@ STATE: Final = "labeler-"
 _LABELS: Final = np.dtype("<i2")
 # Of the question, SHA-256; lengths of the event and of the labels.
 _HEADER: Final = struct.Struct("<32sII")
-
-
-def budget_of(privacy: PrivacySettings) -> Budget:
-    """What may be spent, per record."""
-    return Budget(privacy.epsilon, privacy.delta)
 
 
 def account_of(config: SiloConfig, study: str) -> Account:

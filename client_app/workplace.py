@@ -143,7 +143,8 @@ def _model_digest(config: SiloConfig) -> bytes:
 def _own_release(config: SiloConfig, site: Site) -> "Release":
     """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
     check_installed(config.privacy)
-    from client_app.release import Release, budget_of, settings_digest
+    from client_app.release import Release, settings_digest
+    from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SecureNoise
 
@@ -165,7 +166,8 @@ def _simulated_release(config: RunConfig, site: Site, run_id: int) -> "Release":
     Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
     """
     check_installed(site.privacy)
-    from client_app.release import Release, budget_of, settings_digest
+    from client_app.release import Release, settings_digest
+    from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SimulatedNoise
 

@@ -24,7 +24,8 @@ from fedct_flwr.cli.watch import Watch, print_end, reason
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import budget_of
+from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.types import ConfigError, RunError
 
@@ -94,9 +95,10 @@ def simulate(
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     dataset = datasets.load(config)
     how = _check(config, dataset)
-    if config.protection != "none":
+    privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+    if privacy.enabled:
         smallest = min(silo.private.size for silo in dataset.silos)
-        if weakness := Budget(config.epsilon, config.delta).weakness(smallest):
+        if weakness := budget_of(privacy).weakness(smallest):
             console.print(f"[yellow]{weakness}[/]")
 
     records = sum(silo.private.size for silo in dataset.silos)

@@ -5,6 +5,7 @@ import warnings
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fedct_flwr.config import PrivacySettings
 from fedct_flwr.types import ConfigError
 
 
@@ -53,6 +54,11 @@ class Budget:
         """Warn of a weakness."""
         if weakness := self.weakness(num_units):
             warnings.warn(weakness, PrivacyWarning, stacklevel=2)
+
+
+def budget_of(privacy: PrivacySettings) -> Budget:
+    """What ``[privacy]`` lets be spent, per record."""
+    return Budget(privacy.epsilon, privacy.delta)
 
 
 def check_epsilon(epsilon: float, what: str = "the privacy budget's epsilon") -> None:

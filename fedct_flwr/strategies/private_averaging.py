@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -103,20 +104,22 @@ def clipped(weights: Weights, sent: Weights, norm: float) -> Weights:
 
 def _noise_multiplier(config: RunConfig) -> float:
     try:
-        from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-
-        from fedct_flwr.privacy.calibration import calibrate
+        return _least_noise(config.num_server_rounds, config.epsilon, config.delta)
     except ImportError:
         raise ConfigError(
             f"algorithm {config.algorithm!r} needs the extra 'privacy': pip install -c constraints.txt -e '.[privacy]'"
         ) from None
-    rounds = config.num_server_rounds
+
+
+@lru_cache(maxsize=64)
+def _least_noise(rounds: int, epsilon: float, delta: float) -> float:
+    """Takes seconds, and is asked for before a run and in it."""
+    from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+
+    from fedct_flwr.privacy.calibration import calibrate
+
     return calibrate(
-        lambda noise: SelfComposedDpEvent(GaussianDpEvent(noise / 2), rounds),
-        config.epsilon,
-        config.delta,
-        _LEAST_NOISE,
-        _MOST_NOISE,
+        lambda noise: SelfComposedDpEvent(GaussianDpEvent(noise / 2), rounds), epsilon, delta, _LEAST_NOISE, _MOST_NOISE
     )
 
 

@@ -104,6 +104,12 @@ def test_all_rounds_together_cost_epsilon_for_a_silo_that_is_replaced(rounds: in
     assert 1.98 <= spent <= 2.0
 
 
+def test_the_noise_is_looked_for_once(federation: Federation) -> None:
+    private_averaging._least_noise.cache_clear()
+    federation.run(**DP_FEDAVG)
+    assert private_averaging._least_noise.cache_info().misses == 1
+
+
 def test_the_same_seed_gives_the_same_run_and_numpys_generator_is_left_alone(federation: Federation) -> None:
     base = federation.path
     state = np.random.get_state()[1]

@@ -5,7 +5,8 @@ import warnings
 
 import pytest
 
-from fedct_flwr.privacy.budget import Budget, PrivacyUnit, PrivacyWarning
+from fedct_flwr.config import PrivacySettings
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit, PrivacyWarning, budget_of
 from fedct_flwr.types import ConfigError
 
 
@@ -28,3 +29,8 @@ def test_a_delta_of_one_in_n_warns() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         budget.warn_if_weak(999)
+
+
+def test_the_budget_of_settings_is_theirs_per_record() -> None:
+    settings = PrivacySettings.read({"protection": "teachers", "epsilon": 2.0, "delta": 1e-6}, "a test")
+    assert budget_of(settings) == Budget(2.0, 1e-6, PrivacyUnit.EXAMPLE)

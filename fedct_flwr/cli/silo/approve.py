@@ -162,7 +162,8 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
 
     ``bare``: labels that have left without a protection.
     """
-    from client_app.release import account_of, budget_of
+    from client_app.release import account_of
+    from fedct_flwr.privacy.budget import budget_of
 
     weakness = budget_of(config.privacy).weakness(num_records)
     found = account_of(config, study.name)
@@ -175,8 +176,8 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
     return [
         *promise(config.privacy, len(study.public)),
         spent_words(replace(found, epsilon=config.privacy.epsilon)),
-        *now,
         *together_words(found),
+        *now,
         *([f"Warning: {bare:,} labels have left without protection; nothing here covers them"] if bare else []),
         *([f"Warning: {weakness}"] if weakness else []),
     ]

@@ -20,7 +20,8 @@ def privacy(silo: Silo) -> Iterator[Finding]:
         # What is missing is this program's to know, and tells nothing of the records.
         yield bad(f"privacy: {error}", "install the extra where the agent runs")
         return
-    from client_app.release import account_of, budget_of
+    from client_app.release import account_of
+    from fedct_flwr.privacy.budget import budget_of
 
     size = silo.records.size
     if budget_of(promised).weakness(size):
