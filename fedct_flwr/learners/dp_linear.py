@@ -17,7 +17,7 @@ from fedct_flwr.learners.labeler import Asked
 from fedct_flwr.learners.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels, TrainingError
 
 RESIDUAL: Final = 1 << 20
 """A probability of one, on the grid."""
@@ -96,8 +96,14 @@ class DpLinearLabeler:
         self._weights: NDArray[np.float64] | None = None
 
     def event(self, asked: Asked) -> DpEvent:
-        """All of it for the first question, nothing for later ones."""
-        return NoOpDpEvent() if self._weights is not None else self._event
+        """All of it for the first question, nothing for later ones.
+
+        Raises TrainingError for records of another shape than public examples: nothing is to be charged for them.
+        """
+        if self._weights is not None:
+            return NoOpDpEvent()
+        self._check(asked.private)
+        return self._event
 
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:
         """The class of each example asked about, ``(positions,)``. Raises TrainingError."""
@@ -130,11 +136,15 @@ class DpLinearLabeler:
         """Forget the weights."""
         self._weights = None
 
-    def _train(self, private: Examples, noise: Noise) -> NDArray[np.float64]:
+    def _check(self, private: Examples) -> None:
         try:
-            vectors = self._features(private.X)
-        except ValueError as error:
-            raise TrainingError(f"the private records do not fit the public set: {error}") from error
+            self._features.check(private.X)
+        except DataError as error:
+            raise TrainingError(f"the private records cannot be learned from: {error}") from error
+
+    def _train(self, private: Examples, noise: Noise) -> NDArray[np.float64]:
+        self._check(private)
+        vectors = self._features(private.X)
         weights, total = (np.zeros((self._features.size, self._num_classes)) for _ in range(2))
         unit = NORM * RESIDUAL * self._num_records
         averaged_from = self._steps // 2

@@ -34,7 +34,8 @@ class Labeler(Protocol):
     def event(self, asked: Asked) -> DpEvent:
         """What ``answer`` will spend on this question, per record; a NoOpDpEvent if nothing. Changes nothing.
 
-        Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come.
+        Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come. Raises
+        TrainingError for what could not be answered anyway, as far as such things tell: then nothing is charged.
         """
         ...
 

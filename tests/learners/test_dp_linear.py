@@ -14,7 +14,7 @@ from fedct_flwr.learners.labeler import Asked
 from fedct_flwr.learners.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import ConfigError, Examples
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
 from tests.privacy.mechanisms import audit
 
 SCHEMA = Schema.numeric(("a", "b", "c", "d"), ("x", "y", "z"))
@@ -155,3 +155,11 @@ def test_secure_and_simulated_noise_are_alike() -> None:
 def test_impossible_numbers_are_refused(setting: str) -> None:
     with pytest.raises(ConfigError, match=f"{setting.replace('_', '-')} of the DP linear labeler is 0; set it to 1"):
         labeler(**{setting: 0})
+
+
+def test_records_of_another_shape_are_refused_before_anything_is_charged() -> None:
+    X, y = records(10, 0)
+    nothing = np.full(300, ABSTAIN, dtype=np.int16)
+    asked = Asked(Examples(X[:, :2], y), PUBLIC, nothing, nothing[:1], np.arange(1))
+    with pytest.raises(TrainingError, match="cannot be learned from: examples of shape"):
+        labeler().event(asked)

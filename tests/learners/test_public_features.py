@@ -1,12 +1,15 @@
 """Features that know the public set alone, exact to the last bit."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from fedct_flwr.learners import public_features
 from fedct_flwr.learners.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.schema import Column, Schema
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 
 MIXED = Schema(("no", "yes"), (Column("pain", ("typical", "none")), Column("age"), Column("pressure")))
 KINDS: list[Kind] = ["linear", "kernel"]
@@ -96,3 +99,37 @@ def test_there_are_no_more_components_than_columns() -> None:
 def test_no_components_are_refused() -> None:
     with pytest.raises(ConfigError, match="num-components of public features is 0; set it to 1 or more"):
         PublicFeatures(table(9, 0), MIXED, num_components=0, seed=0)
+
+
+def test_records_that_do_not_fit_are_refused_by_shape_and_type_and_by_no_value() -> None:
+    features = of_tables("kernel")
+    wild = table(4, 1)
+    wild[0] = [np.inf, -np.inf, np.inf]
+    wild[1] = np.nan
+    features.check(wild)
+    assert np.isfinite(features(wild)).all()
+    for other in (wild[:, :2], wild.astype(str), wild.astype(object), images(4, 0)):
+        with pytest.raises(DataError, match="do not fit a public set of shape"):
+            features.check(other)
+
+
+@every_kind
+def test_memory_is_that_of_the_examples_looked_at_and_little_more(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(public_features, "_NUMBERS_AT_ONCE", 1 << 17)
+    monkeypatch.setattr(public_features, "_NUM_COSINES", 300)
+    public = np.random.default_rng(0).random((1500, 900), dtype=np.float32)
+    features = PublicFeatures(public, Schema(("a", "b")), num_components=5, kind=kind, seed=0)
+    tracemalloc.start()
+    try:
+        assert features.size == 6
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * 8 * public.size
+
+
+def test_of_very_large_images_fewer_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    public = images(150, 0)
+    some = PublicFeatures(public[::3], Schema(("a", "b")), num_components=12, kind="linear", seed=0)
+    monkeypatch.setattr(public_features, "_MOST_NUMBERS", 50 * 81)
+    np.testing.assert_array_equal(of_images("linear")(public), some(public))
