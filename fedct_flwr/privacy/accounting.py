@@ -34,7 +34,6 @@ from dp_accounting.rdp import rdp_privacy_accountant as rdp_accountant
 from numpy.typing import NDArray
 
 from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, check, pure
-from fedct_flwr.privacy.mechanisms.base import Mechanism, event_of, repeated
 from fedct_flwr.types import ConfigError
 
 _PLDS: Final = pld.privacy_loss_distribution
@@ -61,14 +60,6 @@ class Epsilon(NamedTuple):
     accountant: str
 
 
-class Prices(NamedTuple):
-    """Epsilon of one release, one run and the whole study."""
-
-    release: Epsilon
-    run: Epsilon
-    study: Epsilon
-
-
 def epsilon(event: DpEvent, delta: float) -> Epsilon:
     """The least epsilon at ``delta`` that can be promised for ``event``, by all accountants.
 
@@ -81,7 +72,13 @@ def epsilon(event: DpEvent, delta: float) -> Epsilon:
     >>> round(spent.upper, 2), spent.accountant
     (2.51, 'pld')
     """
-    leaves = _leaves(event, delta)
+    return _epsilon(tuple(_leaves(event, delta).items()), delta)
+
+
+@lru_cache(maxsize=64)
+def _epsilon(counted: tuple[tuple[DpEvent, int], ...], delta: float) -> Epsilon:
+    """Whoever watches a ledger asks again and again; with loss distributions it takes up to seconds."""
+    leaves = Counter(dict(counted))
     bounds = {"pure": _pure_composition(leaves)}
     if delta > 0:
         bounds["rdp"] = _renyi(leaves, delta)
@@ -107,12 +104,6 @@ def quick_epsilon(event: DpEvent, delta: float) -> float:
     """An upper bound in about a millisecond, without privacy loss distributions. Raises as ``epsilon``."""
     leaves = _leaves(event, delta)
     return min(_pure_composition(leaves), _renyi(leaves, delta) if delta > 0 else math.inf)
-
-
-def prices(mechanism: Mechanism, queries: int, *, releases: int, runs: int, delta: float) -> Prices:
-    """What ``mechanism`` costs per release of ``queries`` examples, run of ``releases``, study of ``runs``."""
-    release = event_of(mechanism, queries)
-    return Prices(*(epsilon(repeated(release, times), delta) for times in (1, releases, releases * runs)))
 
 
 def _leaves(event: DpEvent, delta: float) -> Counter[DpEvent]:

@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 from dp_accounting import (
     ComposedDpEvent,
+    DpEvent,
     GaussianDpEvent,
     LaplaceDpEvent,
     NeighboringRelation,
@@ -26,6 +28,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.stats import binom
 
+from fedct_flwr.privacy import accounting
 from fedct_flwr.privacy.accounting import epsilon, fits, quick_epsilon
 from fedct_flwr.privacy.events import BoundedRangeDpEvent, DiscreteGaussianDpEvent, composed, from_json, pure, to_json
 from fedct_flwr.privacy.mechanisms import Gumbel, RandomizedResponse
@@ -218,3 +221,20 @@ def test_any_other_text_is_no_event(text: str) -> None:
 def test_noise_so_strong_that_nothing_is_left_costs_nothing() -> None:
     found = epsilon(RandomizedResponseDpEvent(1.0, 2), DELTA)
     assert (found.upper, found.lower) == (0, 0)
+
+
+def test_the_same_events_are_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    priced = []
+    inner = accounting._loss_distribution
+
+    def counted(leaves: Counter[DpEvent], delta: float, *, pessimistic: bool) -> float:
+        priced.append(pessimistic)
+        return inner(leaves, delta, pessimistic=pessimistic)
+
+    monkeypatch.setattr(accounting, "_loss_distribution", counted)
+    accounting._epsilon.cache_clear()
+    found = [epsilon(SelfComposedDpEvent(pure(0.1), 7), 1e-5) for _ in range(3)]
+    assert found[0] == found[1] == found[2]
+    assert priced == [True, False]
+    for more in (epsilon(SelfComposedDpEvent(pure(0.1), 8), 1e-5), epsilon(SelfComposedDpEvent(pure(0.1), 7), 1e-6)):
+        assert more.upper > found[0].upper

@@ -12,7 +12,7 @@ from opendp.measurements import make_laplace
 from opendp.metrics import l1_distance
 from opendp.mod import enable_features
 
-from fedct_flwr.privacy.accounting import epsilon, prices
+from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.mechanisms import MECHANISMS, Laplace, Mechanism, RandomizedResponse, Xor, event_of, named
@@ -223,11 +223,6 @@ def test_opendp_promises_what_our_laplace_event_says() -> None:
     enable_features("contrib")
     theirs = make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=25.0)
     assert theirs.map(2) == pytest.approx(epsilon(Laplace(25.0).event(1), 0).upper, rel=1e-9)
-
-
-def test_prices_are_for_a_release_a_run_and_a_study() -> None:
-    release, run, study = prices(RandomizedResponse(10, 0.01), 5, releases=3, runs=2, delta=0)
-    assert (release.upper, run.upper, study.upper) == pytest.approx((0.05, 0.15, 0.3))
 
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf])
