@@ -11,7 +11,7 @@ import json
 import logging
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -44,13 +44,13 @@ _HEADER: Final = struct.Struct("<32sII")
 
 def account_of(config: SiloConfig, study: str) -> Account:
     """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
-    if not ledger.used:
-        return Account(silo, privacy.epsilon, privacy.delta)
     return account(Ledger(config.state), config.silo, study, config.privacy)
 
 
 def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Account:
     """What a ledger says of a study; nothing spent where there is none. Raises LedgerError."""
+    if not ledger.used:
+        return Account(silo, privacy.epsilon, privacy.delta)
     with ledger:
         found = ledger.spent(study, DATA_SET)
         together = ledger.spent_on(DATA_SET, found.budget.delta if found else privacy.delta)
@@ -180,7 +180,7 @@ class Release:
 
     @property
     def _name(self) -> str:
-        return f"{STATE}{self.study}-{self.settings.hex()[:16]}"
+        return _name(self.study, self.settings)
 
 
 class _Kept(NamedTuple):
@@ -203,14 +203,30 @@ class _Kept(NamedTuple):
         return _HEADER.pack(self.question, len(self.event), len(self.labels)) + self.event + self.labels + self.dump
 
 
-def settings_digest(site: Site, labels: Mapping[str, object]) -> bytes:
-    """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean."""
-    decisive = {
+def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState) -> bytes:
+    """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean.
+
+    It did not always have the names of classes and columns. A study that began without them goes on under the digest
+    that it has: under another its labeler would begin anew, and find the budget spent.
+    """
+    decisive: dict[str, object] = {
         "labeler": decides_labeler(site.privacy, site.settings),
         "labels": dict(labels),
         "public": site.public.fingerprint.hex(),
     }
+    before = _digest(decisive)
+    if state.get(_name(site.terms.study, before), 0) is not None:
+        return before
+    return _digest(decisive | {"schema": asdict(site.schema)})
+
+
+def _digest(decisive: Mapping[str, object]) -> bytes:
     return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
+
+
+def _name(study: str, settings: bytes) -> str:
+    """Under which a labeler with these settings is kept."""
+    return f"{STATE}{study}-{settings.hex()[:16]}"
 
 
 def _to_labels(drawn: bytes) -> HardLabels:

@@ -148,12 +148,13 @@ def _own_release(config: SiloConfig, site: Site) -> "Release":
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SecureNoise
 
+    state, labels = FolderState(config.state), ("label", "mapping", "test")
     return Release(
         site.labeler,
         Ledger(config.state),
-        FolderState(config.state),
+        state,
         site.terms.study,
-        settings_digest(site, {name: config.decides_model[name] for name in ("label", "mapping", "test")}),
+        settings_digest(site, {name: config.decides_model[name] for name in labels}, state),
         budget_of(config.privacy),
         noise=lambda question: SecureNoise(),
         secure=True,
@@ -178,12 +179,13 @@ def _simulated_release(config: RunConfig, site: Site, run_id: int) -> "Release":
             "machine: set run-dir, or protection = 'none'"
         )
     folder = run.silo_privacy(site.silo)
+    state = FolderState(folder)
     return Release(
         site.labeler,
         Ledger(folder),
-        FolderState(folder),
+        state,
         site.terms.study,
-        settings_digest(site, {}),
+        settings_digest(site, {}, state),
         budget_of(site.privacy),
         noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
         secure=False,

@@ -1,12 +1,14 @@
 """What a labeler costs and gives: charged before it is drawn, once for each question, wherever the silo is killed."""
 
+import hashlib
 import itertools
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +21,12 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from client_app import release, workplace
 from client_app.main import app
-from client_app.release import DATA_SET, STATE, approve_budget
-from client_app.site import simulated_site
+from client_app.release import DATA_SET, STATE, approve_budget, settings_digest
+from client_app.site import Site, simulated_site
 from client_app.state import FolderState
 from client_app.workplace import open_workplace
 from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.learners.protect import decides_labeler
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.randomness import simulated
 from fedct_flwr.public_set import Query
@@ -199,6 +202,32 @@ def test_another_plan_or_budget_is_the_same_labeler_and_another_protection_is_an
     # It begins anew, and what was spent stays spent.
     assert isinstance(silo.ask(1, run=3), bytes)
     assert silo.ask(2, run=3) is Refusal.PRIVACY_BUDGET
+    assert silo.charges == 2
+
+
+def test_other_classes_or_columns_make_another_labeler(silo: Silo) -> None:
+    site, state = open_workplace(silo.context()).site, FolderState(silo.state)
+    other = replace(site, schema=replace(site.schema, classes=site.schema.classes[::-1]))
+    assert settings_digest(site, {}, state) != settings_digest(other, {}, state)
+
+
+def test_a_study_that_began_before_they_counted_goes_on_where_it_stood(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_it_was(site: Site, labels: Mapping[str, object], state: FolderState) -> bytes:
+        decisive = {
+            "labeler": decides_labeler(site.privacy, site.settings),
+            "labels": dict(labels),
+            "public": site.public.fingerprint.hex(),
+        }
+        return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
+
+    with monkeypatch.context() as before:
+        before.setattr(release, "settings_digest", as_it_was)
+        first = silo.ask(1)
+    restart()
+    assert silo.ask(1, run=2) == first
+    assert silo.ask(2, run=2) == silo.drawn[1]
     assert silo.charges == 2
 
 
