@@ -82,6 +82,8 @@ EXTRAS = {
     "fedct_flwr/cli/budget_plot.py": "plot",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/learners/networks.py": "torch",
+    "fedct_flwr/learners/onnx_export.py": "onnx",
+    "fedct_flwr/learners/tensors.py": "torch",
     "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
     "fedct_flwr/learners/trained_network.py": "torch",

@@ -1,6 +1,7 @@
 """Settings of runs, silos and studies. The only place that reads raw mappings."""
 
 from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.model import ModelDescription
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
@@ -11,6 +12,7 @@ __all__ = [
     "Connection",
     "DataSettings",
     "LearnerSettings",
+    "ModelDescription",
     "NodeConfig",
     "Policy",
     "PrivacySettings",

@@ -71,6 +71,15 @@ class Saveable(Protocol):
 
 
 @runtime_checkable
+class Probabilistic(Protocol):
+    """A learner that can tell how sure it is, if the model it has trained can."""
+
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
+        """Of each class for each example, ``(n, num_classes)``, rows sum to 1; None if the model knows none."""
+        ...
+
+
+@runtime_checkable
 class Averageable(Protocol):
     """A learner whose weights can be taken out, averaged with others' and put back. For baselines in simulation."""
 

@@ -42,6 +42,9 @@ MAKING: Final = threading.RLock()
 """Held while a learner is made: torch has one random generator for all threads, and networks begin with what it gives.
 """
 
+UNSAVED: Final = frozenset({"rulefit"})
+"""Learners whose trained models go into no file that loads without executing code."""
+
 LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 """Environment variable: a folder in which learners are looked for that are not installed."""
 

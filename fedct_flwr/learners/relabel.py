@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
 
 from fedct_flwr.types import Features, HardLabels
 
@@ -30,3 +31,9 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
         """The class of each example in the numbering that ``fit`` was given."""
         labels: NDArray[Any] = self.classes_[self.estimator_.predict(X)]
         return labels
+
+    @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Features) -> NDArray[Any]:
+        """The probability of each of ``classes_``, ``(n, k)``."""
+        probabilities: NDArray[Any] = self.estimator_.predict_proba(X)
+        return probabilities

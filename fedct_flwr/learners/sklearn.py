@@ -91,25 +91,51 @@ class SklearnLearner:
             labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).reshape(len(X))
             labels = labels.astype(LABEL_DTYPE, copy=False)
         except Exception as error:
-            raise TrainingError(f"{type(self._template).__name__} could not predict: {error}") from error
+            raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
         return labels
 
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
+        """Of each class, ``(n, num_classes)``, 0 for those never seen; None for a classifier that knows none."""
+        if not hasattr(self._trained, "predict_proba"):
+            return None
+        found = np.zeros((len(X), num_classes))
+        try:
+            found[:, np.asarray(self._trained.classes_, dtype=np.intp)] = self._trained.predict_proba(
+                self._transform(X)
+            )
+        except Exception as error:
+            raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
+        return found
+
     def save(self, path: Path) -> None:
-        """Write transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
+        """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be."""
+        write_atomically(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
         import skops.io
 
         steps = [("transform", self._transformer)] if self._transformer is not None else []
         try:
-            content = skops.io.dumps(Pipeline([*steps, ("classify", self._trained)]))
+            content: bytes = skops.io.dumps(Pipeline([*steps, ("classify", self._trained)]))
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
-        write_atomically(path, content)
+        return content
 
     def load(self, path: Path) -> Self:
         """Take over a saved pipeline: its transformer and its classifier. Raises DataError."""
-        *transform, (_, self._trained) = load_model(path, self._packages).steps
+        return self.take_over(load_model(path, self._packages))
+
+    def take_over(self, pipeline: Pipeline) -> Self:
+        """Predict with the transformer and the classifier of a pipeline such as ``to_bytes`` writes."""
+        *transform, (_, self._trained) = pipeline.steps
         self._transformer = transform[0][1] if transform else None
         return self
+
+    @property
+    def parts(self) -> tuple[Any, Any]:
+        """The transformer (None for none) and the trained classifier."""
+        return self._transformer, self._trained
 
     def _transform(self, X: Features) -> Features:
         return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
@@ -128,7 +154,8 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     """A pipeline that ``SklearnLearner.save`` wrote on this machine.
 
     Nothing is unpickled: skops builds only objects whose types come from scikit-learn, NumPy, here or the named
-    ``packages``. A forged file could still hold a tree that reads out of bounds, so load no file from elsewhere.
+    ``packages``. A forged file could still hold a tree that reads out of bounds: for a file from elsewhere there is
+    ``model_file``.
     Raises DataError for other types or a damaged file.
     """
     import skops.io

@@ -93,6 +93,36 @@ class TrainedNetwork:
         """The class of each example, ``(n,)``."""
         return self._predict(self._tensor(X))
 
+    @torch.inference_mode()
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
+        """The softmax of the network's logits, ``(n, num_classes)``."""
+        network = self._network.eval()
+        parts = [network(part).double().softmax(dim=1) for part in torch.split(self._tensor(X), _PREDICT_BATCH)]
+        found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
+        return found
+
+    @property
+    def transformer(self) -> Any:
+        """What features go through before the network; None for nothing."""
+        return self._transformer
+
+    def to_onnx(self, examples: Features, outputs: tuple[str, str]) -> bytes:
+        """The network in ONNX format, for features like ``examples`` after the transformer, in single precision.
+
+        The two ``outputs`` are the number of the class and the probabilities. Raises ImportError without onnxscript.
+        """
+        network = _Decided(self._network).eval().cpu()
+        batch = {0: torch.export.Dim("n")}
+        program = torch.onnx.export(
+            network, (torch.from_numpy(examples),), dynamo=True, opset_version=18, input_names=["prepared"],
+            output_names=list(outputs), dynamic_shapes=(batch,), verbose=False,
+        )  # fmt: skip
+        self._network.to(self._device)
+        if program is None:
+            raise ValueError("Not exported")
+        content: bytes = program.model_proto.SerializeToString()
+        return content
+
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
         """The class of the public examples at these positions."""
         everything = self._on_device(public)
@@ -153,6 +183,18 @@ class TrainedNetwork:
                 return tensor
         self._resident = [*self._resident[-1:], (X, self._tensor(X))]
         return self._resident[-1][1]
+
+
+class _Decided(nn.Module):
+    """A network that says the class and the probabilities in place of its logits."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self._network = network
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        probabilities = self._network(X).softmax(dim=1)
+        return probabilities.argmax(dim=1), probabilities
 
 
 @contextmanager
