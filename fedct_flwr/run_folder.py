@@ -5,8 +5,8 @@
 - ``checkpoint.npz``: the consensus after the last round, to resume from
 - ``labels.csv``: the final labels of the public set
 - ``result.json``: completed or failed, and why
-- ``models/``: the silos' models (simulation only); the global one where silos share weights, which leaves no
-  checkpoint and no labels
+- ``models/``: the silos' models (simulation only); the global one, with its card, where a student is wanted or silos
+  share weights, which leaves no checkpoint and no labels
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``.lock``: held by the coordinator that writes here
 """
@@ -126,7 +126,7 @@ class RunFolder:
         with folder._writing("the run folder"):
             path.mkdir(parents=True, exist_ok=True)
             folder._take_lock()
-            folder._write_json("config.json", {"settings": dict(settings), **facts, "versions": _versions()})
+            folder._write_json("config.json", {"settings": dict(settings), **facts, "versions": versions()})
         return folder
 
     @classmethod
@@ -210,7 +210,7 @@ class RunFolder:
         return self.path / "privacy" / silo
 
     def global_model(self, suffix: str) -> Path:
-        """Where the coordinator keeps the model that all silos share, if they do."""
+        """Where the coordinator keeps the global model, if there is one."""
         return self.models / f"global{suffix}"
 
     def append_round(self, record: RoundRecord | WeightsRecord) -> None:
@@ -296,7 +296,8 @@ class RunFolder:
             ) from error
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """What a run is computed with."""
     # Flower runs this code from its bundle, where the package itself need not be installed.
     ours = {"fedct-flwr": __version__, "python": platform.python_version()}
     return ours | {name: version(name) for name in _PACKAGES}

@@ -15,7 +15,8 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.study import Study
+from fedct_flwr.strategies.study import Study, Subject
+from fedct_flwr.student import check_student
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.codec import Terms
 
@@ -31,6 +32,8 @@ _MAY_CHANGE = frozenset(
         "min-silos",
         "roster-deadline",
         "round-deadline",
+        "student",
+        "student-params",
     }
 )
 
@@ -42,26 +45,28 @@ def main(grid: Grid, context: Context) -> None:
     """Run one study. Raises FedctError, after its sentence is in the log and in the run folder."""
     try:
         config = RunConfig.from_flower(context.run_config)
-        dataset, terms, silos = _subject(config)
+        dataset, subject, silos = _subject(config)
+        terms = Terms.of(config.study, subject.public, subject.schema)
         config.check_fits(silos, terms.num_public)
         roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
         algorithm = find_algorithm(config)
         algorithm.check(config, dataset)
+        check_student(config, subject.schema, subject.public)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         folder, checkpoint = _open(path, config, terms, roster)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)
         raise
     with contextlib.closing(folder):
-        _run(algorithm, Study(config, dataset, terms, roster, folder, checkpoint), grid)
+        _run(algorithm, Study(config, dataset, subject, terms, roster, folder, checkpoint), grid)
 
 
-def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Terms, Sequence[SiloName]]:
-    """The data set of simulated silos, if they are; what silos must agree to; and who there is."""
+def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Subject, Sequence[SiloName]]:
+    """The data set of simulated silos, if they are; what the study is about; and who there is."""
     if config.data != STUDY:
         dataset = datasets.load(config)
         silos = [silo.name for silo in dataset.silos]
-        return dataset, Terms.of(config.study, dataset.public, dataset.schema), silos
+        return dataset, Subject.simulated(dataset), silos
     config.check_real()
     study = read_study(Path(config.data_dir))
     if study.name != config.study:
@@ -69,7 +74,7 @@ def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Terms, Sequenc
             f"the run is of study {config.study!r} but {config.data_dir} is the folder of {study.name!r}: set study to "
             "that name, or data-dir to another folder"
         )
-    return None, Terms.of(study.name, study.public, study.schema), config.roster
+    return None, Subject.real(study), config.roster
 
 
 def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:

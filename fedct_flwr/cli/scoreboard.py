@@ -22,6 +22,7 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
+from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import SiloName, TrainingError
 
 METHODS = ("local", "federated", "centralized")
@@ -124,8 +125,22 @@ def save(rows: list[SiloScores], path: Path) -> None:
     write_atomically(path, content.encode())
 
 
-def table(rows: list[SiloScores], title: str, methods: Sequence[str] = METHODS) -> Table:
-    """The rows and their mean as a table of these methods; ``title`` is what the federated one is called."""
+def of_global_models(folder: RunFolder) -> dict[str, float]:
+    """Balanced accuracy on the pooled test set: of the student, and of the vote of the silos' models, where known."""
+    scores = folder.read_json("result.json").get(FACT, {}).get("scores", {})
+    return {name: float(values["balanced_accuracy"]) for name, values in scores.items()}
+
+
+def table(
+    rows: list[SiloScores],
+    title: str,
+    methods: Sequence[str] = METHODS,
+    global_models: Mapping[str, float] | None = None,
+) -> Table:
+    """The rows and their mean as a table of these methods; ``title`` is what the federated one is called.
+
+    ``global_models`` are those that are no silo's: their scores on the pooled test set, by name.
+    """
     titles = {"local": "alone", "federated": title, "centralized": "central"}
     sections = [("own test", "own"), ("pooled", "pooled")]
     sections = [(section, name) for section, name in sections if any(_has_scores(getattr(row, name)) for row in rows)]
@@ -143,6 +158,15 @@ def table(rows: list[SiloScores], title: str, methods: Sequence[str] = METHODS) 
     over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
     result.add_section()
     result.add_row(over, *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
+    if global_models and ("pooled", "pooled") in sections:
+        result.add_section()
+        for name, value in global_models.items():
+            shown = [
+                f"{value:.3f}" if (test, method) == ("pooled", "federated") else ""
+                for _, test in sections
+                for method in methods
+            ]
+            result.add_row(name, *shown, "")
     return result
 
 

@@ -27,6 +27,7 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.student import check_student
 from fedct_flwr.types import ConfigError, RunError
 
 _Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
@@ -111,7 +112,7 @@ def simulate(
     with console.status("training the baselines: every silo alone, and all data in one place"):
         rows = scoreboard.score(config, how, dataset, folder)
     console.print()
-    console.print(scoreboard.table(rows, how.title))
+    console.print(scoreboard.table(rows, how.title, global_models=scoreboard.of_global_models(folder)))
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
     scoreboard.save(rows, path / "scores.json")
@@ -122,6 +123,7 @@ def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
     algorithm = find_algorithm(config)
     config.check_fits([silo.name for silo in dataset.silos], len(dataset.public))
     algorithm.check(config, dataset)
+    check_student(config, dataset.schema, dataset.public)
     return algorithm
 
 

@@ -11,6 +11,7 @@ from rich.status import Status
 from fedct_flwr.algorithms import Algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.run_folder import RUN_FAILED, RunFolder
+from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import RunError
 
 
@@ -68,8 +69,17 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
     if "fixed_point" in result:
         fixed = result["fixed_point"]
         end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {end}"
+    if model := result.get(FACT):
+        console.print(
+            f"global model: {escape(str(_shown(folder.path / model['file'])))}, trained on {model['labels']:,} public "
+            "labels; its card is beside it",
+            soft_wrap=True,
+        )
     left = algorithm.leaves + (" and test scores, as report-scores asks" if config.report_scores else "")
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}")
+    console.print(f"run folder: {_shown(folder.path)}", soft_wrap=True)
+
+
+def _shown(path: Path) -> Path:
     here = Path.cwd()
-    shown = folder.path.relative_to(here) if folder.path.is_relative_to(here) else folder.path
-    console.print(f"run folder: {shown}", soft_wrap=True)
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.privacy import MAX_TEACHERS, PrivacySettings, Protection, VoteNoise, check_together
@@ -21,6 +21,7 @@ _OF_SIMULATED_SILOS: Final = (
     "batch-size", "learning-rate", "weight-decay", "device", "protection", "epsilon", "delta", "teachers",
     "clipping-norm", "noise",
 )  # fmt: skip
+_OF_STUDENTS_TOO: Final = ("preprocessing", "local-steps", "batch-size", "learning-rate", "weight-decay", "device")
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
@@ -70,6 +71,11 @@ class RunConfig(Settings):
     weight_decay: float = Field(default=0.0, ge=0)
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
+    student: str = ""
+    """Learner of one global model, trained at the end on the public set and its final labels; empty: none. What is said
+    above of preprocessing and of networks is said of it too; a network takes local-steps for each round."""
+    student_params: str = "{}"
+    """JSON object with the student's parameters."""
 
     protection: Protection = "none"
     """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""
@@ -118,13 +124,17 @@ class RunConfig(Settings):
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return _flat(cls.model_construct().model_dump(by_alias=True, exclude=required))
 
-    @field_validator("learner_params")
+    @field_validator("learner_params", "student_params")
     @classmethod
-    def _check_json(cls, text: str) -> str:
+    def _check_json(cls, text: str, info: ValidationInfo) -> str:
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
             raise ValueError(f"is not JSON ({error.msg} at position {error.pos})") from None
+        if info.field_name == "student_params":
+            if not isinstance(value, dict):
+                raise ValueError('needs a JSON object such as {"max_depth": 3}')
+            return text
         objects = value if isinstance(value, list) else [value]
         if not all(isinstance(item, dict) for item in objects):
             raise ValueError('needs a JSON object such as {"max_depth": 3}, or a list of them')
@@ -148,6 +158,8 @@ class RunConfig(Settings):
             raise ValueError(f"the roster names {len(self.roster)} silos but min-silos is {self.min_silos}")
         if self.public_fraction + self.test_fraction >= 1:
             raise ValueError("public-fraction and test-fraction leave no private records: their sum must be below 1")
+        if json.loads(self.student_params) and not self.student:
+            raise ValueError("student-params are given but no student: name a learner as student, or leave them out")
         check_together(self.protection, self.delta, self.teachers, self.noise)
         return self
 
@@ -158,14 +170,17 @@ class RunConfig(Settings):
                 raise ConfigError(f"roster names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
         if self.min_silos > len(self.roster or silos):
             raise ConfigError(f"min-silos is {self.min_silos} but there are only {len(silos)} silos")
+        if self.student and "global" in silos:
+            raise ConfigError("a silo is called 'global', which is the name of the student's file: rename the silo")
         if self.query_size > num_public:
             raise ConfigError(f"query-size is {self.query_size} but the public set has {num_public} examples")
 
     def check_real(self) -> None:
         """Raise ConfigError for settings that real silos have for themselves: nobody shall think that they obey."""
         settings, defaults = self.to_flower(), self.defaults()
+        of_student = _OF_STUDENTS_TOO if self.student else ()
         for name in _OF_SIMULATED_SILOS:
-            if settings[name] != defaults[name]:
+            if settings[name] != defaults[name] and name not in of_student:
                 raise ConfigError(f"{name} has no effect on real silos, which have data and learners of their own")
 
     def privacy_settings(self, queries: int) -> PrivacySettings:
@@ -186,6 +201,12 @@ class RunConfig(Settings):
             )
         number = silo % len(self.learner)
         params = json.loads(self.learner_params)
-        same = {kebab(name): getattr(self, name) for name in LearnerSettings.model_fields if hasattr(self, name)}
-        own = {"name": self.learner[number], "params": params[number] if isinstance(params, list) else params}
-        return LearnerSettings.read({**same, **own}, "the run config")
+        return self._learner(self.learner[number], params[number] if isinstance(params, list) else params)
+
+    def student_settings(self) -> LearnerSettings:
+        """The learner of the global model, where ``student`` names one."""
+        return self._learner(self.student, json.loads(self.student_params)).model_copy(update={"pseudo_weight": 1.0})
+
+    def _learner(self, name: str, params: dict[str, Any]) -> LearnerSettings:
+        same = {kebab(field): getattr(self, field) for field in LearnerSettings.model_fields if hasattr(self, field)}
+        return LearnerSettings.read({**same, "name": name, "params": params}, "the run config")

@@ -20,7 +20,7 @@ from fedct_flwr.datasets.labels import class_name, class_names, map_labels
 from fedct_flwr.datasets.tables import columns_of, encode, read_table
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 
 STUDY_FILE: Final = "study.toml"
 
@@ -95,22 +95,6 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     return _read_table(path, data.label, study, data.mapping)
-
-
-def read_unlabeled(study: StudyFolder, path: Path) -> tuple[list[str], Features]:
-    """New records without labels: a name for each (its number from 1, or the image's file name), and their features.
-
-    Columns that the study does not have are left aside. Raises DataError, which quotes no record.
-    """
-    if study.config.image_size:
-        paths = images_in(path)
-        return [image.name for image in paths], read_images(paths, study.config.image_size, study.config.image_mode)
-    columns = study.schema.columns
-    table = read_table(path, [column.name for column in columns if column.categories is not None])
-    if table.num_rows == 0:
-        raise DataError(f"{path} has no records")
-    known = [name for name in table.column_names if name in {column.name for column in columns}]
-    return [str(number) for number in range(1, table.num_rows + 1)], encode(table.select(known), columns, path)
 
 
 def _check_inside(folder: Path, key: str, paths: Iterable[Path]) -> None:

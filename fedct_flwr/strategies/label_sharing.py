@@ -16,6 +16,7 @@ from fedct_flwr.learners.protect import check_protection
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
+from fedct_flwr.strategies.global_model import add_global_model
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import SiloName
 
@@ -68,8 +69,12 @@ class LabelSharing:
             num_rounds=config.num_server_rounds,
             timeout=config.round_deadline,
         )
-        study.folder.save_labels(arrays_to_targets(result.arrays), terms.classes)
-        return {"fixed_point": strategy.fixed_point}
+        targets = arrays_to_targets(result.arrays)
+        study.folder.save_labels(targets, terms.classes)
+        return {
+            "fixed_point": strategy.fixed_point,
+            **add_global_model(study, targets, self.title, self.model_path),
+        }
 
 
 def _learners(config: RunConfig, dataset: FederatedDataset | None) -> list[Learner]:

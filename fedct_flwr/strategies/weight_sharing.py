@@ -36,6 +36,11 @@ class WeightSharing:
                 f"algorithm {config.algorithm!r} shares weights, which protection = {config.protection!r} does not "
                 "cover: set protection = 'none', or an algorithm that shares labels"
             )
+        if config.student:
+            raise ConfigError(
+                f"algorithm {config.algorithm!r} ends with a global model of its own: leave student out, which learns "
+                "from the labels of an algorithm that shares them"
+            )
         if config.resume:
             raise ConfigError(f"algorithm {config.algorithm!r} keeps no checkpoint to resume from: start a new run")
         shapes = set()

@@ -15,7 +15,16 @@ from rich.console import Console
 
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.baselines import centralized, local_only
-from fedct_flwr.cli.scoreboard import METHODS, SiloScores, reported, save, score, table, with_baselines
+from fedct_flwr.cli.scoreboard import (
+    METHODS,
+    SiloScores,
+    of_global_models,
+    reported,
+    save,
+    score,
+    table,
+    with_baselines,
+)
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.learners.build import build_learner
@@ -313,3 +322,23 @@ def test_numpy_scores_are_as_good_as_pythons(tmp_path: Path) -> None:
     as_numpy = {name: np.float64(value) for name, value in ROWS[0].own.items()}
     save([replace(ROWS[0], own=as_numpy)], tmp_path / "scores.json")  # type: ignore[arg-type]
     assert json.loads((tmp_path / "scores.json").read_text())[0]["own"] == ROWS[0].own
+
+
+def test_global_models_have_one_score_under_the_federated_one() -> None:
+    output = io.StringIO()
+    found = table(ROWS, "FedCT", global_models={"student": 0.791, "ensemble": 0.801})
+    Console(file=output, width=80, force_terminal=False).print(found)
+    text = output.getvalue()
+    assert line(text, "student") == ["student", "0.791"]
+    assert line(text, "ensemble") == ["ensemble", "0.801"]
+    column = next(part for part in text.splitlines() if "cleveland" in part).index("0.722")
+    assert next(part for part in text.splitlines() if "student" in part).index("0.791") == column
+
+
+def test_global_models_are_told_by_the_runs_result(tmp_path: Path, config: RunConfig) -> None:
+    folder = RunFolder.create(tmp_path / "run", config.to_flower(), {})
+    folder.finish("completed")
+    assert of_global_models(folder) == {}
+    scored = {"student": {"accuracy": 0.8, "balanced_accuracy": 0.7}}
+    folder.finish("completed", global_model={"file": "f", "labels": 3, "scores": scored})
+    assert of_global_models(folder) == {"student": 0.7}

@@ -41,6 +41,8 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "learning-rate": 0.01,
     "weight-decay": 0.5,
     "device": "cpu",
+    "student": "random-forest",
+    "student-params": '{"n_estimators": 7}',
     "protection": "teachers",
     "epsilon": 2.5,
     "delta": 1e-6,

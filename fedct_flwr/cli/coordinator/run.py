@@ -22,6 +22,7 @@ from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.student import check_student
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -112,6 +113,7 @@ def _check(config: RunConfig, study: StudyFolder) -> Algorithm:
     config.check_real()
     config.check_fits(config.roster, len(study.public))
     algorithm.check(config, None)
+    check_student(config, study.schema, study.public)
     return algorithm
 
 
@@ -247,7 +249,7 @@ def _print_scores(
         with console.status("training the baselines: every silo alone, and all data in one place"):
             rows, methods = scoreboard.with_baselines(rows, *compared, run_folder), scoreboard.METHODS
     console.print()
-    console.print(scoreboard.table(rows, how.title, methods))
+    console.print(scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder)))
     _print_gaps(console, run_folder, rows)
     scoreboard.save(rows, run_folder.path / "scores.json")
 

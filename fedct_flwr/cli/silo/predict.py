@@ -1,7 +1,5 @@
 """``fedct silo predict``: the silo's own model on new records. Nothing leaves."""
 
-import csv
-import io
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +7,11 @@ import typer
 
 from client_app.site import real_site
 from client_app.workplace import model_of
-from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.predictions import check_new, say_unknown, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.study_folder import read_study, read_unlabeled
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.types import ConfigError, DataError
 
@@ -33,9 +32,10 @@ def predict(
     Records are numbered from 1, images are named by file. Columns beside the study's are left aside, so a label column
     may be there or not.
     """
+    check_new(out)
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     study = read_study(config.study)
-    names, X = read_unlabeled(study, data)
+    records = read_unlabeled(study.schema, study.config.image_size, study.config.image_mode, data)
     # Networks need the statistics of the silo's records, with which they were trained.
     site = real_site(config, study)
     if not isinstance(site.learner, Saveable):
@@ -43,17 +43,7 @@ def predict(
     path = model or model_of(config, site)
     if path is None or not path.is_file():
         raise DataError(f"there is no model {path}: the agent keeps one after the first round")
-    labels = site.learner.load(path).predict(X)
-    content = _csv(names, [study.schema.classes[label] for label in labels])
-    if out:
-        write_atomically(out, content.encode())
-    else:
-        typer.echo(content, nl=False)
-
-
-def _csv(names: list[str], classes: list[str]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["record", "class"])
-    writer.writerows(zip(names, classes, strict=True))
-    return text.getvalue()
+    labels = site.learner.load(path).predict(records.X)
+    say_unknown(records)
+    classes = (study.schema.classes[label] for label in labels)
+    write_table(["record", "class"], zip(records.names, classes, strict=True), out)

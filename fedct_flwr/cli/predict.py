@@ -1,0 +1,59 @@
+"""``fedct predict``: a global model on new records."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import pyarrow as pa
+import pyarrow.csv
+import typer
+
+from fedct_flwr.cli.predictions import check_new, say_unknown, write_table
+from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
+from fedct_flwr.learners.model_file import load_model
+from fedct_flwr.types import DataError
+
+PREDICTED: Final = "predicted"
+_PROBABILITY: Final = "probability "
+
+
+def predict(
+    data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
+    model: Annotated[Path, typer.Option(help="A global model, such as RUN/models/global.skops.")],
+    out: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+    package: Annotated[
+        list[str] | None,
+        typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
+    ] = None,
+) -> None:
+    """Say the class of each new record, as a study's global model sees it.
+
+    All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
+    any, come after them. Columns beside the study's are not looked at.
+    """
+    check_new(out)
+    found = load_model(model, package or ())
+    said = found.description
+    records = read_unlabeled(found.schema, said.image_size, said.image_mode, data)
+    labels, probabilities = found.predict(records.X), found.probabilities(records.X)
+    say_unknown(records)
+    classes = found.schema.classes
+    header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in classes])]
+    before = _as_read(data, records)
+    if twice := [name for name in header if name in before.column_names]:
+        raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
+    added: Sequence[Sequence[Any]] = [[]] * len(labels)
+    if probabilities is not None:
+        added = [[f"{value:.6g}" for value in row] for row in probabilities.tolist()]
+    kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
+    rows = ([*own, classes[label], *more] for own, label, more in zip(kept, labels, added, strict=True))
+    write_table([*before.column_names, *header], rows, out)
+
+
+def _as_read(path: Path, records: Unlabeled) -> pa.Table:
+    """What the file holds, in a CSV file to the letter."""
+    if path.is_dir() or path.suffix.lower() == ".parquet":
+        return records.table
+    names = records.table.column_names
+    text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    return pyarrow.csv.read_csv(path, convert_options=text)

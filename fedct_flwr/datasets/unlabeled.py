@@ -1,0 +1,51 @@
+"""New records, for a model to say the class of: a table with a model's columns among others, or a folder of images."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from fedct_flwr.datasets.image_folder import images_in, read_images
+from fedct_flwr.datasets.tables import encode, read_table
+from fedct_flwr.schema import Schema
+from fedct_flwr.types import DataError, Features
+
+
+class Unlabeled(NamedTuple):
+    """Records without labels: a name for each (its number from 1, or the image's file name), and their features.
+
+    ``unknown`` counts, by column, values that are no category of the study's; ``table`` is all that was read, of images
+    their names.
+    """
+
+    names: list[str]
+    X: Features
+    unknown: dict[str, int]
+    table: pa.Table
+
+
+def read_unlabeled(schema: Schema, image_size: tuple[int, int] | None, image_mode: str, path: Path) -> Unlabeled:
+    """New records as the study numbers columns. Columns that it does not have are left aside.
+
+    Raises DataError, which quotes no record.
+    """
+    if image_size:
+        paths = images_in(path)
+        names = [image.name for image in paths]
+        return Unlabeled(names, read_images(paths, image_size, image_mode), {}, pa.table({"image": names}))
+    columns = schema.columns
+    if not columns:
+        raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
+    table = read_table(path, [column.name for column in columns if column.categories is not None])
+    if table.num_rows == 0:
+        raise DataError(f"{path} has no records")
+    known = [name for name in table.column_names if name in {column.name for column in columns}]
+    X = encode(table.select(known), columns, path)
+    counts = {
+        column.name: int(np.count_nonzero(X[:, position] == len(column.categories)))
+        for position, column in enumerate(columns)
+        if column.categories is not None
+    }
+    names = [str(number) for number in range(1, table.num_rows + 1)]
+    return Unlabeled(names, X, {name: count for name, count in counts.items() if count}, table)

@@ -1,0 +1,127 @@
+"""The card of a global model: where it comes from, what is promised, what it is for. JSON, and Markdown made of it."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.run_folder import versions
+from fedct_flwr.types import SiloName
+
+_NOTHING: Final = "Nothing is promised: the labels are those of the silos' own models, without noise."
+_OF_SILOS: Final = (
+    "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
+    "their privacy sheets ('fedct privacy-sheet')."
+)
+_UNIT: Final = "one record of a silo, added or removed"
+_USE: Final = (
+    "Meant for records like those of the public set, described by the same columns in the same units, where the "
+    "question is the study's. Try it on labeled records of your own before you rely on it.",
+)
+_LIMITS: Final = (
+    "It has learned what the silos' models agreed on, not what is true: their shared mistakes are in it.",
+    "It has not seen one private record; where the public set has few examples of a kind, it knows little of it.",
+    "Its probabilities say how sure it is of the silos' label, and are not calibrated to anything.",
+    "It is no medical device. Nobody has checked it for groups of people whom it may serve worse.",
+    "Nearest neighbors and support vector machines contain public examples: share such a file only with those who may "
+    "see the public set.",
+)
+
+
+def promised(config: RunConfig) -> dict[str, Any]:
+    """What a run's settings promise of the records behind the labels; the student is made of labels alone."""
+    if config.data == STUDY:
+        return {"protection": "the silos' own", "words": _OF_SILOS}
+    if config.protection == "none":
+        return {"protection": "none", "words": _NOTHING}
+    return {
+        "protection": config.protection,
+        "epsilon": config.epsilon,
+        "delta": config.delta,
+        "unit": _UNIT,
+        "words": "The labels keep this promise in total over all rounds, and so does the model, which is made of them "
+        "alone (post-processing). The public set is not protected.",
+    }
+
+
+def card(
+    config: RunConfig,
+    title: str,
+    *,
+    public_fingerprint: str,
+    num_public: int,
+    labels: int,
+    rounds: Sequence[Mapping[str, Any]],
+    privacy: Mapping[str, Any],
+    file: str,
+    content: bytes,
+    scores: Mapping[str, Any],
+) -> dict[str, Any]:
+    """All facts.
+
+    ``labels`` public examples were learned from; ``title`` is the algorithm's; ``rounds`` the round log.
+    """
+    silos: list[SiloName] = sorted({silo for record in rounds for silo in record["silos"]})
+    return {
+        "model": file,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "study": config.study,
+        "public-set": {"fingerprint": public_fingerprint, "examples": num_public},
+        "labels": {
+            "used": labels,
+            "without": num_public - labels,
+            "algorithm": config.algorithm,
+            "title": title,
+            "rounds": len(rounds),
+            "silos": silos,
+            **({"quorum": config.quorum} if config.algorithm == "fedct-qualified" else {}),
+        },
+        "privacy": dict(privacy),
+        "learner": {
+            **config.student_settings().model_dump(include={"name", "params", "preprocessing", "seed"}),
+        },
+        "scores": dict(scores),
+        "versions": versions(),
+        "intended-use": list(_USE),
+        "limits": list(_LIMITS),
+    }
+
+
+def as_markdown(facts: Mapping[str, Any]) -> str:
+    """The card for people."""
+    labels, public, privacy, learner = facts["labels"], facts["public-set"], facts["privacy"], facts["learner"]
+    rounds = "one round" if labels["rounds"] == 1 else f"{labels['rounds']} rounds"
+    quorum = f", with a quorum of {labels['quorum']:g}" if "quorum" in labels else ""
+    lines = [
+        f"# Global model of the study {facts['study']}",
+        "",
+        f"{learner['name']} with parameters `{learner['params']}`, preprocessing '{learner['preprocessing']}', "
+        f"seed {learner['seed']}; made on {facts['date']}.",
+        "",
+        f"- File: `{facts['model']}`, SHA-256 `{facts['sha256']}`",
+        f"- Public set: {public['examples']:,} examples, fingerprint `{public['fingerprint']}`",
+        f"- Labels: {labels['used']:,} public examples were learned from, {labels['without']:,} have no label",
+        f"- Labels come from: {labels['title']} (`{labels['algorithm']}`), {rounds}{quorum}, "
+        f"silos {', '.join(labels['silos'])}",
+        f"- Versions: {', '.join(f'{name} {number}' for name, number in facts['versions'].items())}",
+        "",
+        "## Privacy",
+        "",
+    ]
+    if "epsilon" in privacy:
+        lines += [
+            f"Protection {privacy['protection']}: epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}. "
+            f"Unit: {privacy['unit']}.",
+            "",
+        ]
+    lines += [privacy["words"], ""]
+    if facts["scores"]:
+        lines += ["## Accuracy on the study's test set", "", "| | accuracy | balanced |", "| --- | --- | --- |"]
+        lines += [
+            f"| {name} | {s['accuracy']:.3f} | {s['balanced_accuracy']:.3f} |" for name, s in facts["scores"].items()
+        ]
+        lines += [""]
+    lines += ["## Intended use", "", *facts["intended-use"], "", "## Limits", ""]
+    return "\n".join([*lines, *(f"- {limit}" for limit in facts["limits"])]) + "\n"

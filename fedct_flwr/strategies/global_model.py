@@ -1,0 +1,137 @@
+"""At the end of a run in which silos share labels: the student, its card, and how good it is beside their vote."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.config import ModelDescription, RunConfig
+from fedct_flwr.consensus import plurality, tally
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.model_file import save_model, suffix
+from fedct_flwr.model_card import as_markdown, card, promised
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.scoring import Predictor, accuracy, balanced_accuracy
+from fedct_flwr.seeding import generator
+from fedct_flwr.strategies.study import Study, Subject
+from fedct_flwr.student import make_student, train_student
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Features, HardLabels, RunError, SiloName
+
+logger = logging.getLogger("flwr.fedct")
+
+ModelPath: TypeAlias = Callable[[RunFolder, SiloName, str], Path]
+
+FACT: Final = "global_model"
+"""Where ``result.json`` tells of it."""
+
+
+class Ensemble:
+    """The vote of several models: the class that most of them see, ties by lot."""
+
+    def __init__(self, models: list[Predictor], num_classes: int, seed: int) -> None:
+        self._models = models
+        self._num_classes = num_classes
+        self._seed = seed
+
+    def predict(self, X: Features) -> HardLabels:
+        """The class of each example."""
+        counts = tally((model.predict(X) for model in self._models), len(X), self._num_classes)
+        nobody = np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)
+        return plurality(counts, nobody, generator(self._seed, "ensemble"))
+
+
+def add_global_model(
+    study: Study,
+    targets: HardLabels,
+    title: str,
+    model_path: ModelPath,
+    privacy: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train the student that the run config names on ``targets`` ``(num_public,)``, and keep it with its card.
+
+    ``model_path`` is the algorithm's; ``privacy`` what it promises, if that is not what the settings of the silos'
+    protection promise. Returns what ``result.json`` tells: nothing where no student is wanted. Scores are of the pooled
+    test set, where there is one; the vote is that of the silos' models, which a simulation keeps.
+    Raises RunError if no example is labeled or the files cannot be written, TrainingError.
+    """
+    config, subject, folder = study.config, study.subject, study.folder
+    if not config.student:
+        return {}
+    student = make_student(config, subject.schema, subject.public)
+    labels = train_student(student, subject.public, targets)
+    path = folder.global_model(suffix(student.learner))
+    scores = {"student": _scores(student.learner, subject)} if subject.test.size else {}
+    if subject.test.size and (vote := _vote(study, model_path)):
+        scores["ensemble"] = _scores(vote, subject)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        content = save_model(path, student.learner, student.transformer, _description(config, subject))
+        facts = card(
+            config,
+            title,
+            public_fingerprint=study.terms.public_fingerprint.hex(),
+            num_public=len(subject.public),
+            labels=labels,
+            rounds=folder.rounds(),
+            privacy=promised(config) if privacy is None else privacy,
+            file=path.name,
+            content=content,
+            scores=scores,
+        )
+        write_atomically(path.with_suffix(".json"), (json.dumps(facts, indent=2) + "\n").encode())
+        write_atomically(path.with_suffix(".md"), as_markdown(facts).encode())
+    except OSError as error:
+        raise RunError(
+            f"cannot write the global model to {path}: {error.strerror}; see to that, then resume the run"
+        ) from error
+    logger.info(
+        "Global model: %s, trained on %s public labels%s", path, labels,
+        "".join(f"; accuracy of the {name}: {s['accuracy']:.3f}" for name, s in scores.items()),
+    )  # fmt: skip
+    return {FACT: {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}}
+
+
+def _description(config: RunConfig, subject: Subject) -> ModelDescription:
+    settings = config.student_settings()
+    return ModelDescription.read(
+        {
+            "study": config.study,
+            "classes": subject.schema.classes,
+            "columns": [(column.name, column.categories) for column in subject.schema.columns],
+            "learner": settings.name,
+            "params": settings.params,
+            "shape": subject.public.X.shape[1:],
+            "image-size": subject.image_size,
+            "image-mode": subject.image_mode,
+        },
+        "the global model",
+    )
+
+
+def _scores(model: Predictor, subject: Subject) -> dict[str, float]:
+    return {"accuracy": accuracy(model, subject.test), "balanced_accuracy": balanced_accuracy(model, subject.test)}
+
+
+def _vote(study: Study, model_path: ModelPath) -> Ensemble | None:
+    """The silos' models of the last round, where a simulation has kept all of them."""
+    config, dataset = study.config, study.dataset
+    if dataset is None:
+        return None
+    last = study.folder.rounds()[-1]["silos"]
+    models: list[Predictor] = []
+    for position, silo in enumerate(dataset.silos):
+        if silo.name not in last:
+            continue
+        learner = build_learner(config, dataset, position, silo.private.X)
+        if not isinstance(learner, Saveable):
+            return None
+        try:
+            models.append(learner.load(model_path(study.folder, silo.name, learner.suffix)))
+        except DataError:
+            return None
+    return Ensemble(models, len(dataset.schema.classes), config.seed)

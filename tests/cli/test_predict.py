@@ -1,0 +1,157 @@
+"""``fedct predict``: a global model on new records, far from the run."""
+
+import csv
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.model_file import save_model
+from fedct_flwr.schema import Column, Schema
+from fedct_flwr.types import DataError
+from tests.cli.silos import Fedct
+
+SCHEMA = Schema(("well", "ill"), (Column("age"), Column("sex", ("f", "m"))))
+RECORDS = 'patient,sex,age,note\n007,f,30,\n008,m,,NA\n009,x,70,"a, b"\n'
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return make(tmp_path / "global.skops", "decision-tree")
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    path = tmp_path / "new.csv"
+    path.write_text(RECORDS)
+    return path
+
+
+def make(path: Path, name: str, **params: Any) -> Path:
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.integers(20, 80, 50), rng.integers(0, 2, 50)].astype(np.float64)
+    y = (X[:, 0] > 50).astype(np.int16)
+    transformer = preprocessing.standard(SCHEMA, X)
+    learner = untrained(LearnerSettings(name=name, params=params), 0, 2, X[:2], transformer).fit(X, y)
+    columns = [(column.name, column.categories) for column in SCHEMA.columns]
+    said = {"study": "s", "classes": SCHEMA.classes, "columns": columns, "learner": name, "shape": (2,)}
+    save_model(path, learner, transformer, ModelDescription.read(said, "a test"))
+    return path
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, model: Path, records: Path) -> None:
+    outcome = fedct("predict", records, "--model", model)
+    assert outcome.code == 0
+    said, given = rows(outcome.out), rows(RECORDS)
+    assert said[0] == [*given[0], "predicted", "probability well", "probability ill"]
+    assert [row[:4] for row in said[1:]] == given[1:]
+    assert [row[4:] for row in (said[1], said[3])] == [["well", "1", "0"], ["ill", "0", "1"]]
+
+
+def test_a_category_that_nobody_knows_is_said(fedct: Fedct, model: Path, records: Path) -> None:
+    assert fedct("predict", records, "--model", model).err == (
+        "1 of 3 records have a value of 'sex' that the study does not know\n"
+    )
+
+
+def test_a_model_without_probabilities_says_the_class_alone(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    outcome = fedct("predict", records, "--model", make(tmp_path / "svm.skops", "svm"))
+    assert rows(outcome.out)[0][4:] == ["predicted"]
+
+
+def test_parquet_goes_in_and_a_file_comes_out(fedct: Fedct, model: Path, tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"age": [30.0, 70.0], "sex": ["f", "m"]}), tmp_path / "new.parquet")
+    out = tmp_path / "out.csv"
+    assert fedct("predict", tmp_path / "new.parquet", "--model", model, "--out", out).code == 0
+    assert [row[2] for row in rows(out.read_text())] == ["predicted", "well", "ill"]
+    assert oct(out.stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    image = pytest.importorskip("PIL.Image")
+    (tmp_path / "new").mkdir()
+    for name in ("b.png", "a.png"):
+        image.new("RGB", (9, 7)).save(tmp_path / "new" / name)
+    X, y = np.zeros((4, 3, 8, 8), dtype=np.float32), np.array([0, 1, 0, 1], dtype=np.int16)
+    settings = LearnerSettings(name="mri-cnn", params={"size": 8}, preprocessing="none", device="cpu")
+    learner = untrained(settings, 0, 2, X[:2], None, total_steps=1).fit(X, y)
+    said = {"study": "s", "classes": SCHEMA.classes, "learner": "mri-cnn", "params": {"size": 8}, "shape": (3, 8, 8)}
+    path = tmp_path / "global.safetensors"
+    save_model(path, learner, None, ModelDescription.read({**said, "image-size": (8, 8)}, "a test"))
+    outcome = fedct("predict", tmp_path / "new", "--model", path)
+    assert outcome.code == 0
+    assert [row[0] for row in rows(outcome.out)] == ["image", "a.png", "b.png"]
+    assert rows(outcome.out)[0][1:] == ["predicted", "probability well", "probability ill"]
+
+
+def test_a_file_that_exists_stays(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.csv").write_text("mine")
+    outcome = fedct("predict", records, "--model", model, "--out", tmp_path / "out.csv")
+    assert outcome.code == DataError.exit_code
+    assert "out.csv exists" in outcome.sentence
+    assert (tmp_path / "out.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("cultivar,alcohol\n1,2\n", "shares no column"),
+        ("patient,age\n1,30\n", "missing 'sex'"),
+        ("age,sex\nold,f\n", "'age' must hold numbers"),
+        ("age,sex\n", "has no records"),
+        ("age,sex,predicted\n30,f,1\n", "has a column 'predicted' already"),
+        ("age;sex\n30;f\n", "separated by semicolons"),
+    ],
+)
+def test_a_table_that_is_not_the_studys_is_one_sentence(
+    fedct: Fedct, model: Path, tmp_path: Path, content: str, said: str
+) -> None:
+    (tmp_path / "other.csv").write_text(content)
+    outcome = fedct("predict", tmp_path / "other.csv", "--model", model)
+    assert (outcome.code, outcome.out) == (DataError.exit_code, "")
+    assert said in outcome.sentence
+
+
+def test_files_that_are_not_there_are_one_sentence(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
+    outcome = fedct("predict", records, "--model", tmp_path / "no.skops")
+    assert (outcome.code, "no.skops: No such file" in outcome.sentence) == (DataError.exit_code, True)
+    outcome = fedct("predict", tmp_path / "no.csv", "--model", model)
+    assert (outcome.code, "no.csv" in outcome.sentence) == (DataError.exit_code, True)
+
+
+def test_a_silos_own_model_and_a_model_cut_off_are_one_sentence(
+    fedct: Fedct, model: Path, records: Path, tmp_path: Path
+) -> None:
+    whole = model.read_bytes()
+    (tmp_path / "cut.skops").write_bytes(whole[:-100])
+    with zipfile.ZipFile(model) as file, zipfile.ZipFile(tmp_path / "own.skops", "w") as other:
+        for name in set(file.namelist()) - {"fedct.json"}:
+            other.writestr(name, file.read(name))
+    for name in ("cut.skops", "own.skops"):
+        outcome = fedct("predict", records, "--model", tmp_path / name)
+        assert outcome.code == DataError.exit_code
+        assert "is damaged, or no global model" in outcome.sentence
+
+
+def test_a_model_of_unknown_types_is_refused_unless_its_package_is_named(
+    fedct: Fedct, records: Path, tmp_path: Path
+) -> None:
+    forest = make(tmp_path / "bag.skops", "sklearn.ensemble.BaggingClassifier", n_estimators=2)
+    outcome = fedct("predict", records, "--model", forest)
+    assert outcome.code == DataError.exit_code
+    assert "holds sklearn.ensemble._bagging.BaggingClassifier" in outcome.sentence
+    assert "--package sklearn" in outcome.sentence
+    assert fedct("predict", records, "--model", forest, "--package", "sklearn").code == 0

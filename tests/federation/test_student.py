@@ -1,0 +1,164 @@
+"""A run that ends with a global model, its card, and its accuracy beside the silos' vote."""
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.unlabeled import read_unlabeled
+from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.model_file import load_model
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.scoring import accuracy, balanced_accuracy
+from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+from tests.federation.conftest import Federation
+
+
+def learned(federation: Federation, **settings: Any) -> tuple[RunFolder, dict[str, Any]]:
+    folder = federation.run(**{"student": "random-forest", "student_params": '{"n_estimators": 10}', **settings})
+    return folder, folder.read_json("result.json")["global_model"]
+
+
+def test_the_student_has_learned_the_final_labels(federation: Federation) -> None:
+    folder, told = learned(federation, save_models=True)
+    dataset = datasets.load(RunConfig.from_flower(folder.settings()))
+    targets = folder.load_checkpoint().targets
+    model = load_model(folder.path / told["file"])
+    assert told["labels"] == (targets != ABSTAIN).sum()
+    assert (model.predict(dataset.public.X) == targets).mean() > 0.95
+    assert told["scores"]["student"] == {
+        "accuracy": accuracy(model, dataset.test),
+        "balanced_accuracy": balanced_accuracy(model, dataset.test),
+    }
+    assert told["scores"]["student"]["accuracy"] > 0.7
+    assert model.schema == dataset.schema
+
+
+def test_the_vote_of_the_silos_models_is_told_beside_it(federation: Federation) -> None:
+    folder, told = learned(federation, save_models=True)
+    config = RunConfig.from_flower(folder.settings())
+    dataset = datasets.load(config)
+    votes = []
+    for position, silo in enumerate(dataset.silos):
+        learner = build_learner(config, dataset, position, silo.private.X)
+        assert isinstance(learner, Saveable)
+        votes.append(learner.load(folder.models / f"{silo.name}.skops").predict(dataset.test.X))  # type: ignore[attr-defined]
+    ones = np.sum(votes, axis=0)
+    # A tie is drawn by lot.
+    sure = ones != 2
+    right = int(((ones > 2) == dataset.test.y)[sure].sum())
+    found = round(told["scores"]["ensemble"]["accuracy"] * dataset.test.size)
+    assert right <= found <= right + int((~sure).sum())
+
+
+def test_without_the_silos_models_there_is_no_vote(federation: Federation) -> None:
+    assert list(learned(federation)[1]["scores"]) == ["student"]
+
+
+def test_without_test_data_nothing_is_scored(federation: Federation) -> None:
+    assert learned(federation, test_fraction=0.0)[1]["scores"] == {}
+
+
+def test_without_a_student_the_run_is_as_before(federation: Federation) -> None:
+    folder = federation.run()
+    assert list(folder.read_json("result.json")) == ["status", "fixed_point"]
+    assert not folder.models.exists()
+
+
+def test_the_card_tells_what_is_known(federation: Federation) -> None:
+    folder, told = learned(federation, algorithm="fedct-qualified", quorum=0.9)
+    path = folder.path / told["file"]
+    card = json.loads(path.with_suffix(".json").read_text())
+    assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert card["public-set"] == {"fingerprint": folder.read_json("config.json")["public_fingerprint"], "examples": 228}
+    assert card["labels"]["used"] + card["labels"]["without"] == 228
+    assert card["labels"]["without"] > 0
+    assert card["labels"]["silos"] == ["budapest", "cleveland", "long-beach", "zurich"]
+    assert (card["labels"]["rounds"], card["labels"]["quorum"]) == (len(folder.rounds()), 0.9)
+    text = path.with_suffix(".md").read_text()
+    assert "Nothing is promised" in text
+    assert all(word in text for word in (card["sha256"], "random-forest", "with a quorum of 0.9", "cleveland"))
+
+
+def test_nobody_agrees_so_there_is_nothing_to_learn(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(folder: RunFolder, targets: Any, classes: Any) -> None:
+        targets[:] = ABSTAIN
+
+    monkeypatch.setattr(RunFolder, "save_labels", nothing)
+    with pytest.raises(RunError, match="has a label"):
+        learned(federation)
+    assert RunFolder(federation.path / "run").read_json("result.json")["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"student": "random-forrest"}, "did you mean 'random-forest'"),
+        ({"student": "rulefit", "student_params": "{}"}, "cannot be saved"),
+        ({"algorithm": "fedavg", "learner": "fashion-mnist-mlp", "learner_params": "{}"}, "leave student out"),
+    ],
+)
+def test_a_student_that_cannot_be_is_refused_before_the_run_begins(
+    federation: Federation, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        learned(federation, **settings)
+    assert not (federation.path / "run").exists()
+
+
+def test_xgboost(federation: Federation) -> None:
+    pytest.importorskip("xgboost")
+    folder, told = learned(federation, student="xgboost", num_server_rounds=1)
+    dataset = datasets.load(RunConfig.from_flower(folder.settings()))
+    model = load_model(folder.path / told["file"])
+    assert told["scores"]["student"]["accuracy"] == accuracy(model, dataset.test)
+
+
+def test_a_network_that_others_go_on_from(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend("examples")
+    folder, told = learned(
+        federation,
+        student="own_network.make",
+        student_params='{"width": 8}',
+        num_server_rounds=1,
+        local_steps=100,
+        learning_rate=0.01,
+    )
+    config = RunConfig.from_flower(
+        {**folder.settings(), "learner": "own_network.make", "learner-params": '{"width": 8}', "device": "cpu"}
+    )
+    dataset = datasets.load(config)
+    assert told["file"] == "models/global.safetensors"
+    model = load_model(folder.path / told["file"], ["own_network"])
+    assert told["scores"]["student"]["accuracy"] == accuracy(model, dataset.test)
+    silos = build_learner(config, dataset, 0, dataset.silos[0].private.X)
+    silos.load(folder.path / told["file"])  # type: ignore[attr-defined]
+    assert accuracy(silos, dataset.test) > 0.6
+
+
+def test_a_run_that_is_over_is_gone_on_with_for_a_student(federation: Federation) -> None:
+    federation.run(num_server_rounds=1)
+    folder, told = learned(federation, num_server_rounds=1, resume=True)
+    assert len(folder.rounds()) == 1
+    assert (folder.path / told["file"]).is_file()
+
+
+def test_the_one_shot_example(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
+    example = Path(__file__).parents[2] / "examples" / "one_shot"
+    settings = tomllib.loads((example / "run.toml").read_text())
+    folder = federation.run(**{"learner-params": "{}", "save-models": True, **settings})
+    told = folder.read_json("result.json")["global_model"]
+    assert min(scores["accuracy"] for scores in told["scores"].values()) > 0.7
+    said = [record.getMessage() for record in caplog.records if "Global model" in record.getMessage()]
+    assert f"{told['scores']['student']['accuracy']:.3f}" in said[0]
+    model = load_model(folder.path / told["file"])
+    records = read_unlabeled(model.schema, None, "color", example / "new.csv")
+    assert set(model.predict(records.X)) == {0, 1}
