@@ -19,6 +19,7 @@ from fedct_flwr.types import FedctError, RunError
 HELPS = {
     "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
     "predict": "Use a study's global model on new records.",
+    "export": "Write a study's global model as ONNX, for programs without Python.",
     "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
     "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
     "budget": "Estimate the quality of the labels that a privacy budget leaves, by mechanism, before anything runs.",

@@ -1,4 +1,4 @@
-"""``fedct predict``: a global model on new records, far from the run."""
+"""``fedct predict`` and ``fedct export``: a global model on new records, far from the run."""
 
 import csv
 import io
@@ -12,11 +12,12 @@ import pyarrow.parquet
 import pytest
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.model_file import save_model
+from fedct_flwr.learners.model_file import load_model, save_model
 from fedct_flwr.schema import Column, Schema
-from fedct_flwr.types import DataError
+from fedct_flwr.types import ConfigError, DataError
 from tests.cli.silos import Fedct
 
 SCHEMA = Schema(("well", "ill"), (Column("age"), Column("sex", ("f", "m"))))
@@ -155,3 +156,24 @@ def test_a_model_of_unknown_types_is_refused_unless_its_package_is_named(
     assert "holds sklearn.ensemble._bagging.BaggingClassifier" in outcome.sentence
     assert "--package sklearn" in outcome.sentence
     assert fedct("predict", records, "--model", forest, "--package", "sklearn").code == 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    outcome = fedct("export", "--model", model, "--to", tmp_path / "m.onnx")
+    assert (outcome.code, outcome.out) == (0, "")
+    X = read_unlabeled(SCHEMA, None, "color", records).X
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    assert session.run(["label"], {"features": X})[0].tolist() == load_model(model).predict(X).tolist()
+    assert "exists" in fedct("export", "--model", model, "--to", tmp_path / "m.onnx").sentence
+
+
+def test_without_the_extra_export_says_which(
+    fedct: Fedct, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    outcome = fedct("export", "--model", model, "--to", tmp_path / "m.onnx")
+    assert outcome.code == ConfigError.exit_code
+    assert "the extra 'onnx'" in outcome.sentence
+    assert not (tmp_path / "m.onnx").exists()

@@ -1,0 +1,28 @@
+"""``fedct export``: a global model as ONNX."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.predictions import check_new
+from fedct_flwr.learners.model_file import load_model
+from fedct_flwr.learners.onnx_export import to_onnx
+
+
+def export(
+    model: Annotated[Path, typer.Option(help="A global model, such as RUN/models/global.skops.")],
+    to: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    package: Annotated[
+        list[str] | None,
+        typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
+    ] = None,
+) -> None:
+    """Write a study's global model as ONNX, with its preprocessing, for programs without Python (extra 'onnx').
+
+    The input 'features' has a table's columns in the study's order, a category as its position among the study's
+    categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
+    """
+    check_new(to)
+    write_atomically(to, to_onnx(load_model(model, package or ())))
