@@ -75,9 +75,9 @@ def _cotrained(algorithm: str, config: RunConfig) -> Measured:
     return Measured(reached, _bytes(rounds), seconds, gigabytes)
 
 
-def _averaged(config: RunConfig) -> Measured:
+def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
     with tempfile.TemporaryDirectory() as temporary:
-        config = change(config, algorithm="fedavg", run_dir=f"{temporary}/run", save_models=True)
+        config = change(config, algorithm=algorithm, run_dir=f"{temporary}/run", save_models=True, **settings)
         rounds, seconds, gigabytes = run_federation(config)
         dataset = datasets.load(config)
         model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
@@ -117,7 +117,12 @@ METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
     "local only": _alone,
     "FedCT": partial(_cotrained, "fedct"),
     "FedCT (QM)": partial(_cotrained, "fedct-qualified"),
-    "FedAvg": _averaged,
+    "FedAvg": partial(_averaged, "fedavg"),
+    "FedProx .1": partial(_averaged, "fedprox", proximal_mu=0.1),
+    "FedProx 1": partial(_averaged, "fedprox", proximal_mu=1.0),
+    "SCAFFOLD": partial(_averaged, "scaffold"),
+    "FedDyn": partial(_averaged, "feddyn"),
+    "FedDF": partial(_averaged, "feddf"),
     "centralized": _centralized,
 }
-"""QM: qualified majority, with the paper's quorum of 0.9."""
+"""QM: qualified majority, with the paper's quorum of 0.9. After FedProx stands mu."""

@@ -11,8 +11,12 @@ from fedct_flwr.consensus import Consensus, counting, plurality, qualified
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.averaging import Averaging
+from fedct_flwr.strategies.feddf import DistilledWeightSharing
+from fedct_flwr.strategies.feddyn import DynamicWeightSharing
 from fedct_flwr.strategies.label_sharing import LabelSharing
 from fedct_flwr.strategies.private_averaging import PrivateWeightSharing
+from fedct_flwr.strategies.proximal import ProximalWeightSharing
+from fedct_flwr.strategies.scaffold import ControlledWeightSharing
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.strategies.weight_sharing import WeightSharing
 from fedct_flwr.suggest import suggest
@@ -63,7 +67,15 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
-    # The same with central differential privacy per silo (McMahan et al., arXiv:1710.06963). Simulation only.
+    # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).
+    "fedprox": ProximalWeightSharing("FedProx"),
+    # With control variates, which travel with the weights (Karimireddy et al., arXiv:1910.06378, option II).
+    "scaffold": ControlledWeightSharing("SCAFFOLD"),
+    # With a term in each silo's loss that changes from round to round (Acar et al., arXiv:2111.04263).
+    "feddyn": DynamicWeightSharing("FedDyn"),
+    # The average then learns on the public set from all silos' models (Lin et al., arXiv:2006.07242).
+    "feddf": DistilledWeightSharing("FedDF"),
+    # FedAvg with central differential privacy per silo (McMahan et al., arXiv:1710.06963). Simulation only.
     "dp-fedavg": PrivateWeightSharing("DP-FedAvg"),
 }
 

@@ -45,7 +45,10 @@ def simulate(
     ] = "logistic-regression",
     learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
     algorithm: Annotated[
-        str, typer.Option(help="fedct, fedct-qualified, or fedavg and dp-fedavg (baselines for networks).")
+        str,
+        typer.Option(
+            help="fedct, fedct-qualified; baselines for networks: fedavg, fedprox, scaffold, feddyn, feddf, dp-fedavg."
+        ),
     ] = "fedct",
     rounds: Annotated[
         int | None,
@@ -84,6 +87,9 @@ def simulate(
             **only(rounds),
             **overrides(set_ or []),
         }
+        if chosen.get("initial-model"):
+            # The coordinator's process works elsewhere.
+            chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
         if data_dir and not chosen["label-column"]:
             raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
         if label and not data_dir:

@@ -1,10 +1,12 @@
 """Which learner a silo trains, and how."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from fedct_flwr.config.settings import MAX_INT, Names, Settings
+
+Optimizer: TypeAlias = Literal["adam", "sgd"]
 
 
 class LearnerSettings(Settings):
@@ -25,6 +27,8 @@ class LearnerSettings(Settings):
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
+    optimizer: Optimizer = "adam"
+    """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)

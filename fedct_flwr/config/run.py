@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.learner import LearnerSettings, Optimizer
 from fedct_flwr.config.privacy import MAX_TEACHERS, PrivacySettings, Protection, VoteNoise, check_together
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, Settings, kebab
 from fedct_flwr.suggest import suggest
@@ -18,7 +18,7 @@ STUDY: Final = "study"
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "learner", "learner-params", "preprocessing", "pseudo-weight", "local-steps",
-    "batch-size", "learning-rate", "weight-decay", "device", "protection", "epsilon", "delta", "teachers",
+    "batch-size", "learning-rate", "weight-decay", "optimizer", "device", "protection", "epsilon", "delta", "teachers",
     "clipping-norm", "noise",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = ("preprocessing", "local-steps", "batch-size", "learning-rate", "weight-decay", "device")
@@ -69,6 +69,8 @@ class RunConfig(Settings):
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
+    optimizer: Optimizer = "adam"
+    """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
     student: str = ""
@@ -76,6 +78,15 @@ class RunConfig(Settings):
     above of preprocessing and of networks is said of it too; a network takes local-steps for each round."""
     student_params: str = "{}"
     """JSON object with the student's parameters."""
+
+    initial_model: str = ""
+    """For algorithms that share weights: file of a model that the first round begins with, absolute."""
+    proximal_mu: float = Field(default=0.1, ge=0)
+    """How much fedprox holds silos to the global weights; with 0 it is fedavg."""
+    feddyn_alpha: float = Field(default=0.1, gt=0)
+    """How much feddyn holds silos to the global weights, and how slowly it learns where they disagree."""
+    distillation_steps: int = Field(default=50, ge=1, le=MAX_INT)
+    """Minibatch steps on public examples after each round of feddf."""
 
     protection: Protection = "none"
     """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""

@@ -1,8 +1,8 @@
 """What co-training needs of a learner, and what it may offer beyond; each capability is a protocol of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,4 +89,56 @@ class Averageable(Protocol):
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Predict and train on with these; whatever else training keeps (optimizer) stays. Raises TrainingError."""
+        ...
+
+
+class Correction(NamedTuple):
+    """What is added to the gradient of every step of a round: ``pull * (w - w_begun) + shift``.
+
+    ``w_begun`` are the weights that the round began with. ``shift`` is by name of parameter, of its shape; a parameter
+    without one is not shifted.
+    """
+
+    pull: float
+    shift: Mapping[str, NDArray[Any]]
+
+
+NO_CORRECTION: Final = Correction(0.0, {})
+
+
+@runtime_checkable
+class Correctable(Averageable, Resumable, Protocol):
+    """A learner with weights that descends along gradients, which can be corrected. For baselines in simulation."""
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """Names of the weights that gradients move: not of running statistics."""
+        ...
+
+    @property
+    def reach(self) -> float | None:
+        """Steps of a round times their rate: how far a gradient of length 1 would move the weights in a round.
+
+        None where steps are no multiples of gradients (Adam).
+        """
+        ...
+
+    def advance_corrected(self, private: Examples, correction: Correction) -> None:
+        """Train for one round on private examples. Raises TrainingError, in the state of before."""
+        ...
+
+
+@runtime_checkable
+class Distillable(Protocol):
+    """A learner that can be taught by others' probabilities. For baselines in simulation."""
+
+    def logits(self, X: Features) -> NDArray[np.float32]:
+        """Of each example and class, ``(n, classes)``: probabilities are their softmax."""
+        ...
+
+    def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
+        """Train on for so many minibatch steps, to predict the probabilities ``targets`` ``(n, classes)`` of ``X``.
+
+        Whatever else training keeps (optimizer) stays. Raises TrainingError, in the state of before.
+        """
         ...

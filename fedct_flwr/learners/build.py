@@ -85,6 +85,7 @@ def untrained(
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
+        optimizer=settings.optimizer,
     )
     learner = TorchLearner(
         lambda: make(name, settings.params, **wanted),

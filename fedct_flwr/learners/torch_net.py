@@ -5,9 +5,10 @@ Nothing is copied in the hot loop but the batch: data stay on the device, batche
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -15,8 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.config.learner import Optimizer
+from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
+
+_DISTILLATION_RATE: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Training:
     """How a network is trained. ``steps`` are minibatch steps per round, ``total_steps`` those of a whole run.
 
     A minibatch is ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy.
+    ``optimizer`` is Adam, or plain SGD without momentum.
     """
 
     steps: int = 50
@@ -31,10 +37,11 @@ class Training:
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
+    optimizer: Optimizer = "adam"
 
 
 class TorchLearner(TrainedNetwork):
-    """A network with its optimizer (Adam). Satisfies all protocols of ``learners.base``.
+    """A network with its optimizer. Satisfies all protocols of ``learners.base``.
 
     On a GPU the network runs in bfloat16 where that is safe (autocast), its weights stay float32.
     """
@@ -73,12 +80,28 @@ class TorchLearner(TrainedNetwork):
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
         """Train on for one round's steps. Raises TrainingError, with the state of before, if the loss is not finite."""
-        before = self.dump()
-        try:
+        with self._undone_if_it_fails():
             self._train(private, public, targets, pseudo_weight, self._training.steps)
-        except TrainingError:
-            self.restore(before)
-            raise
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the weights that are trained."""
+        return tuple(name for name, _ in self._network.named_parameters())
+
+    @property
+    def reach(self) -> float | None:
+        """Steps of a round times the learning rate; None with Adam, which rescales gradients."""
+        return self._training.steps * self._training.learning_rate if self._training.optimizer == "sgd" else None
+
+    def advance_corrected(self, private: Examples, correction: Correction) -> None:
+        """The steps of ``advance`` on private examples alone, each with its gradient corrected. Raises TrainingError.
+
+        The mean cross-entropy's gradient is corrected before the optimizer sees it: with Adam it is as if the loss had
+        the terms that these are the gradients of, ``pull / 2 * |w - w_begun|^2 + <shift, w>``.
+        """
+        nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
+        with self._undone_if_it_fails():
+            self._train(private, private.X[:0], nothing, 1.0, self._training.steps, correction)
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """The network's parameters and buffers by name; copies."""
@@ -90,6 +113,34 @@ class TorchLearner(TrainedNetwork):
             self._network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
         except RuntimeError as error:
             raise TrainingError(f"the weights do not fit the network: {error}") from error
+
+    def logits(self, X: Features) -> NDArray[np.float32]:
+        """The network's output, ``(n, classes)``."""
+        values: NDArray[np.float32] = self._logits(self._tensor(X)).float().cpu().numpy()
+        return values
+
+    def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
+        """Minibatch steps on the cross-entropy with ``targets``, whose gradient is that of the KL divergence.
+
+        By an Adam of their own, with a rate that declines from 1e-3 to 0 along a cosine (Lin et al., arXiv:2006.07242,
+        §4.1). Which examples a step takes depends on where training stands. Raises TrainingError.
+        """
+        adam = torch.optim.Adam(self._network.parameters(), lr=_DISTILLATION_RATE)
+        declining = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
+        everything, wanted = self._tensor(X), torch.from_numpy(targets).to(self._device)
+        seed, network, worst = self._seed + self._steps_done, self._network.train(), torch.zeros(())
+        rows = torch.randint(len(X), (steps, self._training.batch_size), generator=torch.Generator().manual_seed(seed))
+        with self._undone_if_it_fails():
+            with seeded(seed, self._device):
+                for chosen in rows.to(self._device):
+                    adam.zero_grad(set_to_none=True)
+                    loss = nn.functional.cross_entropy(network(everything[chosen]), wanted[chosen])
+                    loss.backward()  # type: ignore[no-untyped-call]
+                    adam.step()
+                    declining.step()
+                    worst = torch.maximum(worst, loss.detach().cpu())
+            self._steps_done += steps
+            _check_finite(float(worst))
 
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
@@ -103,8 +154,33 @@ class TorchLearner(TrainedNetwork):
             raise DataError(f"cannot read the model {path}: {error}") from error
         return self
 
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        if self._training.optimizer == "adam":
+            return super()._make_optimizer()
+        return torch.optim.SGD(
+            self._network.parameters(),
+            lr=self._learning_rate,
+            weight_decay=self._weight_decay,
+            fused=self._device.type in ("cpu", "cuda"),
+        )
+
+    @contextmanager
+    def _undone_if_it_fails(self) -> Iterator[None]:
+        before = self.dump()
+        try:
+            yield
+        except TrainingError:
+            self.restore(before)
+            raise
+
     def _train(
-        self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float, steps: int
+        self,
+        private: Examples,
+        public: Features,
+        targets: HardLabels,
+        pseudo_weight: float,
+        steps: int,
+        correction: Correction = NO_CORRECTION,
     ) -> None:
         # Where training stands decides what it draws, so a silo that goes on from a stored state draws the same.
         seed = self._seed + self._steps_done
@@ -114,10 +190,10 @@ class TorchLearner(TrainedNetwork):
             weights[self._training.batch_size :] = pseudo_weight
         # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
         with seeded(seed, self._device):
-            worst = self._descend(self._batches(private, public, targets, steps, seed), weights)
+            batches = self._batches(private, public, targets, steps, seed)
+            worst = self._descend(batches, weights, self._correcting(correction))
         self._steps_done += steps
-        if not math.isfinite(worst):
-            raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
+        _check_finite(worst)
 
     def _batches(
         self, private: Examples, public: Features, targets: HardLabels, steps: int, seed: int
@@ -135,8 +211,13 @@ class TorchLearner(TrainedNetwork):
         for own, other in zip(rows, public_rows, strict=True):
             yield torch.cat([X[own], U[other]]), torch.cat([y[own], pseudo[other]])
 
-    def _descend(self, batches: Iterator[tuple[Tensor, Tensor]], weights: Tensor | None) -> float:
-        """One optimizer step per batch; the largest loss, or NaN if there was one."""
+    def _descend(
+        self,
+        batches: Iterator[tuple[Tensor, Tensor]],
+        weights: Tensor | None,
+        correct: Callable[[], None] | None,
+    ) -> float:
+        """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one."""
         network, optimizer = self._network.train(), self._optimizer
         mixed_precision = torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda")
         worst = torch.zeros((), device=self._device)
@@ -147,7 +228,38 @@ class TorchLearner(TrainedNetwork):
             losses = nn.functional.cross_entropy(logits.float(), labels, reduction="none")
             loss = losses.mean() if weights is None else (losses * weights).sum() / weights.sum()
             loss.backward()  # type: ignore[no-untyped-call]
+            if correct:
+                correct()
             optimizer.step()
             # Looked at once, at the end: to look at every step would make the device wait for us.
             worst = torch.maximum(worst, loss.detach())
         return float(worst)
+
+    def _correcting(self, correction: Correction) -> Callable[[], None] | None:
+        """What corrects the gradients that are there; the weights are now those that the round begins with."""
+        pull = correction.pull
+        if not (pull or correction.shift):
+            return None
+        shifts = {name: torch.tensor(value, device=self._device) for name, value in correction.shift.items()}
+        corrected = [
+            (parameter, parameter.detach().clone(), shifts.get(name))
+            for name, parameter in self._network.named_parameters()
+        ]
+
+        @torch.no_grad()
+        def correct() -> None:
+            for parameter, begun, shift in corrected:
+                # A parameter that the loss does not depend on has no gradient, and stays where it is.
+                if parameter.grad is None:
+                    continue
+                if pull:
+                    parameter.grad.add_(parameter - begun, alpha=pull)
+                if shift is not None:
+                    parameter.grad.add_(shift)
+
+        return correct
+
+
+def _check_finite(worst: float) -> None:
+    if not math.isfinite(worst):
+        raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")

@@ -156,13 +156,15 @@ class TrainedNetwork:
         except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
             raise TrainingError(f"the stored state does not fit the network: {error}") from error
 
-    @torch.inference_mode()
     def _predict(self, X: Tensor) -> HardLabels:
+        labels: HardLabels = self._logits(X).argmax(dim=1).cpu().numpy().astype(LABEL_DTYPE)
+        return labels
+
+    @torch.inference_mode()
+    def _logits(self, X: Tensor) -> Tensor:
         network = self._network.eval()
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda"):
-            parts = [network(part).argmax(dim=1) for part in torch.split(X, _PREDICT_BATCH)]
-        labels: HardLabels = torch.cat(parts).cpu().numpy().astype(LABEL_DTYPE)
-        return labels
+            return torch.cat([network(part) for part in torch.split(X, _PREDICT_BATCH)])
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(

@@ -59,10 +59,16 @@ class Averaging(FedAvg):
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> list[Message]:
+    ) -> Iterable[Message]:
         """The global weights for every silo that is there and not busy with an earlier round."""
-        self._sent = arrays
-        return self._questions.ask(grid, to_question(arrays, config), server_round, self._deadline)
+        # As Flower's own does; a silo knows by it that it is asked another question, whatever the weights.
+        config["server-round"] = server_round
+        self._sent = self._outgoing(arrays)
+        return self._questions.ask(grid, to_question(self._sent, config), server_round, self._deadline)
+
+    def _outgoing(self, arrays: ArrayRecord) -> ArrayRecord:
+        """What silos are sent, of the global weights; replies have its names and shapes."""
+        return arrays
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -102,3 +108,9 @@ class Averaging(FedAvg):
         # Weights are no part of the protocol; only a refusal is read under it.
         reply = decode_reply(from_record(message.content), NO_TERMS, nothing)
         return reply.silo, reply.outcome if isinstance(reply.outcome, Refusal) else Refusal.MALFORMED
+
+
+def share(replies: Iterable[Message], num_records: int) -> float:
+    """Of ``num_records``, how many are those of the silos that replied; 1 for all."""
+    there = [reply.content.metric_records["metrics"][NUM_EXAMPLES] for reply in replies]
+    return float(np.sum(there)) / num_records

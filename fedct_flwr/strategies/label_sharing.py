@@ -18,7 +18,7 @@ from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.global_model import add_global_model
 from fedct_flwr.strategies.study import Study
-from fedct_flwr.types import SiloName
+from fedct_flwr.types import ConfigError, SiloName
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class LabelSharing:
 
         The smallest silo stands for all: what a protection asks of records is that there are enough.
         """
+        if config.initial_model:
+            raise ConfigError(
+                f"initial-model has no effect on algorithm {config.algorithm!r}, in which silos share no weights: "
+                "leave it out, or use one in which they do, such as 'fedprox'"
+            )
         _learners(config, dataset)
         if dataset:
             privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))

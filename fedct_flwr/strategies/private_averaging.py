@@ -17,6 +17,7 @@ from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping, FedAvg
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import random_state
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.roster import Roster
@@ -83,9 +84,8 @@ class PrivateWeightSharing(WeightSharing):
                     f"algorithm {config.algorithm!r} adds noise to all weights but {name!r} counts something, as batch "
                     "normalization does: use a network without it"
                 )
-        self._options(config)
 
-    def _options(self, config: RunConfig) -> dict[str, Any]:
+    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         return {
             "noise_multiplier": _noise_multiplier(config),
             "clipping_norm": config.clipping_norm,

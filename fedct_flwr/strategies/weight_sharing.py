@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
@@ -10,14 +10,19 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.learners.base import Averageable, Learner, Saveable
+from fedct_flwr.learners.base import Correctable, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.study import Study
-from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.types import ConfigError, DataError, RunError, SiloName
 from fedct_flwr.wire.weights import Weights, to_arrays, to_weights
+
+
+@runtime_checkable
+class Network(Correctable, Saveable, Learner, Protocol):
+    """What is averaged: it predicts, trains from given weights, and can be written to a file."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +51,19 @@ class WeightSharing:
         shapes = set()
         first: dict[str, NDArray[Any]] = {}
         for position in range(len(dataset.silos)):
-            _, learner = _learner(config, dataset, position)
-            weights = learner.weights()
+            weights = network(config, dataset, position).weights()
             first = first or weights
             shapes.add(tuple((name, value.shape) for name, value in weights.items()))
         if len(shapes) > 1:
             raise ConfigError(f"algorithm {config.algorithm!r} averages weights: give all silos the same network")
         self._check_weights(config, first)
+        self._options(config, dataset)
+        _initial_weights(config, dataset)
 
     def _check_weights(self, config: RunConfig, weights: Weights) -> None:
-        """Raise ConfigError for weights, or settings, that the strategy cannot work with."""
+        """Raise ConfigError for weights that the strategy cannot work with."""
 
-    def _options(self, config: RunConfig) -> dict[str, Any]:
+    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         """What the strategy takes beyond what every average does. Raises ConfigError."""
         return {}
 
@@ -68,15 +74,16 @@ class WeightSharing:
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
         """Average, keep the global model, and return what ``result.json`` tells. Raises RunError.
 
-        The first silo's fresh network is what all begin with; its preprocessing is the one that test examples of
-        the global model go through (silos' own statistics hardly differ, as the public set is most of them).
+        All begin with ``initial-model``, or with the first silo's fresh network. That silo's preprocessing is the one
+        that test examples of the global model go through (silos' own statistics hardly differ, as the public set is
+        most of them).
         """
         config, dataset = study.config, _simulated(study.config, study.dataset)
         test = dataset.test
-        model, weights = _learner(config, dataset, 0)
+        model = network(config, dataset, 0)
 
         def score(arrays: ArrayRecord) -> dict[str, float]:
-            weights.set_weights(to_weights(arrays))
+            model.set_weights(to_weights(arrays))
             return {"accuracy": accuracy(model, test), "balanced_accuracy": balanced_accuracy(model, test)}
 
         strategy = self.strategy(
@@ -85,18 +92,18 @@ class WeightSharing:
             deadline=config.round_deadline,
             folder=study.folder,
             score=score if config.report_scores and test.size else None,
-            **self._options(config),
+            **self._options(config, dataset),
         )
         study.roster.wait(grid)
         result = strategy.start(
             grid,
-            to_arrays(weights.weights()),
+            to_arrays(_initial_weights(config, dataset)),
             num_rounds=config.num_server_rounds,
             timeout=config.round_deadline,
             evaluate_fn=strategy.evaluate,
         )
-        if config.save_models and isinstance(model, Saveable):
-            weights.set_weights(to_weights(result.arrays))
+        if config.save_models:
+            model.set_weights(to_weights(result.arrays))
             _save(model, study.folder.global_model(model.suffix))
         return {}
 
@@ -120,12 +127,32 @@ def _save(model: Saveable, path: Path) -> None:
         ) from error
 
 
-def _learner(config: RunConfig, dataset: FederatedDataset, position: int) -> tuple[Learner, Averageable]:
+def network(config: RunConfig, dataset: FederatedDataset, position: int) -> Network:
+    """The untrained network of the silo at this position. Raises ConfigError for a learner without weights."""
     learner = build_learner(config, dataset, position, dataset.silos[position].private.X)
-    if not isinstance(learner, Averageable):
+    if not isinstance(learner, Network):
         name = config.learner[position % len(config.learner)]
         raise ConfigError(
             f"algorithm {config.algorithm!r} averages weights but learner {name!r} has none: use a network, such as "
             "fashion-mnist-mlp, or an algorithm that shares labels"
         )
-    return learner, learner
+    return learner
+
+
+def num_records(config: RunConfig, dataset: FederatedDataset) -> int:
+    """Private records of all silos on the roster."""
+    return sum(silo.private.size for silo in dataset.silos if not config.roster or silo.name in config.roster)
+
+
+def _initial_weights(config: RunConfig, dataset: FederatedDataset) -> Weights:
+    """What the first round begins with. Raises ConfigError for an initial model that is none of this network's."""
+    first = network(config, dataset, 0)
+    if config.initial_model:
+        try:
+            first.load(Path(config.initial_model))
+        except DataError as error:
+            raise ConfigError(
+                f"initial-model = {config.initial_model!r} cannot be read as a model of learner "
+                f"{config.learner[0]!r}: give the absolute path of one that this learner has saved"
+            ) from error
+    return first.weights()

@@ -1,9 +1,11 @@
 """Weights in Flower's records, as its FedAvg sends and expects them. For baselines in simulation only.
 
-Coordinator to silo: the global weights under ``arrays``. Silo to coordinator: its own under ``arrays``, the number of
-its records under ``metrics``, its name under ``silo``.
+Coordinator to silo: the global weights under ``arrays``, settings under ``config``. Silo to coordinator: its own under
+``arrays``, the number of its records under ``metrics``, its name under ``silo``. What else is of the weights' shapes
+(SCAFFOLD's control variates) stands among them, as Flower averages one record: their names begin with ``control/``.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,7 +17,9 @@ from fedct_flwr.types import SiloName
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 ARRAYS: Final = "arrays"
+CONFIG: Final = "config"
 NUM_EXAMPLES: Final = "num-examples"
+_CONTROL: Final = "control/"
 
 Weights = Mapping[str, NDArray[Any]]
 
@@ -37,7 +41,27 @@ def num_bytes(arrays: ArrayRecord) -> int:
 
 def to_question(arrays: ArrayRecord, config: ConfigRecord) -> RecordDict:
     """The global weights for a silo to train on from, as Flower's FedAvg packs them."""
-    return RecordDict({ARRAYS: arrays, "config": config})
+    return RecordDict({ARRAYS: arrays, CONFIG: config})
+
+
+def with_control(weights: Weights, control: Weights) -> dict[str, NDArray[Any]]:
+    """Both in one, as they travel."""
+    return {**weights, **{_CONTROL + name: value for name, value in control.items()}}
+
+
+def without_control(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """The two that ``with_control`` joined."""
+    control = {name.removeprefix(_CONTROL): value for name, value in weights.items() if name.startswith(_CONTROL)}
+    return {name: value for name, value in weights.items() if not name.startswith(_CONTROL)}, control
+
+
+def question_digest(content: RecordDict) -> bytes:
+    """32 bytes that tell one question from another: a round asked again is the same one."""
+    settings = sorted(content.config_records.get(CONFIG, ConfigRecord()).items())
+    digest = hashlib.sha256(repr(settings).encode())
+    for name, array in content.array_records[ARRAYS].items():
+        digest.update(name.encode() + b"\0" + array.data)
+    return digest.digest()
 
 
 def asks_for_weights(content: RecordDict) -> bool:

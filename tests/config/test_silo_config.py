@@ -146,6 +146,7 @@ def test_scores_and_a_protection_do_not_go_together() -> None:
 
 def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:
     assert "privacy" not in read(privacy={"epsilon": 3.0}).decides_model
+    assert "optimizer" not in str(read().decides_model)
     one, other = (read(privacy={"protection": "teachers", "epsilon": epsilon}) for epsilon in (1.0, 3.0))
     assert one.decides_model != other.decides_model
 

@@ -49,3 +49,10 @@ def network(num_features: int, num_classes: int, width: int = 4) -> Any:
     from torch import nn
 
     return nn.Sequential(nn.Linear(num_features, width), nn.ReLU(), nn.Linear(width, num_classes))
+
+
+def linear(num_features: int, num_classes: int) -> Any:
+    """Softmax regression."""
+    from torch import nn
+
+    return nn.Linear(num_features, num_classes)

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from torch import nn
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners import networks
+from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.learners.trained_network import choose_device
@@ -178,6 +180,76 @@ def test_a_network_by_import_path_gets_the_number_of_classes() -> None:
 def test_training_settings_out_of_range_are_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(setting))):
         RunConfig.from_flower({"study": "t", "data": "t", **setting})
+
+
+def test_sgd_takes_steps_along_the_gradient_and_keeps_nothing_but_weights() -> None:
+    learner = small(steps=1, learning_rate=0.5, optimizer="sgd")
+    one = Examples(X[:1], Y[:1])
+    before = learner.weights()
+    learner.advance(one, PUBLIC, UNLABELED, 1.0)
+    logits = X[0] @ before["weight"].T + before["bias"]
+    error = np.exp(logits) / np.exp(logits).sum() - np.eye(2)[Y[0]]
+    np.testing.assert_allclose(learner.weights()["weight"], before["weight"] - 0.5 * np.outer(error, X[0]), rtol=1e-5)
+    assert set(_tensors(learner.dump())) == {"network.weight", "network.bias", "steps"}
+    other = small(steps=1, learning_rate=0.5, optimizer="sgd")
+    other.restore(learner.dump())
+    for each in (learner, other):
+        each.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    assert learner.dump() == other.dump()
+
+
+def test_how_far_a_round_goes_is_known_for_sgd_alone() -> None:
+    assert small(steps=20, learning_rate=0.5, optimizer="sgd").reach == 10.0
+    assert small().reach is None
+
+
+def test_nothing_to_correct_gives_the_round_without_corrections() -> None:
+    one, other = small(), small()
+    one.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    other.advance_corrected(PRIVATE, NO_CORRECTION)
+    assert one.dump() == other.dump()
+
+
+def test_a_shift_that_undoes_the_gradient_keeps_a_network_where_it_is() -> None:
+    learner, one = small(steps=1, learning_rate=0.5, optimizer="sgd"), Examples(X[:1], Y[:1])
+    before = learner.weights()
+    learner.advance(one, PUBLIC, UNLABELED, 1.0)
+    shift = {name: (value - before[name]) / 0.5 for name, value in learner.weights().items()}
+    learner.set_weights(before)
+    learner.advance_corrected(one, Correction(3.0, shift))
+    for name, value in learner.weights().items():
+        np.testing.assert_allclose(value, before[name], atol=1e-6)
+
+
+def test_parameters_are_what_gradients_move() -> None:
+    network = TorchLearner(lambda: nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), 2, Training(), device="cpu")
+    assert network.parameters == ("0.weight", "0.bias", "1.weight", "1.bias")
+    assert {"1.running_mean", "1.num_batches_tracked"} < network.weights().keys()
+
+
+def test_a_network_learns_the_probabilities_that_it_is_taught_and_its_optimizer_stays() -> None:
+    teacher, student = small(steps=200), small()
+    teacher.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    student.advance(Examples(PRIVATE.X, (1 - PRIVATE.y).astype(np.int16)), PUBLIC, UNLABELED, 1.0)
+    optimizer = {name: value for name, value in _tensors(student.dump()).items() if name.startswith("optimizer")}
+    targets = softmax(teacher.logits(PUBLIC), axis=1)
+
+    def distance() -> float:
+        return float(np.abs(softmax(student.logits(PUBLIC), axis=1) - targets).mean())
+
+    before = distance()
+    student.distill(PUBLIC, targets, 5000)
+    assert distance() < before / 4
+    after = _tensors(student.dump())
+    assert all(torch.equal(after[name], value) for name, value in optimizer.items())
+
+
+def test_teaching_that_is_not_finite_leaves_the_state_of_before() -> None:
+    learner = small()
+    before = learner.dump()
+    with pytest.raises(TrainingError, match="loss is not finite"):
+        learner.distill(PUBLIC, np.full((20, 2), np.nan, np.float32), 3)
+    assert learner.dump() == before
 
 
 def _tensors(state: bytes) -> dict[str, torch.Tensor]:

@@ -62,6 +62,7 @@ local-steps = {local_steps}
 batch-size = {batch_size}
 learning-rate = {learning_rate}
 weight-decay = {weight_decay}
+optimizer = {optimizer}
 device = {device}
 
 # Every random choice of the learner follows from this number.
@@ -148,7 +149,8 @@ def silo_toml(
         "preprocessing": "standard" if label else "none",
         "superlink": superlink,
     }
-    for name in ("pseudo_weight", "local_steps", "batch_size", "learning_rate", "weight_decay", "device"):
+    trained = ("pseudo_weight", "local_steps", "batch_size", "learning_rate", "weight_decay", "optimizer", "device")
+    for name in trained:
         values[name] = getattr(defaults, name)
     values |= PrivacySettings().model_dump()
     for name in ("max_rounds", "max_queries", "max_bytes"):

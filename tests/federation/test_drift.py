@@ -1,0 +1,363 @@
+"""FedProx, SCAFFOLD, FedDyn and FedDF against closed forms, and against the papers' algorithms written out in numpy."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Context, Message
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+
+from client_app import site
+from client_app.main import app as client_app
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.learners.base import Correction
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.torch_net import TorchLearner
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.strategies import weight_sharing
+from fedct_flwr.types import ConfigError, Examples
+from fedct_flwr.wire.weights import to_weights
+from tests.federation.conftest import Federation
+from tests.federation.test_fedavg import FEDAVG, global_weights
+
+Vector = NDArray[np.float64]
+
+STEPS, RATE = 10, 0.05
+CURVATURES = np.array([1.0, 4.0, 0.5, 2.0])
+OPTIMA = np.array([[0.0, 3.0], [1.0, -1.0], [10.0, 0.0], [-2.0, 5.0]])
+NETWORK: dict[str, Any] = {**FEDAVG, "optimizer": "sgd", "learning_rate": 0.1, "save_models": True}
+
+
+class Quadratic:
+    """A silo whose loss is ``curvature / 2 * |w - optimum|^2``, by gradient descent: all that it does is known."""
+
+    suffix = ".txt"
+    parameters = ("w",)
+    reach = STEPS * RATE
+    last: Vector
+
+    def __init__(self, curvature: float, optimum: Vector) -> None:
+        self.curvature, self.optimum = curvature, optimum
+        self.reset()
+
+    def reset(self) -> None:
+        self.w = np.zeros(2)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.zeros(len(X), np.int16)
+
+    def label(self, public: Any, positions: Any) -> Any:
+        return np.zeros(len(positions), np.int16)
+
+    def advance(self, private: Any, public: Any, targets: Any, pseudo_weight: float) -> None:
+        raise AssertionError("weights are shared here, no labels")
+
+    def advance_corrected(self, private: Examples, correction: Correction) -> None:
+        begun = self.w
+        for _ in range(STEPS):
+            gradient = self.curvature * (self.w - self.optimum) + correction.pull * (self.w - begun)
+            self.w = self.w - RATE * (gradient + correction.shift.get("w", 0))
+
+    def weights(self) -> dict[str, NDArray[Any]]:
+        return {"w": self.w.copy()}
+
+    def set_weights(self, weights: Any) -> None:
+        self.w = np.array(weights["w"])
+
+    def dump(self) -> bytes:
+        return self.w.tobytes()
+
+    def restore(self, state: bytes) -> None:
+        self.w = np.frombuffer(state)
+
+    def save(self, path: Path) -> None:
+        path.write_bytes(self.dump())
+
+    def load(self, path: Path) -> Self:
+        self.restore(path.read_bytes())
+        return self
+
+
+@pytest.fixture
+def reached(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Vector]:
+    """The global weights at the end of a run in which silos' losses are quadratics."""
+
+    def build(config: RunConfig, dataset: FederatedDataset, position: int, private: Any) -> Quadratic:
+        return Quadratic(CURVATURES[position], OPTIMA[position])
+
+    monkeypatch.setattr(site, "build_learner", build)
+    monkeypatch.setattr(weight_sharing, "build_learner", build)
+
+    def run(algorithm: str, rounds: int, **settings: Any) -> Vector:
+        path = federation.path / algorithm
+        folder = federation.run(
+            algorithm=algorithm, num_server_rounds=rounds, save_models=True, run_dir=str(path), **settings
+        )
+        return np.frombuffer((folder.models / "global.txt").read_bytes())
+
+    return run
+
+
+def records() -> Vector:
+    config = RunConfig.from_flower({"study": "test", "data": "heart-disease"})
+    return np.array([silo.private.size for silo in datasets.load(config).silos], dtype=np.float64)
+
+
+def mean(values: Vector, weights: Vector) -> Vector:
+    found: Vector = weights @ values / weights.sum()
+    return found
+
+
+def optimum() -> Vector:
+    """Of the loss on all records."""
+    return mean(OPTIMA, records() * CURVATURES)
+
+
+@pytest.mark.parametrize(("algorithm", "mu"), [("fedavg", 0.0), ("fedprox", 1.0)])
+def test_fedavg_and_fedprox_end_where_their_drift_balances_and_not_at_the_optimum(
+    reached: Callable[..., Vector], algorithm: str, mu: float
+) -> None:
+    end = reached(algorithm, 40, proximal_mu=mu)
+    # K steps from x go the share 1 - (1 - eta (a + mu))^K of the way to where a (w - b) + mu (w - x) is zero.
+    pulls = (1 - (1 - RATE * (CURVATURES + mu)) ** STEPS) * CURVATURES / (CURVATURES + mu)
+    np.testing.assert_allclose(end, mean(OPTIMA, records() * pulls), atol=1e-6)
+    assert np.abs(end - optimum()).max() > 0.1
+
+
+@pytest.mark.parametrize(("algorithm", "settings"), [("scaffold", {}), ("feddyn", {"feddyn_alpha": 2.0})])
+def test_scaffold_and_feddyn_end_at_the_optimum_of_all_records(
+    reached: Callable[..., Vector], algorithm: str, settings: dict[str, Any]
+) -> None:
+    np.testing.assert_allclose(reached(algorithm, 35, **settings), optimum(), atol=1e-5)
+
+
+@pytest.mark.parametrize(("algorithm", "settings"), [("scaffold", {}), ("feddyn", {"feddyn_alpha": 2.0})])
+def test_they_do_so_too_if_a_silo_was_away_for_some_rounds(
+    federation: Federation, reached: Callable[..., Vector], algorithm: str, settings: dict[str, Any]
+) -> None:
+    def away(message: Message, context: Context) -> Message:
+        if message.metadata.group_id in {"1", "4", "5"}:
+            raise ValueError
+        return client_app(message, context)
+
+    federation.behave[2] = away
+    np.testing.assert_allclose(reached(algorithm, 35, **settings), optimum(), atol=1e-5)
+
+
+# --- the papers' algorithms, for softmax regression with all records in each step
+
+
+def gradient(w: Vector, X: Vector, y: NDArray[Any]) -> Vector:
+    """Of the mean cross-entropy; ``w`` ``(classes, features + 1)``, the last column being the bias."""
+    X = np.column_stack([X, np.ones(len(X))])
+    errors = softmax(X @ w.T, axis=1) - np.eye(len(w))[y]
+    found: Vector = errors.T @ X / len(y)
+    return found
+
+
+Silos = Sequence[tuple[Vector, NDArray[Any]]]
+
+
+def fedprox(x: Vector, silos: Silos, shares: Vector, rounds: int, steps: int, eta: float, mu: float) -> Vector:
+    for _ in range(rounds):
+        y = [x] * len(silos)
+        for i, silo in enumerate(silos):
+            for _ in range(steps):
+                y[i] = y[i] - eta * (gradient(y[i], *silo) + mu * (y[i] - x))
+        x = np.tensordot(shares, y, 1)
+    return x
+
+
+def scaffold(x: Vector, silos: Silos, shares: Vector, rounds: int, steps: int, eta: float, mu: float) -> Vector:
+    own = [np.zeros_like(x)] * len(silos)
+    c = np.zeros_like(x)
+    for _ in range(rounds):
+        y, means = [x] * len(silos), [np.zeros_like(x)] * len(silos)
+        for i, silo in enumerate(silos):
+            for _ in range(steps):
+                g = gradient(y[i], *silo)
+                means[i] = means[i] + g / steps  # what option II computes from weights
+                y[i] = y[i] - eta * (g - own[i] + c)
+        x, own = np.tensordot(shares, y, 1), means
+        c = np.tensordot(shares, own, 1)
+    return x
+
+
+def feddyn(x: Vector, silos: Silos, shares: Vector, rounds: int, steps: int, eta: float, mu: float) -> Vector:
+    own, h = [np.zeros_like(x)] * len(silos), np.zeros_like(x)
+    for _ in range(rounds):
+        y = [x] * len(silos)
+        for i, silo in enumerate(silos):
+            for _ in range(steps):
+                y[i] = y[i] - eta * (gradient(y[i], *silo) - own[i] + mu * (y[i] - x))
+            own[i] = own[i] - mu * (y[i] - x)
+        h = h - mu * (np.tensordot(shares, y, 1) - x)
+        x = np.tensordot(shares, y, 1) - h / mu
+    return x
+
+
+@pytest.mark.parametrize("reference", [fedprox, scaffold, feddyn])
+def test_two_rounds_of_a_network_are_those_of_the_paper(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, reference: Callable[..., Vector]
+) -> None:
+    def all_records(
+        self: TorchLearner, private: Examples, public: Any, targets: Any, steps: int, seed: int
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        yield from [(self._tensor(private.X), torch.from_numpy(private.y.astype(np.int64)))] * steps
+
+    monkeypatch.setattr(TorchLearner, "_batches", all_records)
+    linear = {"learner": "tests.federation.learners.linear", "proximal_mu": 0.7, "feddyn_alpha": 0.7}
+    folder = federation.run(**{**NETWORK, **linear, "algorithm": reference.__name__, "num_server_rounds": 2})
+    config = RunConfig.from_flower(folder.settings())
+    dataset = datasets.load(config)
+    learners = [build_learner(config, dataset, i, silo.private.X) for i, silo in enumerate(dataset.silos)]
+    silos = [
+        (learner._tensor(silo.private.X).numpy().astype(np.float64), silo.private.y)
+        for learner, silo in zip(learners, dataset.silos, strict=True)
+        if isinstance(learner, TorchLearner)
+    ]
+    assert isinstance(learners[0], TorchLearner)
+    start = learners[0].weights()
+    x = np.column_stack([start["weight"], start["bias"]]).astype(np.float64)
+    expected = reference(x, silos, records() / records().sum(), 2, 5, 0.1, 0.7)
+    found = global_weights(folder)
+    np.testing.assert_allclose(np.column_stack([found["weight"], found["bias"]]), expected, rtol=1e-4, atol=1e-6)
+    assert np.abs(expected - x).max() > 0.1
+
+
+# --- what all have in common
+
+ALL = ["fedavg", "fedprox", "scaffold", "feddyn", "feddf"]
+
+
+@pytest.mark.parametrize("algorithm", ALL)
+def test_a_silo_that_is_asked_again_answers_the_same_and_trains_no_further(
+    federation: Federation, algorithm: str
+) -> None:
+    def twice(message: Message, context: Context) -> Message:
+        one, other = client_app(message, context), client_app(message, context)
+        first, second = (to_weights(reply.content.array_records["arrays"]) for reply in (one, other))
+        assert list(first) == list(second)
+        assert all((first[name] == second[name]).all() for name in first)
+        return other
+
+    once = federation.run(**{**NETWORK, "algorithm": algorithm}, run_dir=str(federation.path / "once"))
+    federation.behave[0] = twice
+    again = federation.run(**{**NETWORK, "algorithm": algorithm})
+    assert [entry["absent"] for entry in again.rounds()] == [{}] * 3
+    expected, found = global_weights(once), global_weights(again)
+    assert all((expected[name] == found[name]).all() for name in expected)
+
+
+def one_round(federation: Federation, algorithm: str, **settings: Any) -> dict[str, Any]:
+    path = str(federation.path / f"{algorithm} {len(federation.sent)}")
+    values = {**NETWORK, "num_server_rounds": 1, "algorithm": algorithm, "run_dir": path, **settings}
+    return global_weights(federation.run(**values))
+
+
+def test_in_one_round_scaffold_is_fedavg_and_so_is_fedprox_that_does_not_pull(federation: Federation) -> None:
+    plain, scaffold, prox, pulled = (
+        one_round(federation, algorithm, proximal_mu=mu)
+        for algorithm, mu in (("fedavg", 0.0), ("scaffold", 0.0), ("fedprox", 0.0), ("fedprox", 1.0))
+    )
+    for name, value in plain.items():
+        assert (scaffold[name] == value).all()
+        assert (prox[name] == value).all()
+    assert any((pulled[name] != plain[name]).any() for name in plain)
+
+
+def test_scaffold_sends_twice_the_bytes_and_the_others_no_more_than_fedavg(federation: Federation) -> None:
+    sizes = {}
+    for algorithm in ALL:
+        folder = federation.run(
+            **{**NETWORK, "algorithm": algorithm, "num_server_rounds": 1}, run_dir=str(federation.path / algorithm)
+        )
+        entry = folder.rounds()[-1]
+        sizes[algorithm] = (entry["instruction_bytes"], entry["bytes_sent"])
+    down, up = sizes["fedavg"]
+    assert sizes == {**dict.fromkeys(ALL, (down, up)), "scaffold": (2 * down, 2 * up)}
+
+
+def test_scaffold_with_adam_stops_the_run_before_it_begins(federation: Federation) -> None:
+    with pytest.raises(ConfigError, match="set optimizer = 'sgd'"):
+        federation.run(**{**NETWORK, "algorithm": "scaffold", "optimizer": "adam"})
+    assert federation.sent == []
+
+
+def test_feddf_comes_nearer_to_what_the_silos_say_together_than_the_average(federation: Federation) -> None:
+    seen: dict[str, dict[str, Any]] = {}
+
+    def watch(message: Message, context: Context) -> Message:
+        reply = client_app(message, context)
+        name = str(reply.content.config_records["silo"]["name"])
+        seen[name] = to_weights(reply.content.array_records["arrays"])
+        return reply
+
+    federation.behave = dict.fromkeys(range(4), watch)
+    settings = {"local_steps": 100, "learning_rate": 0.5, "distillation_steps": 200}
+    plain, distilled = (one_round(federation, algorithm, **settings) for algorithm in ("fedavg", "feddf"))
+    config = RunConfig.from_flower({"study": "test", "data": "heart-disease", "learner": NETWORK["learner"]})
+    dataset = datasets.load(config)
+    model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
+    assert isinstance(model, TorchLearner)
+
+    def logits(weights: Any) -> NDArray[Any]:
+        model.set_weights(weights)
+        return model.logits(dataset.public.X)
+
+    together = log_softmax(np.mean([logits(weights) for weights in seen.values()], axis=0), axis=1)
+
+    def divergence(weights: Any) -> float:
+        own = log_softmax(logits(weights), axis=1)
+        return float((np.exp(together) * (together - own)).sum(axis=1).mean())
+
+    assert divergence(distilled) < 0.5 * divergence(plain)
+
+
+# --- an initial model
+
+
+def test_an_initial_model_is_what_the_first_round_begins_with(federation: Federation) -> None:
+    first = federation.run(**NETWORK, run_dir=str(federation.path / "first"))
+    sent: list[dict[str, Any]] = []
+
+    def watch(message: Message, context: Context) -> Message:
+        sent.append(to_weights(message.content.array_records["arrays"]))
+        return client_app(message, context)
+
+    federation.behave[0] = watch
+    path = first.models / "global.safetensors"
+    federation.run(**{**NETWORK, "algorithm": "fedprox", "optimizer": "adam"}, initial_model=str(path))
+    expected = global_weights(first)
+    assert all((sent[0][name] == value).all() for name, value in expected.items())
+    assert any((sent[1][name] != value).any() for name, value in expected.items())
+
+
+@pytest.mark.parametrize("kind", ["another network", "no model", "no file"])
+def test_an_initial_model_that_does_not_fit_stops_the_run_before_it_begins(federation: Federation, kind: str) -> None:
+    path = federation.path / "m.safetensors"
+    if kind == "another network":
+        other = federation.run(**{**NETWORK, "learner_params": '{"width": 3}'}, run_dir=str(federation.path / "other"))
+        path = other.models / "global.safetensors"
+    elif kind == "no model":
+        path.write_bytes(b"noise")
+    before = len(federation.sent)
+    with pytest.raises(ConfigError, match="cannot be read as a model of learner") as caught:
+        federation.run(**NETWORK, initial_model=str(path))
+    assert "\n" not in str(caught.value)
+    assert len(federation.sent) == before
+    assert not RunFolder(federation.path / "run").exists()
+
+
+def test_where_silos_share_labels_an_initial_model_has_no_effect(federation: Federation) -> None:
+    with pytest.raises(ConfigError, match="has no effect on algorithm 'fedct'"):
+        federation.run(initial_model="/a/model")
