@@ -88,7 +88,7 @@ class SiloConfig(Settings):
         promised = {"privacy": self.privacy.model_dump(mode="json")} if self.privacy.enabled else {}
         return {
             **promised,
-            "learner": self.learner.model_dump(mode="json"),
+            "learner": self.learner.decides_model,
             "label": self.data.label,
             "mapping": self.data.mapping,
             "test": [self.data.test_file is not None, self.data.test_fraction],
