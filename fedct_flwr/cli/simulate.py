@@ -40,7 +40,10 @@ def simulate(
     ] = "logistic-regression",
     learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
     algorithm: Annotated[
-        str, typer.Option(help="fedct, fedct-qualified, or fedavg and dp-fedavg (baselines for networks).")
+        str,
+        typer.Option(
+            help="fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement, or the baselines fedavg, dp-fedavg."
+        ),
     ] = "fedct",
     rounds: Annotated[
         int | None,

@@ -61,6 +61,8 @@ class RunConfig(Settings):
     algorithm: str = "fedct"
     quorum: float = Field(default=0.9, gt=0, le=1)
     """Share of the votes cast that a label needs, for qualified majorities."""
+    trust: Literal["static", "dynamic"] = "static"
+    """For weights by agreement: from the first round that a silo takes part in, or from each round."""
     learner: Names = ("logistic-regression",)
     """One learner for all silos, or one for each in the data set's order."""
     learner_params: str = "{}"

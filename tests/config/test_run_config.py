@@ -35,6 +35,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "corruption-number": 2,
     "algorithm": "fedct-qualified",
     "quorum": 0.6,
+    "trust": "dynamic",
     "learner": "svm,decision-tree",
     "learner-params": '[{"C": 2}, {}]',
     "preprocessing": "none",
