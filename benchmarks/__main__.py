@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import (
     compare,
+    consensus_rules,
     convergence,
     experiments,
     fashion_mnist,
@@ -27,6 +28,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "fedct-fashion-mnist": fashion_mnist.run,
     "fedct-mixed": mixed.run,
     "fedct-convergence": convergence.run,
+    "consensus-rules": consensus_rules.run,
     "privacy": privacy.run,
     "dp-linear-settings": linear_settings.run,
     "round-overhead": round_overhead.run,

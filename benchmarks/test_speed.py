@@ -10,8 +10,10 @@ from flwr.clientapp import ClientApp
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from client_app.site import simulated_site
+from fedct_flwr.agreement import agreement
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import plurality, tally
+from fedct_flwr.dawid_skene import dawid_skene
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.wire.codec import Reply, decode_instruction, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
@@ -37,6 +39,32 @@ def test_plurality(benchmark: BenchmarkFixture, votes: np.ndarray[Any, Any]) -> 
     """Tally and decide."""
     incumbent = np.full(EXAMPLES, -1, dtype=np.int16)
     benchmark(lambda: plurality(tally(votes, EXAMPLES, CLASSES), incumbent, np.random.default_rng(0)))
+
+
+@pytest.fixture(scope="module")
+def crowd() -> list[tuple[str, np.ndarray[Any, np.dtype[np.int16]]]]:
+    """100 silos of which each is right on 20% to 50% of 10,000 examples of 10 classes."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, CLASSES, 10_000)
+    right = rng.random((SILOS, 10_000)) < rng.uniform(0.1, 0.4, (SILOS, 1))
+    votes = np.where(right, truth, rng.integers(0, CLASSES, (SILOS, 10_000))).astype(np.int16)
+    return [(f"silo-{number}", vote) for number, vote in enumerate(votes)]
+
+
+@pytest.mark.benchmark(group="consensus of 100 silos x 10,000 examples x 10 classes")
+def test_a_numpy_pass_for_each_class(benchmark: BenchmarkFixture, crowd: list[tuple[str, Any]]) -> None:
+    """The yardstick: whoever counts votes with numpy looks at all of them once for each class."""
+    votes = np.stack([vote for _, vote in crowd])
+    benchmark(lambda: [(votes == c).sum(axis=0) for c in range(CLASSES)])
+
+
+@pytest.mark.benchmark(group="consensus of 100 silos x 10,000 examples x 10 classes")
+@pytest.mark.parametrize("rule", ["dawid-skene", "agreement"])
+def test_rules_that_know_their_silos(benchmark: BenchmarkFixture, crowd: list[tuple[str, Any]], rule: str) -> None:
+    """A whole round: reading the ballots, estimating the silos, deciding."""
+    consensus = dawid_skene(CLASSES) if rule == "dawid-skene" else agreement(CLASSES, trust="static")
+    incumbent = np.full(10_000, -1, dtype=np.int16)
+    benchmark(lambda: consensus.apply(crowd, incumbent, consensus.init([]), np.random.default_rng(0)))
 
 
 @pytest.mark.benchmark(group="100 loopback rounds of 4 silos that do no work: 100 x overhead")

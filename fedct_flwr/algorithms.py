@@ -6,9 +6,11 @@ from typing import Any, Final, Protocol
 
 from flwr.serverapp import Grid
 
+from fedct_flwr.agreement import agreement
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Consensus, counting, plurality, qualified
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.dawid_skene import dawid_skene
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.feddf import DistilledWeightSharing
@@ -62,9 +64,21 @@ def _fedct_qualified(config: RunConfig, num_classes: int) -> Consensus:
     return counting(num_classes, partial(qualified, quorum=config.quorum))
 
 
+def _fedct_dawid_skene(config: RunConfig, num_classes: int) -> Consensus:
+    """FedCT with a consensus that knows how good each silo is at each class (Dawid & Skene 1979; FedCT: ibid.)."""
+    return dawid_skene(num_classes)
+
+
+def _fedct_agreement(config: RunConfig, num_classes: int) -> Consensus:
+    """FedCT with votes weighted by trust, from hard labels (after Fan et al., arXiv:2305.18497, §3)."""
+    return agreement(num_classes, trust=config.trust)
+
+
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),
     "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
+    "fedct-dawid-skene": LabelSharing("FedCT", _fedct_dawid_skene),
+    "fedct-agreement": LabelSharing("FedCT", _fedct_agreement),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
     # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).

@@ -22,11 +22,13 @@ class Consensus(NamedTuple):
 
     ``init(silos)`` makes the state before the first round. ``apply(ballots, incumbent, state, rng)`` returns
     the new targets ``(examples,)`` and the next state; ``incumbent`` are the targets these examples have now.
-    Ballots may be a generator: each is used once and dropped.
+    Ballots may be a generator: each is used once and dropped. The state's values are arrays, so that a checkpoint can
+    hold them. ``report(state)`` says what the rule thinks of each silo, as JSON takes it, for the round log.
     """
 
     init: Callable[[Sequence[SiloName]], State]
     apply: Callable[[Iterable[Ballot], HardLabels, State, Generator], tuple[HardLabels, State]]
+    report: Callable[[State], dict[SiloName, dict[str, Any]]] = lambda state: {}
 
 
 _BYTE: Final = 255

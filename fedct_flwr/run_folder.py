@@ -47,12 +47,16 @@ class Checkpoint(NamedTuple):
 
 @dataclass(frozen=True)
 class SiloRecord:
-    """What one silo sent in a round: payload bytes, seconds until its reply, share of votes equal to the consensus."""
+    """What one silo sent in a round: payload bytes, seconds until its reply, share of votes equal to the consensus.
+
+    ``quality`` is what the consensus thinks of the silo, from the votes alone, if its rule asks.
+    """
 
     bytes_sent: int
     seconds: float
     agreement: float
     scores: dict[str, float] | None = None
+    quality: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

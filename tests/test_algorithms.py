@@ -100,5 +100,7 @@ def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: st
 
 def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "xyz"})
-    with pytest.raises(ConfigError, match="there are fedct, fedct-qualified, fedavg"):
+    with pytest.raises(
+        ConfigError, match="there are fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement, fedavg"
+    ):
         find_algorithm(config)

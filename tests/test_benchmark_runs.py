@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks import privacy, privacy_text, report, round_overhead
+from benchmarks import consensus_rules, privacy, privacy_text, report, round_overhead
 from benchmarks.federation import Runs, measure
 from benchmarks.privacy_averaging import dp_fedavg
 from benchmarks.privacy_data import Setting, Sizes, load
@@ -147,3 +147,52 @@ def test_the_papers_xor_setting_is_told_with_its_price() -> None:
     notes = privacy_text.notes()
     assert "costs epsilon 3.33 in the worst case, all of them 1,333" in notes
     assert "probability 0.4999917" in notes
+
+
+RULES = {"data": "breast-cancer", "private-size": 150, "public-size": 250, "learner": "naive-bayes"}
+
+
+def test_rules_are_measured_beside_local_training_true_labels_and_pooled_data() -> None:
+    runs = consensus_rules.measure(RULES, [3])
+    config = RunConfig.from_flower({"study": "s", "seed": 3, **RULES})
+    dataset = datasets.load(config)
+    for method, train in {"local": local_only, "central": centralized}.items():
+        expected = fmean(balanced_accuracy(train(config, dataset, n), dataset.test) for n in range(5))
+        assert runs.values[method] == [pytest.approx(expected)]
+    assert {method for method in runs.values if not method.startswith("public ")} == set(consensus_rules.METHODS)
+
+
+def test_bad_silos_vote_but_are_neither_scored_nor_pooled() -> None:
+    bad = {**RULES, "bad-silos": "silo-1,silo-2", "corruption": "label-flip"}
+    clean, poisoned = (consensus_rules.measure(settings, [3]) for settings in (RULES, bad))
+    config = RunConfig.from_flower({"study": "s", "seed": 3, **RULES})
+    dataset = datasets.load(config)
+    alone = fmean(balanced_accuracy(local_only(config, dataset, n), dataset.test) for n in (2, 3, 4))
+    assert poisoned.values["local"] == [pytest.approx(alone)]
+    # A model of flipped labels too would be far below.
+    assert poisoned.mean("central") > 0.9
+    assert poisoned.mean("public majority") != clean.mean("public majority")
+
+
+def test_hospitals_are_split_as_they_are_and_other_data_by_dirichlet_too() -> None:
+    for data in consensus_rules.DATA:
+        scenarios = consensus_rules._scenarios(data)
+        for settings in scenarios.values():
+            RunConfig.from_flower({"study": "s", **data.settings, **settings})
+        hospitals = data.settings["data"] == "heart-disease"
+        assert len(scenarios) == (3 if hospitals else 5)
+        assert not (hospitals and any("partition" in settings for settings in scenarios.values()))
+
+
+def test_the_share_recovered_is_that_of_the_plain_learners_distance() -> None:
+    values = {"local": 0.7, "majority": 0.75, "qualified": 0.7, "agreement": 0.78, "Dawid-Skene": 0.8, "truth": 0.81}
+    runs = {
+        f"{name}, class-weight {weight}": Runs(
+            {key: [value + extra] for key, value in (values | {"central": 0.9}).items()}
+        )
+        for name in consensus_rules.HOSPITALS
+        for weight, extra in (("none", 0.0), ("balanced", 0.05))
+    }
+    table = consensus_rules._recovered(runs)
+    assert "| random forest | none | 25% | 0% | 40% | 50% | 55% |" in table
+    assert "| random forest | balanced | 50% | 25% | 65% | 75% | 80% |" in table

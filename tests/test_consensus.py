@@ -1,8 +1,10 @@
 """Tally and decide: golden numbers on three-element inputs, invariants, and how ties are broken."""
 
+import json
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.random import Generator
 
-from fedct_flwr.consensus import Decide, counting, plurality, qualified, tally
+from fedct_flwr.agreement import agreement
+from fedct_flwr.consensus import Consensus, Decide, counting, plurality, qualified, tally
+from fedct_flwr.dawid_skene import dawid_skene
+from fedct_flwr.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import ABSTAIN, HardLabels, VoteCounts
 
 NOBODY = np.full(3, ABSTAIN, dtype=np.int16)
@@ -215,6 +220,80 @@ def decided(apply: Callable, votes: np.ndarray) -> HardLabels:
     ballots = ((f"silo-{number}", vote) for number, vote in enumerate(votes))
     labels, _ = apply(ballots, np.full(votes.shape[1], ABSTAIN, np.int16), {}, np.random.default_rng(0))
     return labels
+
+
+RULES: dict[str, Callable[[int], Consensus]] = {
+    **{name: partial(counting, decide=decide) for name, decide in DECISIONS.items()},
+    "dawid-skene": dawid_skene,
+    "agreement-static": partial(agreement, trust="static"),
+    "agreement-dynamic": partial(agreement, trust="dynamic"),
+}
+every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+
+
+def two_rounds(consensus: Consensus, votes: np.ndarray, names: list[str]) -> list[np.ndarray]:
+    """The labels of a first round, and of a second in which all silos but the last vote the other way round."""
+    state, labels = consensus.init(names), np.full(votes.shape[1], ABSTAIN, np.int16)
+    found = []
+    by_name = sorted(zip(names, votes, strict=True), key=lambda ballot: ballot[0])
+    for ballots in (zip(names, votes, strict=True), ((name, vote[::-1]) for name, vote in by_name[:-1])):
+        labels, state = consensus.apply(ballots, labels, state, np.random.default_rng(0))
+        found.append(labels)
+    return found
+
+
+class TestEveryRule:
+    """What holds of counts must hold of rules that know their silos."""
+
+    @every_rule
+    @given(ballot_boxes(), st.randoms(use_true_random=False))
+    @settings(deadline=None, max_examples=50)
+    def test_permuting_silos_changes_nothing_in_any_round(
+        self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int], random
+    ):
+        votes, num_classes = box
+        names = [f"silo-{number}" for number in range(len(votes))]
+        order = random.sample(range(len(votes)), len(votes))
+        there = two_rounds(rule(num_classes), votes, names)
+        here = two_rounds(rule(num_classes), votes[order], [names[number] for number in order])
+        np.testing.assert_array_equal(there, here)
+
+    @every_rule
+    @given(ballot_boxes())
+    @settings(deadline=None, max_examples=50)
+    def test_where_all_votes_cast_agree_the_label_is_theirs(
+        self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int]
+    ):
+        votes, num_classes = box
+        labels = decided(rule(num_classes).apply, votes)
+        for column, label in zip(votes.T, labels, strict=True):
+            cast = set(column[column != ABSTAIN].tolist())
+            assert len(cast) > 1 or {int(label)} == (cast or {ABSTAIN})
+
+    @every_rule
+    @given(ballot_boxes(), st.integers(0, 20))
+    @settings(deadline=None, max_examples=50)
+    def test_abstentions_never_count(self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int], idle: int):
+        votes, num_classes = box
+        with_idle = np.vstack([votes, np.full((idle, votes.shape[1]), ABSTAIN, np.int16)])
+        apply = rule(num_classes).apply
+        np.testing.assert_array_equal(decided(apply, votes), decided(apply, with_idle))
+
+    @every_rule
+    def test_the_state_can_be_kept_in_a_checkpoint_and_reports_are_json(
+        self, rule: Callable[[int], Consensus], tmp_path: Path
+    ):
+        consensus = rule(3)
+        votes = np.random.default_rng(0).integers(0, 3, (4, 50)).astype(np.int16)
+        ballots = [(f"silo-{number}", vote) for number, vote in enumerate(votes)]
+        labels, state = consensus.apply(ballots, NOBODY.repeat(50)[:50], consensus.init([]), np.random.default_rng(0))
+        folder = RunFolder(tmp_path)
+        folder.save_checkpoint(Checkpoint(1, labels, state))
+        back = folder.load_checkpoint().state
+        assert consensus.report(back) == consensus.report(state) == json.loads(json.dumps(consensus.report(state)))
+        again = [consensus.apply(ballots[1:], labels, kept, np.random.default_rng(1)) for kept in (state, back)]
+        np.testing.assert_array_equal(again[0][0], again[1][0])
+        assert consensus.report(again[0][1]) == consensus.report(again[1][1])
 
 
 class TestCounting:

@@ -356,7 +356,9 @@ class TestRounds:
         folder.append_round(record(1, absent={"bergen": "no reply within the deadline"}))
         (line,) = folder.rounds()
         assert line["round"] == 1
-        assert line["silos"] == {"oslo": {"bytes_sent": 90, "seconds": 0.25, "agreement": 0.75, "scores": None}}
+        assert line["silos"] == {
+            "oslo": {"bytes_sent": 90, "seconds": 0.25, "agreement": 0.75, "scores": None, "quality": None}
+        }
         assert line["absent"] == {"bergen": "no reply within the deadline"}
         assert line["fixed_point"] is False
 

@@ -47,7 +47,8 @@ def simulate(
     algorithm: Annotated[
         str,
         typer.Option(
-            help="fedct, fedct-qualified; baselines for networks: fedavg, fedprox, scaffold, feddyn, feddf, dp-fedavg."
+            help="fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement; baselines for networks: fedavg, fedprox, "
+            "scaffold, feddyn, feddf, dp-fedavg."
         ),
     ] = "fedct",
     rounds: Annotated[

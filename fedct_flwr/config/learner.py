@@ -1,12 +1,14 @@
 """Which learner a silo trains, and how."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import Field
 
 from fedct_flwr.config.settings import MAX_INT, Names, Settings
 
 Optimizer: TypeAlias = Literal["adam", "sgd"]
+
+_YOUNGER: Final = ("class_weight", "optimizer")
 
 
 class LearnerSettings(Settings):
@@ -21,6 +23,8 @@ class LearnerSettings(Settings):
     preprocessing: Literal["standard", "none"] = "standard"
     pseudo_weight: float = Field(default=1.0, gt=0)
     """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    class_weight: Literal["none", "balanced"] = "none"
+    """Balanced: all classes that it is trained on count the same, however many examples each has."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
@@ -32,3 +36,19 @@ class LearnerSettings(Settings):
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether all classes count the same."""
+        return self.class_weight == "balanced"
+
+    @property
+    def decides_model(self) -> dict[str, object]:
+        """What decides what is learned, as JSON takes it.
+
+        A setting that is younger than what was approved or begun before is there only where it differs from its
+        default: so that stays what it was.
+        """
+        fields = type(self).model_fields
+        same = {name for name in _YOUNGER if getattr(self, name) == fields[name].default}
+        return self.model_dump(mode="json", exclude=same)

@@ -24,9 +24,9 @@ class PrivacySettings(Settings):
     protection: Protection = "none"
     """``none``: the personal model's own labels, without a guarantee. ``dp-sgd``: those of a network trained by noisy
     gradients over the rounds, in steps of its own: not the learner's batch-size, local-steps, learning-rate,
-    weight-decay and pseudo-weight. ``dp-linear``: of a linear model on features learned from the public set, trained
-    once. ``teachers``: a noisy vote of models trained on parts of the records. ``randomized-response``: the personal
-    model's, each of them changed at random."""
+    weight-decay, pseudo-weight and class-weight. ``dp-linear``: of a linear model on features learned from the public
+    set, trained once, with a plan of its own too. ``teachers``: a noisy vote of models trained on parts of the records.
+    ``randomized-response``: the personal model's, each of them changed at random."""
     epsilon: float = Field(default=1.0, gt=0)
     delta: float = Field(default=1e-5, ge=0, lt=1)
     rounds: int = Field(default=10, ge=1, le=MAX_INT)

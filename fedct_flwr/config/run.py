@@ -17,9 +17,9 @@ STUDY: Final = "study"
 
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
-    "public-fraction", "test-fraction", "learner", "learner-params", "preprocessing", "pseudo-weight", "local-steps",
-    "batch-size", "learning-rate", "weight-decay", "optimizer", "device", "protection", "epsilon", "delta", "teachers",
-    "clipping-norm", "noise",
+    "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
+    "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay",
+    "optimizer", "device", "protection", "epsilon", "delta", "teachers", "clipping-norm", "noise",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = ("preprocessing", "local-steps", "batch-size", "learning-rate", "weight-decay", "device")
 
@@ -52,10 +52,18 @@ class RunConfig(Settings):
     """Share of each silo's records that make up the public set, where the data set has none."""
     test_fraction: float = Field(default=0.2, ge=0, lt=1)
     """Share of each silo's records held out for testing."""
+    bad_silos: Names = ()
+    """Names of silos with a ``corruption``: what the others and the consensus make of them is to be seen."""
+    corruption: Literal["none", "label-shift", "label-flip", "random-labels", "collusion"] = "none"
+    """What is wrong with the labels of bad silos, or that they vote for one class together."""
+    corruption_number: int = Field(default=1, ge=0, le=MAX_INT)
+    """By how many classes labels are shifted, or the number of the class that colluders vote for."""
 
     algorithm: str = "fedct"
     quorum: float = Field(default=0.9, gt=0, le=1)
     """Share of the votes cast that a label needs, for qualified majorities."""
+    trust: Literal["static", "dynamic"] = "static"
+    """For weights by agreement: from the first round that a silo takes part in, or from each round."""
     learner: Names = ("logistic-regression",)
     """One learner for all silos, or one for each in the data set's order."""
     learner_params: str = "{}"
@@ -63,6 +71,8 @@ class RunConfig(Settings):
     preprocessing: Literal["standard", "none"] = "standard"
     pseudo_weight: float = Field(default=1.0, gt=0)
     """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    class_weight: Literal["none", "balanced"] = "none"
+    """Balanced: all classes that a learner is trained on count the same, however many examples each has."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
@@ -171,6 +181,8 @@ class RunConfig(Settings):
             raise ValueError("public-fraction and test-fraction leave no private records: their sum must be below 1")
         if json.loads(self.student_params) and not self.student:
             raise ValueError("student-params are given but no student: name a learner as student, or leave them out")
+        if bool(self.bad_silos) != (self.corruption != "none"):
+            raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
         check_together(self.protection, self.delta, self.teachers, self.noise)
         return self
 
@@ -179,6 +191,9 @@ class RunConfig(Settings):
         for silo in self.roster:
             if silo not in silos:
                 raise ConfigError(f"roster names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
+        for silo in self.bad_silos:
+            if silo not in silos:
+                raise ConfigError(f"bad-silos names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
         if self.min_silos > len(self.roster or silos):
             raise ConfigError(f"min-silos is {self.min_silos} but there are only {len(silos)} silos")
         if self.student and "global" in silos:

@@ -86,13 +86,9 @@ class SiloConfig(Settings):
         """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.
         promised = {"privacy": self.privacy.model_dump(mode="json")} if self.privacy.enabled else {}
-        learner = self.learner.model_dump(mode="json")
-        # As above: there was Adam before there was a choice.
-        if self.learner.optimizer == "adam":
-            del learner["optimizer"]
         return {
             **promised,
-            "learner": learner,
+            "learner": self.learner.decides_model,
             "label": self.data.label,
             "mapping": self.data.mapping,
             "test": [self.data.test_file is not None, self.data.test_fraction],

@@ -17,6 +17,7 @@ from fedct_flwr.datasets import (
     svhn,
     wine_quality,
 )
+from fedct_flwr.datasets.corruption import corrupted
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -46,7 +47,7 @@ def load(config: RunConfig) -> FederatedDataset:
         )
     if config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
-    return LOADERS[config.data](config)
+    return corrupted(LOADERS[config.data](config), config)
 
 
 __all__ = ["LOADERS", "FederatedDataset", "SiloData", "load"]

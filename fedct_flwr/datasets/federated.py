@@ -8,7 +8,7 @@ from numpy.random import Generator
 from fedct_flwr.config import RunConfig
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import ConfigError, DataError, Examples, Features, SiloName
+from fedct_flwr.types import ConfigError, DataError, Examples, HardLabels, SiloName
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +22,18 @@ class SiloData:
 
 @dataclass(frozen=True, eq=False)
 class FederatedDataset:
-    """All that a simulation needs. ``test`` is the pooled test set, over all silos."""
+    """All that a simulation needs. ``test`` is the pooled test set, over all silos.
+
+    ``truth`` ``(num_public,)`` are the labels that the public examples lost, where the data set knows them: to compare
+    with, for nobody to train on.
+    """
 
     name: str
     schema: Schema
     public: PublicSet
     silos: tuple[SiloData, ...]
     test: Examples
+    truth: HardLabels | None = None
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""
@@ -72,6 +77,7 @@ def pool(parts: list[Examples]) -> Examples:
     return Examples(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
 
 
-def shuffled(X: Features, rng: Generator) -> Features:
+def shuffled(records: Examples, rng: Generator) -> Examples:
     """The examples in random order, so that a position tells nothing of where an example came from."""
-    return X[rng.permutation(len(X))]
+    order = rng.permutation(records.size)
+    return Examples(records.X[order], records.y[order])

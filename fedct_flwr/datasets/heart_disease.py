@@ -37,13 +37,15 @@ def load(config: RunConfig) -> FederatedDataset:
             column[column == 0] = np.nan
         shares = (config.public_fraction, config.test_fraction)
         public, test, private = hold_out(Examples(X, y), shares, generator(config.seed, "split", hospital))
-        unlabeled.append(public.X)
+        unlabeled.append(public)
         silos.append(SiloData(hospital, private, test))
+    public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
     return FederatedDataset(
         name="heart-disease",
         # Chest pain, slope and the like are left as the ordinal codes of the files: one-hot columns did no better.
         schema=Schema.numeric(CLASSES, tuple(names)),
-        public=PublicSet(shuffled(np.concatenate(unlabeled), generator(config.seed, "public order"))),
+        public=PublicSet(public.X),
         silos=tuple(silos),
         test=pool([silo.test for silo in silos]),
+        truth=public.y,
     )

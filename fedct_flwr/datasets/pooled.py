@@ -54,4 +54,5 @@ def split_over_silos(
             for number, part in enumerate(parts, start=1)
         ),
         test=test or Examples(X[rest], y[rest]),
+        truth=y[unlabeled],
     )

@@ -10,6 +10,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import make, package
+from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
@@ -19,6 +20,8 @@ from fedct_flwr.types import DataError, Features, SiloName
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
     """The learner of the simulated silo at ``position``, untrained. Raises what ``learner_for`` does."""
+    if config.corruption == "collusion" and dataset.silos[position].name in config.bad_silos:
+        return Colluder(config.corruption_number)
     return learner_for(
         config.learner_settings(position, len(dataset.silos)),
         dataset.silos[position].name,
@@ -75,7 +78,9 @@ def untrained(
                 f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network"
             )
         weighted = settings.pseudo_weight != 1.0
-        return SklearnLearner(estimator, transformer, weighted=weighted, packages=[package(name)])
+        return SklearnLearner(
+            estimator, transformer, weighted=weighted, balanced=settings.balanced, packages=[package(name)]
+        )
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training
 
@@ -86,6 +91,7 @@ def untrained(
         learning_rate=settings.learning_rate,
         weight_decay=settings.weight_decay,
         optimizer=settings.optimizer,
+        balanced=settings.balanced,
     )
     learner = TorchLearner(
         lambda: make(name, settings.params, **wanted),

@@ -59,7 +59,7 @@ def decides_labeler(privacy: PrivacySettings, learner: LearnerSettings) -> dict[
     own: dict[str, object] = {"protection": privacy.protection, "seed": learner.seed}
     if privacy.protection == "dp-linear":
         return own
-    settings = learner.model_dump(mode="json")
+    settings = learner.decides_model
     if privacy.protection == "dp-sgd":
         # It plans its training itself.
         return own | {name: settings[name] for name in ("name", "params", "preprocessing")}

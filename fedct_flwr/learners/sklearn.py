@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, HardLabels, TrainingError
@@ -50,17 +51,25 @@ def _is_classifier(estimator: Any) -> bool:
 class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
-    Satisfies ``Learner`` and ``Saveable``. ``packages`` are those whose types its files may hold, beside
-    scikit-learn's. Raises ConfigError if it is ``weighted`` but takes no sample weights.
+    Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
+    are those whose types its files may hold, beside scikit-learn's. Raises ConfigError if it is ``weighted`` or
+    ``balanced`` but takes no sample weights.
     """
 
     suffix = ".skops"
 
     def __init__(
-        self, estimator: Any, transformer: Any = None, *, weighted: bool = False, packages: Collection[str] = ()
+        self,
+        estimator: Any,
+        transformer: Any = None,
+        *,
+        weighted: bool = False,
+        balanced: bool = False,
+        packages: Collection[str] = (),
     ) -> None:
-        if weighted:
+        if weighted or balanced:
             _weight_parameter(estimator)
+        self._balanced = balanced
         self._template = estimator
         self._transformer = transformer
         self._packages = packages
@@ -70,6 +79,8 @@ class SklearnLearner:
         """Train a fresh clone. One class alone is learned as a constant: most classifiers refuse to."""
         classes = np.unique(y)
         alone = len(classes) == 1
+        if self._balanced:
+            sample_weight = balanced_weights(y, sample_weight)
         weights = {} if sample_weight is None or alone else {_weight_parameter(self._template): sample_weight}
         try:
             if alone:
@@ -146,7 +157,9 @@ def _weight_parameter(estimator: Any) -> str:
         name, last = estimator.steps[-1]
         return f"{name}__{_weight_parameter(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
-        raise ConfigError(f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0")
+        raise ConfigError(
+            f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
+        )
     return "sample_weight"
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config.learner import Optimizer
+from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
@@ -28,8 +29,9 @@ _DISTILLATION_RATE: Final = 1e-3
 class Training:
     """How a network is trained. ``steps`` are minibatch steps per round, ``total_steps`` those of a whole run.
 
-    A minibatch is ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy.
-    ``optimizer`` is Adam, or plain SGD without momentum.
+    A minibatch is ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy;
+    ``balanced``: weighted so that on average all classes count the same. ``optimizer`` is Adam, or plain SGD without
+    momentum.
     """
 
     steps: int = 50
@@ -38,6 +40,7 @@ class Training:
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
     optimizer: Optimizer = "adam"
+    balanced: bool = False
 
 
 class TorchLearner(TrainedNetwork):
@@ -188,10 +191,11 @@ class TorchLearner(TrainedNetwork):
         if pseudo_weight != 1.0 and (targets != ABSTAIN).any():
             weights = torch.ones(2 * self._training.batch_size, device=self._device)
             weights[self._training.batch_size :] = pseudo_weight
+        of_class = self._class_weights(private.y, targets, pseudo_weight) if self._training.balanced else None
         # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
         with seeded(seed, self._device):
             batches = self._batches(private, public, targets, steps, seed)
-            worst = self._descend(batches, weights, self._correcting(correction))
+            worst = self._descend(batches, weights, of_class, self._correcting(correction))
         self._steps_done += steps
         _check_finite(worst)
 
@@ -211,13 +215,25 @@ class TorchLearner(TrainedNetwork):
         for own, other in zip(rows, public_rows, strict=True):
             yield torch.cat([X[own], U[other]]), torch.cat([y[own], pseudo[other]])
 
+    def _class_weights(self, y: HardLabels, targets: HardLabels, pseudo_weight: float) -> Tensor:
+        """Of the classes ``(classes,)``, by their shares in an average batch: half of it is private, half public."""
+        shares = np.bincount(y, minlength=self._num_classes) / len(y)
+        pseudo = targets[targets != ABSTAIN]
+        if len(pseudo):
+            shares = shares + pseudo_weight * np.bincount(pseudo, minlength=self._num_classes) / len(pseudo)
+        return torch.from_numpy(class_weights(shares).astype(np.float32)).to(self._device)
+
     def _descend(
         self,
         batches: Iterator[tuple[Tensor, Tensor]],
         weights: Tensor | None,
+        of_class: Tensor | None,
         correct: Callable[[], None] | None,
     ) -> float:
-        """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one."""
+        """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one.
+
+        An example weighs what its place in the batch does (``weights``) times what its class does (``of_class``).
+        """
         network, optimizer = self._network.train(), self._optimizer
         mixed_precision = torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda")
         worst = torch.zeros((), device=self._device)
@@ -226,6 +242,9 @@ class TorchLearner(TrainedNetwork):
             with mixed_precision:
                 logits = network(batch)
             losses = nn.functional.cross_entropy(logits.float(), labels, reduction="none")
+            if of_class is not None:
+                # Not divided by their sum in this batch: one without the rare class would pull as hard as one with it.
+                losses = losses * of_class[labels]
             loss = losses.mean() if weights is None else (losses * weights).sum() / weights.sum()
             loss.backward()  # type: ignore[no-untyped-call]
             if correct:

@@ -230,7 +230,7 @@ class CoTraining(Strategy):
         churn: float | None,
     ) -> RoundRecord:
         labeled = decided != ABSTAIN
-        silos = {}
+        silos, quality = {}, self._consensus.report(self._state)
         for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
             answer, seconds = valid[silo]
             silos[silo] = SiloRecord(
@@ -238,6 +238,7 @@ class CoTraining(Strategy):
                 seconds=round(seconds, 3),
                 agreement=float((votes == decided)[labeled].mean()) if labeled.any() else 0.0,
                 scores=_known(answer.scores) if answer.scores else None,
+                quality=quality.get(silo),
             )
         counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
         return RoundRecord(

@@ -56,6 +56,9 @@ preprocessing = {preprocessing}
 # The weight of a pseudo-labeled public example beside 1 for a record.
 pseudo-weight = {pseudo_weight}
 
+# "balanced": all classes count the same, however many records each has here. For learners that take weights.
+class-weight = {class_weight}
+
 # For networks: minibatch steps a round, records in a minibatch, the optimizer, and the device
 # (auto, cpu, cuda, cuda:1, mps).
 local-steps = {local_steps}
@@ -149,8 +152,16 @@ def silo_toml(
         "preprocessing": "standard" if label else "none",
         "superlink": superlink,
     }
-    trained = ("pseudo_weight", "local_steps", "batch_size", "learning_rate", "weight_decay", "optimizer", "device")
-    for name in trained:
+    for name in (
+        "pseudo_weight",
+        "class_weight",
+        "local_steps",
+        "batch_size",
+        "learning_rate",
+        "weight_decay",
+        "optimizer",
+        "device",
+    ):
         values[name] = getattr(defaults, name)
     values |= PrivacySettings().model_dump()
     for name in ("max_rounds", "max_queries", "max_bytes"):

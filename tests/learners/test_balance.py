@@ -1,0 +1,105 @@
+"""Class-balanced training: every class counts the same, whatever learns."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from sklearn.utils.class_weight import compute_sample_weight
+
+from fedct_flwr.config import LearnerSettings
+from fedct_flwr.learners.balance import balanced_weights, class_weights
+from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.learners.torch_net import TorchLearner, Training
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples
+
+RARE = np.int16([0] * 95 + [1] * 5)
+
+
+def test_weights_are_scikit_learns() -> None:
+    y = np.random.default_rng(0).integers(0, 4, 100).astype(np.int16)
+    assert_allclose(balanced_weights(y), compute_sample_weight("balanced", y))
+
+
+def test_weights_keep_what_an_example_counts_beside_others_of_its_class() -> None:
+    weights = balanced_weights(np.int16([0, 0, 1]), np.array([1.0, 3.0, 2.0]))
+    assert_allclose(weights, [0.75, 2.25, 3.0])
+
+
+def test_a_class_that_is_not_there_has_no_weight() -> None:
+    assert class_weights(np.array([2.0, 0.0, 2.0])).tolist() == [1, 0, 1]
+    assert balanced_weights(np.int16([2, 2])).tolist() == [1, 1]
+
+
+def learner(name: str, class_weight: str, **params: Any) -> Any:
+    settings = LearnerSettings.read({"name": name, "class-weight": class_weight, "params": params}, "a test")
+    return untrained(settings, 0, 2, np.zeros((1, 1)), None)
+
+
+# Classes that overlap: who counts examples says the frequent one everywhere.
+X = np.random.default_rng(0).normal(size=(100, 1)) + RARE[:, None]
+TREE = {"max_depth": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("logistic-regression", {}),
+        ("decision-tree", TREE),
+        ("random-forest", TREE),
+        ("gradient-boosting", {"max_depth": 1, "n_estimators": 5}),
+        ("hist-gradient-boosting", {"max_iter": 5}),
+        ("naive-bayes", {}),
+        ("svm", {}),
+        ("xgboost", {"max_depth": 1, "n_estimators": 5}),
+    ],
+)
+def test_a_rare_class_is_found_if_classes_count_the_same(name: str, params: dict[str, Any]) -> None:
+    found = {
+        way: float((learner(name, way, **params).fit(X, RARE).predict(X) == 1).mean()) for way in ("none", "balanced")
+    }
+    assert found["none"] < 0.12
+    assert 0.2 < found["balanced"] < 0.8
+
+
+def test_a_learner_without_weights_is_refused_before_anything_runs() -> None:
+    with pytest.raises(
+        ConfigError, match=r"takes no sample weights: set pseudo-weight = 1\.0 and class-weight = 'none'"
+    ):
+        learner("nearest-neighbors", "balanced")
+
+
+def test_one_class_alone_is_a_constant_all_the_same() -> None:
+    made = learner("logistic-regression", "balanced").fit(X, np.ones_like(RARE))
+    assert isinstance(made, SklearnLearner)
+    assert set(made.predict(X).tolist()) == {1}
+
+
+def network(balanced: bool) -> TorchLearner:
+    training = Training(steps=300, total_steps=300, batch_size=32, learning_rate=0.05, balanced=balanced)
+    return TorchLearner(lambda: torch.nn.Linear(1, 2), 2, training, device="cpu")
+
+
+def test_a_network_finds_the_rare_class_too() -> None:
+    apart = X + 2 * RARE[:, None]
+    recall = [(network(balanced).fit(apart, RARE).predict(apart[RARE == 1]) == 1).mean() for balanced in (False, True)]
+    assert recall[0] < 0.5 < 0.9 < recall[1]
+
+
+def test_a_network_counts_the_classes_of_both_halves_of_its_batches() -> None:
+    made = network(True)
+    targets = np.int16([1, 1, 1, 0, ABSTAIN])
+    # Half of a batch is private, .95 and .05; the other public, .25 and .75, with twice the weight.
+    shares = np.array([0.95 + 2 * 0.25, 0.05 + 2 * 0.75])
+    assert_allclose(made._class_weights(RARE, targets, 2.0), 1.5 / shares, rtol=1e-6)
+    made.advance(Examples(X, RARE), X[:5], targets, 2.0)
+
+
+def test_what_was_approved_before_there_was_the_setting_stays_approved() -> None:
+    plain, other = (
+        LearnerSettings.read({"name": "svm", **more}, "a test") for more in ({}, {"class-weight": "balanced"})
+    )
+    assert "class_weight" not in plain.decides_model
+    assert other.decides_model["class_weight"] == "balanced"
