@@ -8,7 +8,8 @@ from dp_accounting import DpEvent
 from scipy.stats import chi2
 
 from fedct_flwr.learners.labeler import Asked
-from fedct_flwr.learners.teachers import TeachersLabeler, default_teachers, trained_on, votes_of
+from fedct_flwr.learners.teachers import TeachersLabeler, default_teachers
+from fedct_flwr.learners.voters import trained_on, votes_of
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise, uniform_below
 from fedct_flwr.types import ConfigError, Examples, TrainingError
