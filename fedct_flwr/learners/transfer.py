@@ -6,7 +6,7 @@ to 14. The students stay: what they say about the public set is all that the coo
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 
     from fedct_flwr.privacy.mechanisms import Mechanism
     from fedct_flwr.privacy.randomness import Noise
-
-DEFAULT_TEACHERS: Final = 5
-DEFAULT_TEACHERS_WITH_NOISE: Final = 25
-"""The paper's t, at L0 and L1 and at L2: against noise it takes more of them."""
 
 
 def check_records(num_records: int, partitions: int, teachers: int) -> None:

@@ -32,7 +32,8 @@ def spread(work: Callable[[Sequence[Job]], Sequence[Result]], jobs: Sequence[Job
     shares = [jobs[first::number] for first in range(number)]
     try:
         with parallel_config("loky", inner_max_num_threads=1):
-            done = Parallel(n_jobs=number, max_nbytes=None)(delayed(_done)(work, share) for share in shares)
+            # As many processes as ever, though jobs may be fewer: another number would end some and start them again.
+            done = Parallel(n_jobs=workers, max_nbytes=None)(delayed(_done)(work, share) for share in shares)
     except BrokenProcessPool as error:
         raise TrainingError(
             "a process that trained the silo's models was ended, most likely for want of memory: train with fewer "

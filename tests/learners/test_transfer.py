@@ -1,7 +1,6 @@
 """What a silo's students say of the public set, and what a record changes in it."""
 
-from functools import partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from fedct_flwr.config import LearnerSettings
-from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.transfer import Transfer, check_records
 from fedct_flwr.privacy.accounting import epsilon
@@ -35,13 +32,10 @@ class Majority:
         return np.full(len(X), self._label, dtype=np.int16)
 
 
-class Hopeless(Majority):
-    """Learns from examples of the public set only."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> Self:
-        if not np.isin(X, PUBLIC).all():
-            raise TrainingError("no luck")
-        return super().fit(X, y)
+def learn_from_public_examples(self: Majority, X: np.ndarray, y: np.ndarray) -> Majority:
+    if not np.isin(X, PUBLIC).all():
+        raise TrainingError("no luck")
+    return Majority.fit(self, X, y)
 
 
 class Echo(Majority):
@@ -70,8 +64,35 @@ def tree(random_state: int) -> SklearnLearner:
     return SklearnLearner(DecisionTreeClassifier(max_depth=3, max_features=1, random_state=random_state))
 
 
-# In a function of fedct_flwr: other processes do not know this module.
-from_settings = partial(untrained, num_classes=2, examples=PRIVATE.X[:2], transformer=None)
+def portable() -> Any:
+    """A class of learners that travels to other processes, which do not know this module."""
+
+    class Stump:
+        def __init__(self, random_state: int) -> None:
+            self._rng = np.random.default_rng(random_state)
+
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+            self._column = self._rng.integers(X.shape[1])
+            self._between = self._rng.choice(X[:, self._column])
+            return self
+
+        def predict(self, X: np.ndarray) -> np.ndarray:
+            return (X[:, self._column] > self._between).astype(np.int16)
+
+    return Stump
+
+
+def hopeless() -> Any:
+    """The same, of learners that cannot learn."""
+
+    class Hopeless:
+        def __init__(self, random_state: int) -> None:
+            pass
+
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+            raise TrainingError("no luck")
+
+    return Hopeless
 
 
 def noise(seed: int = 0) -> SimulatedNoise:
@@ -122,9 +143,8 @@ def test_students_learn_from_the_whole_public_set_or_from_the_lessons_that_were_
 
 @pytest.mark.parametrize("mechanism", [None, Gumbel(2.0)])
 def test_any_number_of_workers_says_the_same(mechanism: Mechanism | None) -> None:
-    make_learner = partial(from_settings, LearnerSettings(name="decision-tree", params={"max_features": 1}))
     one, two = (
-        transfer(make_learner, workers=workers, mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
+        transfer(portable(), workers=workers, mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
         for workers in (1, 2)
     )
     assert one.tolist() == two.tolist()
@@ -132,9 +152,8 @@ def test_any_number_of_workers_says_the_same(mechanism: Mechanism | None) -> Non
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_it_says_so_if_nobody_votes(workers: int) -> None:
-    wrong = LearnerSettings(name="decision-tree", params={"max_features": -1})
     with pytest.raises(TrainingError, match="none of the 5 teachers of partition 1"):
-        transfer(partial(from_settings, wrong), workers=workers).votes(PRIVATE, PUBLIC, ALL, None)
+        transfer(hopeless(), workers=workers).votes(PRIVATE, PUBLIC, ALL, None)
 
 
 def test_a_part_of_one_class_is_learned_as_a_constant() -> None:
@@ -206,7 +225,8 @@ def test_with_much_noise_they_say_nothing(mechanism: Mechanism) -> None:
 
 def test_with_noise_nothing_is_raised_where_nobody_votes() -> None:
     """Whether teachers fail depends on the records."""
-    counts = transfer(lambda _: Hopeless(), mechanism=Gumbel(1.0)).votes(PRIVATE, PUBLIC, ALL, noise())
+    kind = type("Forgetful", (Majority,), {"fit": learn_from_public_examples})
+    counts = transfer(lambda _: kind(), mechanism=Gumbel(1.0)).votes(PRIVATE, PUBLIC, ALL, noise())
     assert (counts.sum(axis=1) == 2).all()
 
 
