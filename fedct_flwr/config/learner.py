@@ -25,6 +25,9 @@ class LearnerSettings(Settings):
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
+    epochs: int = Field(default=0, ge=0, le=MAX_INT)
+    """For networks that are trained once, not from round to round (teachers, students): how many times over their
+    examples; 0: local-steps for each round."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)

@@ -18,7 +18,7 @@ STUDY: Final = "study"
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "learner", "learner-params", "preprocessing", "pseudo-weight", "local-steps",
-    "batch-size", "learning-rate", "weight-decay", "device", "protection", "epsilon", "delta", "teachers",
+    "batch-size", "learning-rate", "weight-decay", "epochs", "device", "protection", "epsilon", "delta", "teachers",
     "clipping-norm", "noise",
 )  # fmt: skip
 
@@ -68,6 +68,9 @@ class RunConfig(Settings):
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
+    epochs: int = Field(default=0, ge=0, le=MAX_INT)
+    """For networks that are trained once, not from round to round (teachers, students): how many times over their
+    examples; 0: local-steps for each round."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
 

@@ -23,7 +23,8 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examp
 class Training:
     """How a network is trained. ``steps`` are minibatch steps per round, ``total_steps`` those of a whole run.
 
-    A minibatch is ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy.
+    A network that only fits trains for ``epochs``, if there are any, instead of ``total_steps``. A minibatch is
+    ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy.
     """
 
     steps: int = 50
@@ -31,6 +32,15 @@ class Training:
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
+    epochs: int = 0
+
+    def steps_to_fit(self, num_examples: int) -> int:
+        """Minibatch steps of a network that is trained on so many examples once and for all.
+
+        >>> Training(total_steps=50).steps_to_fit(1000), Training(epochs=100, batch_size=64).steps_to_fit(1000)
+        (50, 1600)
+        """
+        return self.epochs * math.ceil(num_examples / self.batch_size) if self.epochs else self.total_steps
 
 
 class TorchLearner(TrainedNetwork):
@@ -63,12 +73,12 @@ class TorchLearner(TrainedNetwork):
         )
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Train a fresh network for ``total_steps`` on batches of ``batch_size``. Raises TrainingError."""
+        """Train a new network for ``total_steps`` or ``epochs``, in batches of ``batch_size``. Raises TrainingError."""
         if sample_weight is not None:
             raise ConfigError("a network takes no sample weights: pseudo-weight applies to its batches")
         self.reset()
         nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
-        self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.total_steps)
+        self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.steps_to_fit(len(y)))
         return self
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:

@@ -56,12 +56,13 @@ preprocessing = {preprocessing}
 # The weight of a pseudo-labeled public example beside 1 for a record.
 pseudo-weight = {pseudo_weight}
 
-# For networks: minibatch steps a round, records in a minibatch, the optimizer, and the device
-# (auto, cpu, cuda, cuda:1, mps).
+# For networks: minibatch steps a round, records in a minibatch, the optimizer, how many times over its examples a
+# network goes that is trained only once (0: local-steps for each round), and the device (auto, cpu, cuda, cuda:1, mps).
 local-steps = {local_steps}
 batch-size = {batch_size}
 learning-rate = {learning_rate}
 weight-decay = {weight_decay}
+epochs = {epochs}
 device = {device}
 
 # Every random choice of the learner follows from this number.
@@ -148,7 +149,7 @@ def silo_toml(
         "preprocessing": "standard" if label else "none",
         "superlink": superlink,
     }
-    for name in ("pseudo_weight", "local_steps", "batch_size", "learning_rate", "weight_decay", "device"):
+    for name in ("pseudo_weight", "local_steps", "batch_size", "learning_rate", "weight_decay", "epochs", "device"):
         values[name] = getattr(defaults, name)
     values |= PrivacySettings().model_dump()
     for name in ("max_rounds", "max_queries", "max_bytes"):
