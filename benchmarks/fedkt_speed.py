@@ -71,16 +71,17 @@ def _parties(number: int, workers: int) -> tuple[NDArray[Any], list[Party]]:
     for position, silo in enumerate(dataset.silos[:number]):
         private = silo.private
         transformer = standard(dataset.schema, np.concatenate([public, private.X]))
+        records, lectures = transformer.transform(private.X), transformer.transform(public)
         transfer = Transfer(
-            partial(untrained, settings, num_classes=2, examples=private.X[:2], transformer=transformer),
+            partial(untrained, settings, num_classes=2, examples=records[:2], transformer=None),
             2,
             partitions=PARTITIONS,
             teachers=TEACHERS,
             num_records=private.size,
             seed=position,
+            transformer=transformer,
             workers=workers,
         )
-        records, lectures = transformer.transform(private.X), transformer.transform(public)
         rng = np.random.default_rng(position)
         parts = [part for _ in range(PARTITIONS) for part in np.array_split(rng.permutation(private.size), TEACHERS)]
         # As many trees learn labels that are as hard: those of a forest of all records.

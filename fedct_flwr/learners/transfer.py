@@ -6,7 +6,7 @@ to 14. The students stay: what they say about the public set is all that the coo
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,9 +62,10 @@ class Transfer:
     number, whose ``fit`` must be a function of its arguments; with several ``workers`` (processes) it must be one that
     can be pickled. What comes out does not depend on their number.
 
-    ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers' votes: FedKT-L2. The
-    paper's gamma is 1 / scale. ``num_records`` is public. Raises ConfigError for impossible numbers, or too few
-    records.
+    ``transformer`` is fitted preprocessing (or none) that all of them share: features go through it once and not for
+    each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers' votes:
+    FedKT-L2. The paper's gamma is 1 / scale. ``num_records`` is public. Raises ConfigError for impossible numbers, or
+    too few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
@@ -83,9 +84,9 @@ class Transfer:
         and however often; so is a student that cannot be trained. A teacher without records, or whose training fails,
         casts no vote, and where nobody voted noise decides: nothing is raised for it.
 
-        Holds with ``SecureNoise`` only, and if ``make_learner`` knows no record: preprocessing takes its statistics
-        from the public set. Not covered: the time that it takes, and learners whose result depends on more than their
-        own part.
+        Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
+        preprocessing takes its statistics from the public set. Not covered: the time that it takes, and learners whose
+        result depends on more than their own part.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Transfer:
         num_records: int,
         seed: int,
         mechanism: "Mechanism | None" = None,
+        transformer: Any = None,
         workers: int = 1,
     ) -> None:
         if partitions < 1 or teachers < 1 or workers < 1:
@@ -111,6 +113,7 @@ class Transfer:
         self._teachers = teachers
         self._seed = seed
         self._mechanism = mechanism
+        self._transformer = transformer
         self._workers = workers
 
     def event(self, num_queries: int) -> "DpEvent":
@@ -139,6 +142,7 @@ class Transfer:
         """
         if lessons is None:
             lessons = np.arange(len(public)) if self._mechanism is None else positions
+        private, public = Examples(self._transformed(private.X), private.y), self._transformed(public)
         lectures = public[lessons]
         # All draws are made here, in one order, whatever workers do.
         parts = [part for partition in range(self._partitions) for part in self._parts(partition, private.size, noise)]
@@ -154,6 +158,9 @@ class Transfer:
             pupils.append((random_state(self._seed, "student", partition), labels))
         asked = partial(_learn, self._make_learner, lectures, public[positions])
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
+
+    def _transformed(self, X: Features) -> Features:
+        return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
 
     def _parts(self, partition: int, num_records: int, noise: "Noise | None") -> list[NDArray[np.intp]]:
         """The records of each teacher."""

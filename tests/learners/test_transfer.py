@@ -119,6 +119,21 @@ def test_students_have_learned_what_the_records_say() -> None:
     assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
 
 
+def test_features_go_through_the_transformer_once() -> None:
+    class Shift:
+        calls = 0
+
+        def transform(self, X: np.ndarray) -> np.ndarray:
+            self.calls += 1
+            return X + 5
+
+    shift = Shift()
+    shifted = transfer(transformer=shift).votes(PRIVATE, PUBLIC, ALL, None)
+    assert shift.calls == 2
+    by_hand = transfer().votes(Examples(PRIVATE.X + 5, PRIVATE.y), PUBLIC + 5, ALL, None)
+    assert shifted.tolist() == by_hand.tolist()
+
+
 def test_students_answer_what_they_are_asked() -> None:
     everything = transfer().votes(PRIVATE, PUBLIC, ALL, None)
     some = transfer().votes(PRIVATE, PUBLIC, np.array([9, 3, 50]), None)
