@@ -62,10 +62,10 @@ class Transfer:
     number, whose ``fit`` must be a function of its arguments; with several ``workers`` (processes) it must be one that
     can be pickled. What comes out does not depend on their number.
 
-    ``transformer`` is fitted preprocessing (or none) that all of them share: features go through it once and not for
-    each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers' votes:
-    FedKT-L2. The paper's gamma is 1 / scale. ``num_records`` is public. Raises ConfigError for impossible numbers, or
-    too few records.
+    ``transformer`` is fitted preprocessing (or none) that all of them share: the public set goes through it once and
+    not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
+    votes: FedKT-L2. The paper's gamma is 1 / scale. ``num_records`` is public. Raises ConfigError for impossible
+    numbers, or too few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
@@ -142,7 +142,7 @@ class Transfer:
         """
         if lessons is None:
             lessons = np.arange(len(public)) if self._mechanism is None else positions
-        private, public = Examples(self._transformed(private.X), private.y), self._transformed(public)
+        public = _transformed(self._transformer, public)
         lectures = public[lessons]
         # All draws are made here, in one order, whatever workers do.
         parts = [part for partition in range(self._partitions) for part in self._parts(partition, private.size, noise)]
@@ -150,7 +150,7 @@ class Transfer:
             (random_state(self._seed, "teacher", *divmod(number, self._teachers)), part_of(private, part))
             for number, part in enumerate(parts)
         ]
-        votes = spread(partial(_teach, self._make_learner, lectures), jobs, self._workers)
+        votes = spread(partial(_teach, self._make_learner, self._transformer, lectures), jobs, self._workers)
         pupils = []
         for partition in range(self._partitions):
             own = votes[partition * self._teachers : (partition + 1) * self._teachers]
@@ -158,9 +158,6 @@ class Transfer:
             pupils.append((random_state(self._seed, "student", partition), labels))
         asked = partial(_learn, self._make_learner, lectures, public[positions])
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
-
-    def _transformed(self, X: Features) -> Features:
-        return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
 
     def _parts(self, partition: int, num_records: int, noise: "Noise | None") -> list[NDArray[np.intp]]:
         """The records of each teacher."""
@@ -195,11 +192,30 @@ def _needed(noise: "Noise | None") -> "Noise":
     return noise
 
 
+def _transformed(transformer: Any, X: Features) -> Features:
+    try:
+        return X if transformer is None else transformer.transform(X.astype(np.float64, copy=False))
+    except Exception as error:
+        raise TrainingError(f"the features could not be preprocessed: {error}") from error
+
+
 def _teach(
-    make_learner: Callable[[int], Learner], public: Features, teachers: Sequence[tuple[int, Examples]]
+    make_learner: Callable[[int], Learner],
+    transformer: Any,
+    public: Features,
+    teachers: Sequence[tuple[int, Examples]],
 ) -> list[HardLabels | None]:
     """The votes of teachers of these random states and records."""
-    return [vote_of(trained(make_learner(state), part), public) for state, part in teachers]
+    votes: list[HardLabels | None] = []
+    for state, part in teachers:
+        try:
+            # By parts: with all records together, one that cannot be preprocessed would silence all teachers.
+            own = Examples(_transformed(transformer, part.X), part.y)
+        except TrainingError:
+            votes.append(None)
+        else:
+            votes.append(vote_of(trained(make_learner(state), own), public))
+    return votes
 
 
 def _learn(

@@ -119,19 +119,32 @@ def test_students_have_learned_what_the_records_say() -> None:
     assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
 
 
-def test_features_go_through_the_transformer_once() -> None:
-    class Shift:
-        calls = 0
+class Shift:
+    """Preprocessing that cannot take the first record."""
 
-        def transform(self, X: np.ndarray) -> np.ndarray:
-            self.calls += 1
-            return X + 5
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
 
-    shift = Shift()
-    shifted = transfer(transformer=shift).votes(PRIVATE, PUBLIC, ALL, None)
-    assert shift.calls == 2
-    by_hand = transfer().votes(Examples(PRIVATE.X + 5, PRIVATE.y), PUBLIC + 5, ALL, None)
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        self.sizes.append(len(X))
+        if PRIVATE.X[0].tolist() in X.tolist():
+            raise ValueError("a record that is none")
+        return X + 5
+
+
+def test_the_public_set_is_preprocessed_once() -> None:
+    shift, rest = Shift(), Examples(PRIVATE.X[1:], PRIVATE.y[1:])
+    shifted = transfer(transformer=shift).votes(rest, PUBLIC, ALL, None)
+    assert shift.sizes.count(60) == 1
+    by_hand = transfer().votes(Examples(rest.X + 5, rest.y), PUBLIC + 5, ALL, None)
     assert shifted.tolist() == by_hand.tolist()
+
+
+def test_a_record_that_cannot_be_preprocessed_silences_its_teachers_and_no_others() -> None:
+    counts = transfer(transformer=Shift()).votes(PRIVATE, PUBLIC, ALL, None)
+    assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
+    with pytest.raises(TrainingError, match="could not be preprocessed: a record that is none"):
+        transfer(transformer=Shift()).votes(PRIVATE, PRIVATE.X, ALL, None)
 
 
 def test_students_answer_what_they_are_asked() -> None:
