@@ -25,7 +25,7 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
         dataset.schema,
         dataset.public,
         private,
-        total_steps=config.local_steps * config.num_server_rounds,
+        total_steps=config.local_steps * config.rounds,
     )
 
 

@@ -1,9 +1,10 @@
-"""Algorithms in which silos share hard labels: co-training, with the algorithm's own consensus."""
+"""Algorithms in which silos share labels, or counts of votes: rounds of them, with the algorithm's own consensus."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from flwr.serverapp import Grid
 
@@ -12,28 +13,49 @@ from fedct_flwr.consensus import Consensus
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.protect import check_protection
+from fedct_flwr.learners.protect import check_extra, check_protection
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.study import Study
-from fedct_flwr.types import SiloName
+from fedct_flwr.types import ABSTAIN, ConfigError, RunError, SiloName
+from fedct_flwr.wire.counts import can_count
+
+logger = logging.getLogger("flwr.fedct")
+
+_OF_SOME: Final = ("privacy-level", "partitions", "mechanism", "gamma")
 
 
 @dataclass(frozen=True)
 class LabelSharing:
-    """``consensus`` makes an algorithm's consensus from the run config and the number of classes."""
+    """``consensus`` makes an algorithm's consensus from the run config and the number of classes.
+
+    ``settings`` are keys of the run config that only some algorithms have, this one among them. ``noise`` names the
+    kind of the coordinator's noise, if it adds any: then ``consensus`` takes how to decide on counts beside.
+    """
 
     title: str
-    consensus: Callable[[RunConfig, int], Consensus]
+    consensus: Callable[..., Consensus]
+    settings: frozenset[str] = frozenset()
+    noise: Callable[[RunConfig], str] = lambda config: ""
     leaves: ClassVar[str] = "labels of public examples"
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
 
-        The smallest silo stands for all: what a protection asks of records is that there are enough.
+        And for settings that have no effect on this algorithm, or silos with too few records for their teachers. The smallest
+        silo stands for all: what a protection asks of records is that there are enough.
         """
+        given, defaults = config.to_flower(), config.defaults()
+        for key in _OF_SOME:
+            if key not in self.settings and given[key] != defaults[key]:
+                raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
         _learners(config, dataset)
+        if self.noise(config):
+            check_extra("privacy", f"algorithm {config.algorithm!r} with noise")
+        if config.votes:
+            _check_students(config, dataset)
+            return
         if dataset:
             privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
             smallest = min(dataset.silos, key=lambda silo: silo.private.size)
@@ -51,12 +73,14 @@ class LabelSharing:
         # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them. What real
         # silos do is theirs to know: there stop-at-fixed-point is taken at its word.
         can_be_fixed = not any(isinstance(learner, Resumable) for learner in _learners(config, study.dataset))
+        consensus, privacy = self._consensus(study)
         strategy = CoTraining(
             terms,
-            self.consensus(config, terms.num_classes),
+            consensus,
             study.roster,
             min_silos=config.min_silos,
             query_size=config.query_size,
+            votes=config.votes,
             stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
             seed=config.seed,
             folder=study.folder,
@@ -65,11 +89,86 @@ class LabelSharing:
         result = strategy.start(
             grid,
             targets_to_arrays(checkpoint.targets if checkpoint else no_targets(terms.num_public)),
-            num_rounds=config.num_server_rounds,
+            num_rounds=config.rounds,
             timeout=config.round_deadline,
         )
-        study.folder.save_labels(arrays_to_targets(result.arrays), terms.classes)
-        return {"fixed_point": strategy.fixed_point}
+        targets = arrays_to_targets(result.arrays)
+        if config.rounds == 1 and (targets == ABSTAIN).all():
+            raise RunError(
+                f"no label was agreed upon for any of {queried(config.query_size, terms.num_public)} public examples: "
+                "train better teachers with more records each, or lower partitions or the quorum"
+            )
+        study.folder.save_labels(targets, terms.classes)
+        return {"fixed_point": strategy.fixed_point, **privacy}
+
+    def _consensus(self, study: Study) -> tuple[Consensus, dict[str, Any]]:
+        """The algorithm's, with the coordinator's noise if it adds any, and what that costs. Raises ConfigError."""
+        config, num_classes = study.config, study.terms.num_classes
+        kind = self.noise(config)
+        if not kind:
+            return self.consensus(config, num_classes), {}
+        # Need the extra privacy, which an algorithm without noise does not.
+        from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
+
+        for warning in warnings(config):
+            logger.warning("%s", warning)
+        queries = queried(config.query_size, study.terms.num_public)
+        mechanism = tally_mechanism(config, kind, max(1, config.votes), queries, len(study.roster.silos))
+        privacy = told(mechanism, queries, config.delta)
+        logger.info(
+            "Labels protect each silo as a whole, not from the coordinator: epsilon %.4g at delta %g (%s; %s noise of "
+            "scale %.4g on %s examples)%s",
+            privacy["epsilon"], config.delta, privacy["accountant"], kind, privacy["scale"], queries,
+            f"; {privacy['epsilon_moments']:.4g} by FedKT's accountant" if "epsilon_moments" in privacy else "",
+        )  # fmt: skip
+        decide = noisy(mechanism, noise_for(real=study.dataset is None))
+        return self.consensus(config, num_classes, decide), {"privacy": privacy}
+
+
+def warnings(config: RunConfig) -> list[str]:
+    """What is allowed and hardly meant, a sentence each."""
+    if config.privacy_level == "L1" and config.votes > 1:
+        return [
+            f"privacy-level = 'L1' with partitions = {config.votes} gives a silo that many votes on each example: "
+            f"a label costs it {config.votes} times the epsilon that it would with one (2 s gamma)"
+        ]
+    return []
+
+
+def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:
+    """Raise ConfigError for students that cannot be taught, or whose votes cannot be sent."""
+    if config.protection != "none":
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} protects records by privacy-level = 'L2', and not by protection = "
+            f"{config.protection!r}: leave that out"
+        )
+    if dataset is None:
+        return
+    if not can_count(len(dataset.schema.classes), config.votes):
+        raise ConfigError(f"{config.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
+    from fedct_flwr.learners.students import transfer_for
+    from fedct_flwr.learners.transfer import check_records
+
+    fewest = min(dataset.silos, key=lambda silo: silo.private.size)
+    transfer = config.transfer_settings(fewest.private.size)
+    try:
+        check_records(fewest.private.size, config.votes, max(1, transfer.teachers))
+    except ConfigError as error:
+        raise ConfigError(f"silo {fewest.name!r}: {error}") from None
+    privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+    learner = config.learner_settings(0, len(dataset.silos))
+    made = transfer_for(
+        transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, config.votes
+    )
+    if config.gamma and privacy.enabled:
+        from fedct_flwr.privacy.accounting import epsilon
+
+        cost = epsilon(made.event(privacy.planned_queries(len(dataset.public))), config.delta).upper
+        if cost > config.epsilon:
+            raise ConfigError(
+                f"gamma = {config.gamma:g} costs epsilon {cost:.4g} at delta {config.delta:g}, and epsilon is "
+                f"{config.epsilon:g}: raise epsilon, or set gamma to 0 for noise that keeps it"
+            )
 
 
 def _learners(config: RunConfig, dataset: FederatedDataset | None) -> list[Learner]:

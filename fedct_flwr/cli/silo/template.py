@@ -5,7 +5,7 @@ from typing import Final
 
 import tomli_w
 
-from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings
+from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, TransferSettings
 
 _TEMPLATE: Final = """\
 # The settings of one silo. Nobody else has a say in them. Relative paths start at this file's folder.
@@ -76,7 +76,8 @@ seed = 0
 [policy]
 # What may leave. The limits are totals over all that ever left for a study and its public set, whatever was approved
 # in between: to approve again gives nothing back.
-# Kinds of messages: "hard" is one class for each public example that is asked about.
+# Kinds of messages: "hard" is one class for each public example that is asked about; "counts" is how many of the
+# students under [transfer] chose each class, and each vote counts as a label.
 kinds = ["hard"]
 
 # Whether test scores may leave (four numbers with each reply). For experiments.
@@ -111,6 +112,17 @@ queries = {queries}
 teachers = {teachers}
 noise = {noise}
 clipping-norm = {clipping_norm}
+
+
+[transfer]
+# For studies that ask once, for "counts" (FedKT): students at most, which are so many votes on each example (0: 2, or
+# one with a protection), and how many teachers label for each of them, each trained on its own part of the records (0:
+# 5, or 25 with a protection, if there are so many records). With protection = "teachers" noise goes on the teachers'
+# votes ("laplace", "gaussian" or "gumbel"), of scale 1 / gamma in votes (0: what epsilon and delta call for).
+partitions = {partitions}
+teachers = {transfer_teachers}
+noise = {transfer_noise}
+gamma = {gamma}
 
 
 [connection]
@@ -154,6 +166,9 @@ def silo_toml(
     values |= PrivacySettings().model_dump()
     for name in ("max_rounds", "max_queries", "max_bytes"):
         values[name] = getattr(policy, name)
+    transfer = TransferSettings()
+    values |= {"partitions": transfer.partitions, "gamma": transfer.gamma}
+    values |= {"transfer_teachers": transfer.teachers, "transfer_noise": transfer.noise}
     return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()})
 
 

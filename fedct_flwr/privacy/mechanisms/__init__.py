@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fedct_flwr.privacy.mechanisms.base import Mechanism, event_of
+from fedct_flwr.privacy.mechanisms.confident_gaussian import ConfidentGaussian
 from fedct_flwr.privacy.mechanisms.gaussian import Gaussian
 from fedct_flwr.privacy.mechanisms.gumbel import Gumbel
 from fedct_flwr.privacy.mechanisms.laplace import Laplace
@@ -17,7 +18,18 @@ from fedct_flwr.privacy.mechanisms.xor import Xor
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
-__all__ = ["MECHANISMS", "Gaussian", "Gumbel", "Laplace", "Mechanism", "RandomizedResponse", "Xor", "event_of", "named"]
+__all__ = [
+    "MECHANISMS",
+    "ConfidentGaussian",
+    "Gaussian",
+    "Gumbel",
+    "Laplace",
+    "Mechanism",
+    "RandomizedResponse",
+    "Xor",
+    "event_of",
+    "named",
+]
 
 MECHANISMS: Final[Mapping[str, type[Mechanism]]] = MappingProxyType(
     {
@@ -25,6 +37,7 @@ MECHANISMS: Final[Mapping[str, type[Mechanism]]] = MappingProxyType(
         "randomized-response": RandomizedResponse,
         "laplace": Laplace,
         "gaussian": Gaussian,
+        "confident-gaussian": ConfidentGaussian,
         "gumbel": Gumbel,
     }
 )

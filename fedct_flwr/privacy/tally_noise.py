@@ -1,0 +1,88 @@
+"""Noise on the tally at the coordinator: which mechanism, how much of it, and what it costs a silo."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from numpy.random import Generator
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus import Decide
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
+from fedct_flwr.privacy.mechanisms import MECHANISMS, ConfidentGaussian, Mechanism
+from fedct_flwr.privacy.moments import fedkt_epsilon
+from fedct_flwr.privacy.noisy_max import noisy_max
+from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
+from fedct_flwr.types import HardLabels, VoteCounts
+
+_LEAST_SCALE: Final = 0.05
+
+
+def tally_mechanism(config: RunConfig, kind: str, votes: int, num_queries: int, num_silos: int) -> Mechanism:
+    """The mechanism of this kind, for silos with ``votes`` votes each, that keeps epsilon and delta of the run config.
+
+    With a ``gamma`` its scale is 1 / gamma in votes, whatever that costs. A confident Gaussian answers where more than
+    ``quorum`` of all silos agree. Raises ConfigError where no noise keeps the budget.
+    """
+
+    def of(scale: float) -> Mechanism:
+        if kind == "confident-gaussian":
+            threshold = config.quorum * num_silos * votes
+            return ConfidentGaussian(scale, threshold=threshold, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+        return MECHANISMS[kind](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+
+    if config.gamma:
+        return of(1 / config.gamma)
+    highest = 100 * votes * num_queries / config.epsilon
+    scale = calibrate(
+        lambda scale: of(scale).event(num_queries),
+        config.epsilon,
+        config.delta,
+        min(_LEAST_SCALE, highest),
+        highest,
+        quick=num_queries > SLOW_QUERIES,
+    )
+    return of(scale)
+
+
+def noisy(mechanism: Mechanism, make_noise: Callable[[Generator], Noise]) -> Decide:
+    """Decide on counts after noise: the class that then has most votes.
+
+    Every row goes through the mechanism, also one without any vote: to abstain there would tell, without noise, that
+    there was none. So nothing is ABSTAIN but what the mechanism itself abstains from.
+    """
+
+    def decide(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
+        return noisy_max(mechanism, counts, make_noise(rng))
+
+    return decide
+
+
+def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
+    """Noise that protects real silos, or noise of the run's seed, which protects nobody, for simulated ones."""
+    return (lambda rng: SecureNoise()) if real else simulated
+
+
+def told(mechanism: Mechanism, num_queries: int, delta: float) -> dict[str, Any]:
+    """What the labels of ``num_queries`` examples cost a silo, for the log and ``result.json``.
+
+    ``epsilon`` is the least that our accountants can promise for this mechanism whatever the votes are; with FedKT's
+    Laplace or the exponential mechanism ``epsilon_moments`` is the number of FedKT's own accountant beside it.
+    """
+    cost = epsilon(mechanism.event(num_queries), delta)
+    facts: dict[str, Any] = {
+        "unit": str(mechanism.unit),
+        "where": "coordinator",
+        "mechanism": next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind),
+        "queries": num_queries,
+        "scale": mechanism.scale,
+        "delta": delta,
+        "epsilon": cost.upper,
+        "accountant": cost.accountant,
+    }
+    if facts["mechanism"] in ("laplace", "gumbel") and 0 < delta < 1:
+        facts["epsilon_moments"] = fedkt_epsilon(
+            1 / mechanism.scale, num_queries, delta=delta, partitions=mechanism.votes_per_unit
+        )
+    return facts
