@@ -15,7 +15,7 @@ from client_app.workplace import Workplace, open_workplace, silo_named
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.silo import cotrain
-from fedct_flwr.types import ConfigError, DataError, HardLabels, TrainingError, VoteCounts
+from fedct_flwr.types import ConfigError, DataError, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import Instruction, Reply, decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -99,7 +99,7 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
         return reply
     kept = workplace.model if workplace.resumes and instruction.round > 1 else None
     set_back(site.learner, last.progress if last else None, kept)
-    labels: HardLabels | VoteCounts = cotrain(
+    labels: Votes = cotrain(
         site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
     )
     if workplace.release_of:
@@ -122,7 +122,7 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     return reply
 
 
-def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> HardLabels | VoteCounts:
+def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> Votes:
     """What the silo's students vote. The personal model has no part in it: it is neither trained nor scored."""
     site = workplace.site
     if workplace.release_of:
@@ -135,7 +135,7 @@ def _student_votes(workplace: Workplace, payload: bytes, instruction: Instructio
 
 def _released(
     workplace: Workplace, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
-) -> HardLabels | VoteCounts:
+) -> Votes:
     """What leaves in place of the personal model's labels, or of bare students' votes, as far as the budget goes."""
     from fedct_flwr.learners.labeler import Asked
 

@@ -27,7 +27,7 @@ from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Account
-from fedct_flwr.types import ConfigError, HardLabels, SiloName, TrainingError, VoteCounts
+from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 logger = logging.getLogger("flwr.fedct")
@@ -109,7 +109,7 @@ class Release:
                 "system's random numbers will do"
             )
 
-    def answer(self, instruction: bytes, asked: Asked) -> HardLabels | VoteCounts:
+    def answer(self, instruction: bytes, asked: Asked) -> Votes:
         """The labels ``(positions,)`` or counts of votes ``(positions, classes)`` that may leave.
 
         ``instruction`` is the request as it came, in its one encoding.
@@ -242,7 +242,7 @@ def _name(study: str, settings: bytes) -> str:
     return f"{STATE}{study}-{settings.hex()[:16]}"
 
 
-def _to_votes(drawn: bytes, num_examples: int) -> HardLabels | VoteCounts:
+def _to_votes(drawn: bytes, num_examples: int) -> Votes:
     """One number for each example is its label, several are counts of votes."""
     rows = np.frombuffer(drawn, dtype=_LABELS).reshape(num_examples, -1)
     return rows[:, 0].astype(np.int16) if rows.shape[1] == 1 else rows.astype(np.int32)

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts, Votes
 
-Ballot: TypeAlias = tuple[SiloName, HardLabels | VoteCounts]
-"""A silo's labels of the queried examples ``(examples,)``, or its models' votes on them ``(examples, classes)``."""
+Ballot: TypeAlias = tuple[SiloName, Votes]
 State: TypeAlias = dict[str, Any]
 Decide: TypeAlias = Callable[[VoteCounts, HardLabels, Generator], HardLabels]
 
@@ -139,7 +138,7 @@ def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
     return Consensus(count.init, apply)
 
 
-def agreement(votes: HardLabels | VoteCounts, decided: HardLabels) -> float:
+def agreement(votes: Votes, decided: HardLabels) -> float:
     """Share of a silo's votes that are the label decided on, of the examples that have one; 0 if none has.
 
     >>> agreement(np.int32([[2, 0], [1, 1], [0, 2]]), np.int16([0, 0, -1]))

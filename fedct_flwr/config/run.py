@@ -229,12 +229,9 @@ class RunConfig(Settings):
     def transfer_settings(self, fewest_records: int) -> TransferSettings:
         """How each simulated silo teaches its students, where the smallest silo has so many records."""
         noisy = self.privacy_level == "L2"
-        wanted = TransferSettings(
-            teachers=self.teachers,
-            partitions=self.votes,
-            gamma=self.gamma,
-            noise=self.mechanism if self.votes and self.mechanism else "laplace",
-        )
+        raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma}
+        noise = {"noise": self.mechanism} if self.votes and self.mechanism else {}
+        wanted = TransferSettings.read({**raw, **noise}, "the run config")
         fitting = wanted.fitting_teachers(max(1, self.votes), fewest_records, noisy=noisy)
         return wanted.model_copy(update={"teachers": fitting})
 

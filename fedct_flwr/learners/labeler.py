@@ -7,7 +7,7 @@ from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import Examples, Features, HardLabels, VoteCounts
+from fedct_flwr.types import Examples, Features, HardLabels, Votes
 
 
 class Asked(NamedTuple):
@@ -40,7 +40,7 @@ class Labeler(Protocol):
         """
         ...
 
-    def answer(self, asked: Asked, noise: Noise) -> HardLabels | VoteCounts:
+    def answer(self, asked: Asked, noise: Noise) -> Votes:
         """The class of each example asked about, ``(positions,)``, never ABSTAIN; or counts ``(positions, classes)``.
 
         Raises TrainingError.

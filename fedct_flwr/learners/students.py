@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent
 
     from fedct_flwr.learners.labeler import Asked
-    from fedct_flwr.privacy.mechanisms import Mechanism
+    from fedct_flwr.privacy.mechanisms import CountNoise
     from fedct_flwr.privacy.randomness import Noise
 
 
@@ -87,13 +87,13 @@ def _untrained(learner: LearnerSettings, classes: int, examples: Features, trans
     return untrained(learner, seed, classes, examples, transformer, total_steps=learner.local_steps)
 
 
-def _mechanism(settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int) -> "Mechanism":
+def _mechanism(settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int) -> "CountNoise":
     """The noise on the votes of each partition's teachers, of which a record is in one."""
     from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
-    from fedct_flwr.privacy.mechanisms import MECHANISMS
+    from fedct_flwr.privacy.mechanisms import ON_COUNTS
     from fedct_flwr.privacy.mechanisms.base import repeated
 
-    kind = MECHANISMS[settings.noise]
+    kind = ON_COUNTS[settings.noise]
     if settings.gamma:
         return kind(1 / settings.gamma)
     queries = min(privacy.planned_queries(num_public), num_public)

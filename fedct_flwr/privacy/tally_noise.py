@@ -1,7 +1,7 @@
 """Noise on the tally at the coordinator: which mechanism, how much of it, and what it costs a silo."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from numpy.random import Generator
 
@@ -10,27 +10,29 @@ from fedct_flwr.consensus import Decide
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
-from fedct_flwr.privacy.mechanisms import MECHANISMS, ConfidentGaussian, Mechanism
+from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, ConfidentGaussian, CountNoise, Mechanism
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
 from fedct_flwr.types import HardLabels, VoteCounts
 
+TallyNoise: TypeAlias = CountNoise | ConfidentGaussian
+
 _LEAST_SCALE: Final = 0.05
 
 
-def tally_mechanism(config: RunConfig, kind: str, votes: int, num_queries: int, num_silos: int) -> Mechanism:
+def tally_mechanism(config: RunConfig, kind: str, votes: int, num_queries: int, num_silos: int) -> TallyNoise:
     """The mechanism of this kind, for silos with ``votes`` votes each, that keeps epsilon and delta of the run config.
 
     With a ``gamma`` its scale is 1 / gamma in votes, whatever that costs. A confident Gaussian answers where more than
     ``quorum`` of all silos agree. Raises ConfigError where no noise keeps the budget.
     """
 
-    def of(scale: float) -> Mechanism:
+    def of(scale: float) -> TallyNoise:
         if kind == "confident-gaussian":
             threshold = config.quorum * num_silos * votes
             return ConfidentGaussian(scale, threshold=threshold, votes_per_unit=votes, unit=PrivacyUnit.SILO)
-        return MECHANISMS[kind](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+        return ON_COUNTS[kind](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
 
     if config.gamma:
         return of(1 / config.gamma)
@@ -64,7 +66,7 @@ def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
     return (lambda rng: SecureNoise()) if real else simulated
 
 
-def told(mechanism: Mechanism, num_queries: int, delta: float) -> dict[str, Any]:
+def told(mechanism: TallyNoise, num_queries: int, delta: float) -> dict[str, Any]:
     """What the labels of ``num_queries`` examples cost a silo, for the log and ``result.json``.
 
     ``epsilon`` is the least that our accountants can promise for this mechanism whatever the votes are; with FedKT's

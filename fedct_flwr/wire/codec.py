@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from fedct_flwr.public_set import PublicSet, Query
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.counts import can_count, counts_size, pack_counts, unpack_counts
 from fedct_flwr.wire.packing import pack, packed_size, unpack
@@ -92,7 +92,7 @@ class Reply:
 
     round: int
     silo: SiloName
-    outcome: HardLabels | VoteCounts | Refusal
+    outcome: Votes | Refusal
     scores: Scores | None = None
 
 
@@ -159,7 +159,7 @@ def encode_refusal(silo: SiloName, reason: Refusal) -> bytes:
 
 def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, scores: bool) -> int:
     """Most bytes that a reply with what was asked for can have."""
-    longest: HardLabels | VoteCounts = np.full(instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
+    longest: Votes = np.full(instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
     if instruction.votes:
         longest = np.zeros((instruction.query.size, terms.num_classes), dtype=np.int32)
         longest[:, 0] = instruction.votes
@@ -171,7 +171,7 @@ def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, sco
 def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Reply:
     """Read the reply to an instruction. Raises Refused for anything that does not answer it."""
     message = _parse(labels_pb2.Reply, payload, _max_size(terms, instruction.query.size, instruction.votes))
-    outcome: HardLabels | VoteCounts | Refusal
+    outcome: Votes | Refusal
     if message.WhichOneof("outcome") == "refusal":
         outcome = Refusal.from_number(message.refusal)
         if message.round or message.HasField("scores"):

@@ -75,5 +75,5 @@ def unpack_codes(
         raise Refused(Refusal.MALFORMED)
     codes = np.zeros(count, dtype=dtype)
     for place, column in enumerate(bits[: count * width].reshape(count, width).T):
-        codes |= column.astype(dtype) << dtype(place)
+        np.bitwise_or(codes, np.left_shift(column, place, dtype=dtype), out=codes)
     return codes

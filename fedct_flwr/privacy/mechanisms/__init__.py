@@ -6,7 +6,7 @@ To add one, write it in a file of its own, enter it in ``MECHANISMS``, and descr
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fedct_flwr.privacy.mechanisms.base import Mechanism, event_of
 from fedct_flwr.privacy.mechanisms.confident_gaussian import ConfidentGaussian
@@ -20,7 +20,9 @@ from fedct_flwr.types import ConfigError
 
 __all__ = [
     "MECHANISMS",
+    "ON_COUNTS",
     "ConfidentGaussian",
+    "CountNoise",
     "Gaussian",
     "Gumbel",
     "Laplace",
@@ -40,6 +42,13 @@ MECHANISMS: Final[Mapping[str, type[Mechanism]]] = MappingProxyType(
         "confident-gaussian": ConfidentGaussian,
         "gumbel": Gumbel,
     }
+)
+
+CountNoise: TypeAlias = Laplace | Gaussian | Gumbel
+"""Noise on vote counts, of a scale in votes, for the class that has most of them to be told (``noisy_max``)."""
+
+ON_COUNTS: Final[Mapping[str, type[Laplace] | type[Gaussian] | type[Gumbel]]] = MappingProxyType(
+    {"laplace": Laplace, "gaussian": Gaussian, "gumbel": Gumbel}
 )
 
 
