@@ -36,7 +36,7 @@ class ConfidentGaussian:
     """
 
     scale: float
-    threshold: float
+    threshold: float = 0.0
     votes_per_unit: int = 1
     check_ratio: float = 2.0
     unit: PrivacyUnit = PrivacyUnit.EXAMPLE
