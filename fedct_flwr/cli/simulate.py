@@ -27,6 +27,7 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.strategies.label_sharing import warnings
 from fedct_flwr.types import ConfigError, RunError
 
 _Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
@@ -44,7 +45,10 @@ def simulate(
     ] = "logistic-regression",
     learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
     algorithm: Annotated[
-        str, typer.Option(help="fedct, fedct-qualified, or fedavg and dp-fedavg (baselines for networks).")
+        str,
+        typer.Option(
+            help="fedct, fedct-qualified; fedkt, pate, dp-pate (one round); or fedavg, dp-fedavg (for networks)."
+        ),
     ] = "fedct",
     rounds: Annotated[
         int | None,
@@ -101,6 +105,8 @@ def simulate(
         if weakness := budget_of(privacy).weakness(smallest):
             console.print(f"[yellow]{weakness}[/]")
 
+    for warning in warnings(config):
+        console.print(f"[yellow]{escape(warning)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
@@ -173,7 +179,7 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
         silo = escape(row.silo)
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif config.save_models and math.isnan(row.pooled["federated"]):
+        elif config.save_models and not config.votes and math.isnan(row.pooled["federated"]):
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / 'flower.log'))}[/]")
         if row.silo in last and math.isnan(row.pooled["local"]):
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

@@ -78,7 +78,7 @@ def transfer_for(
         teachers=max(1, settings.fitting_teachers(votes, num_records, noisy=noisy)),
         num_records=num_records,
         seed=random_state(learner.seed, "transfer", silo),
-        mechanism=_mechanism(settings, privacy, len(public), votes) if noisy else None,
+        mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
         workers=workers,
     )
 
@@ -87,8 +87,10 @@ def _untrained(learner: LearnerSettings, classes: int, examples: Features, trans
     return untrained(learner, seed, classes, examples, transformer, total_steps=learner.local_steps)
 
 
-def _mechanism(settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int) -> "CountNoise":
-    """The noise on the votes of each partition's teachers, of which a record is in one."""
+def teachers_noise(
+    settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int
+) -> "CountNoise":
+    """The noise on the votes of each partition's teachers, of which a record is in one. Raises ConfigError."""
     from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
     from fedct_flwr.privacy.mechanisms import ON_COUNTS
     from fedct_flwr.privacy.mechanisms.base import repeated

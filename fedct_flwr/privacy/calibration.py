@@ -15,7 +15,7 @@ SLOW_QUERIES: Final = 10_000
 
 _PRECISION: Final = 1e-3
 _STRIDE: Final = 1.1
-_TIGHT_BELOW: Final = 30.0
+TIGHT_BELOW: Final = 30.0
 """Beyond this epsilon nothing is promised that a tighter bound could improve, and loss distributions take minutes."""
 
 
@@ -51,7 +51,7 @@ def calibrate(
     def plainly_enough(noise: float) -> bool:
         return quick_epsilon(make_event(noise), delta) <= epsilon
 
-    quick = quick or epsilon > _TIGHT_BELOW
+    quick = quick or epsilon > TIGHT_BELOW
     if not (plainly_enough(high) if quick else enough(high)):
         raise ConfigError(
             f"no noise keeps what is planned within epsilon {epsilon:g} at delta {delta:g}: plan fewer queries or "

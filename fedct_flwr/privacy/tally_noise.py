@@ -1,16 +1,18 @@
-"""Noise on the tally at the coordinator: which mechanism, how much of it, and what it costs a silo."""
+"""Noise on the tally at the coordinator: which mechanism, how much of it, and what it costs; and what silos' costs."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
+from dp_accounting import DpEvent
 from numpy.random import Generator
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Decide
-from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, TIGHT_BELOW, calibrate
 from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, ConfidentGaussian, CountNoise, Mechanism
+from fedct_flwr.privacy.mechanisms.base import repeated
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
@@ -53,6 +55,13 @@ def noisy(mechanism: Mechanism, make_noise: Callable[[Generator], Noise]) -> Dec
 
     Every row goes through the mechanism, also one without any vote: to abstain there would tell, without noise, that
     there was none. So nothing is ABSTAIN but what the mechanism itself abstains from.
+
+    Formal guarantees:
+        For each silo as a whole, all its votes replaced by whatever else: the labels together cost what the mechanism's
+        event says of all examples asked about, if the silo has at most ``votes_per_unit`` votes on each, all for one
+        class (consistent voting counts no others). Which silos answered is public. It protects from who sees the
+        labels, **not from the coordinator**, who sees the votes; and the coordinator's own round log (how far silos
+        agree with the labels) is not covered, so it must stay there. Holds with ``SecureNoise`` only.
     """
 
     def decide(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
@@ -66,25 +75,38 @@ def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
     return (lambda rng: SecureNoise()) if real else simulated
 
 
-def told(mechanism: TallyNoise, num_queries: int, delta: float) -> dict[str, Any]:
-    """What the labels of ``num_queries`` examples cost a silo, for the log and ``result.json``.
+def cost(event: DpEvent, delta: float) -> tuple[float, str]:
+    """The least epsilon that can be promised, and by which accountant.
 
-    ``epsilon`` is the least that our accountants can promise for this mechanism whatever the votes are; with FedKT's
-    Laplace or the exponential mechanism ``epsilon_moments`` is the number of FedKT's own accountant beside it.
+    Where it promises next to nothing, only by those that take no time: loss distributions would take minutes.
     """
-    cost = epsilon(mechanism.event(num_queries), delta)
+    quick = quick_epsilon(event, delta)
+    if quick > TIGHT_BELOW:
+        return quick, "pure or rdp"
+    tight = epsilon(event, delta)
+    return tight.upper, tight.accountant
+
+
+def told(mechanism: TallyNoise, num_queries: int, delta: float, *, partitions: int = 1) -> dict[str, Any]:
+    """What the labels of ``num_queries`` examples cost a unit, for the log and ``result.json``.
+
+    ``partitions``: how many times a silo goes through the mechanism for each example, at L2. ``epsilon`` is the least
+    that our accountants can promise for this mechanism whatever the votes are; with Laplace noise or the exponential
+    mechanism ``epsilon_moments`` is the number of FedKT's own accountant beside it.
+    """
+    least, accountant = cost(repeated(mechanism.event(num_queries), partitions), delta)
     facts: dict[str, Any] = {
         "unit": str(mechanism.unit),
-        "where": "coordinator",
+        "where": "coordinator" if mechanism.unit is PrivacyUnit.SILO else "silo",
         "mechanism": next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind),
         "queries": num_queries,
         "scale": mechanism.scale,
         "delta": delta,
-        "epsilon": cost.upper,
-        "accountant": cost.accountant,
+        "epsilon": least,
+        "accountant": accountant,
     }
     if facts["mechanism"] in ("laplace", "gumbel") and 0 < delta < 1:
         facts["epsilon_moments"] = fedkt_epsilon(
-            1 / mechanism.scale, num_queries, delta=delta, partitions=mechanism.votes_per_unit
+            1 / mechanism.scale, num_queries * partitions, delta=delta, partitions=mechanism.votes_per_unit
         )
     return facts

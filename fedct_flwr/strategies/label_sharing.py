@@ -106,7 +106,7 @@ class LabelSharing:
         config, num_classes = study.config, study.terms.num_classes
         kind = self.noise(config)
         if not kind:
-            return self.consensus(config, num_classes), {}
+            return self.consensus(config, num_classes), _at_silos(config, study.dataset)
         # Need the extra privacy, which an algorithm without noise does not.
         from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
 
@@ -115,12 +115,7 @@ class LabelSharing:
         queries = queried(config.query_size, study.terms.num_public)
         mechanism = tally_mechanism(config, kind, max(1, config.votes), queries, len(study.roster.silos))
         privacy = told(mechanism, queries, config.delta)
-        logger.info(
-            "Labels protect each silo as a whole, not from the coordinator: epsilon %.4g at delta %g (%s; %s noise of "
-            "scale %.4g on %s examples)%s",
-            privacy["epsilon"], config.delta, privacy["accountant"], kind, privacy["scale"], queries,
-            f"; {privacy['epsilon_moments']:.4g} by FedKT's accountant" if "epsilon_moments" in privacy else "",
-        )  # fmt: skip
+        _log_cost("Labels protect each silo as a whole, not from the coordinator", privacy)
         decide = noisy(mechanism, noise_for(real=study.dataset is None))
         return self.consensus(config, num_classes, decide), {"privacy": privacy}
 
@@ -133,6 +128,30 @@ def warnings(config: RunConfig) -> list[str]:
             f"a label costs it {config.votes} times the epsilon that it would with one (2 s gamma)"
         ]
     return []
+
+
+def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> dict[str, Any]:
+    """What FedKT-L2 costs each record of a simulated silo; real silos keep their own books."""
+    if dataset is None or not config.votes or config.privacy_level != "L2":
+        return {}
+    from fedct_flwr.learners.students import teachers_noise
+    from fedct_flwr.privacy.tally_noise import told
+
+    queries = queried(config.query_size, len(dataset.public))
+    settings = config.transfer_settings(min(silo.private.size for silo in dataset.silos))
+    mechanism = teachers_noise(settings, config.privacy_settings(queries), len(dataset.public), config.votes)
+    privacy = told(mechanism, queries, config.delta, partitions=config.votes)
+    _log_cost("Votes protect each record of a silo", privacy)
+    return {"privacy": privacy}
+
+
+def _log_cost(what: str, privacy: dict[str, Any]) -> None:
+    theirs = privacy.get("epsilon_moments")
+    logger.info(
+        "%s: epsilon %.4g at delta %g (%s; %s noise of scale %.4g on %s examples)%s",
+        what, privacy["epsilon"], privacy["delta"], privacy["accountant"], privacy["mechanism"], privacy["scale"],
+        privacy["queries"], f"; {theirs:.4g} by FedKT's own accountant" if theirs else "",
+    )  # fmt: skip
 
 
 def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:
@@ -161,12 +180,12 @@ def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None
         transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, config.votes
     )
     if config.gamma and privacy.enabled:
-        from fedct_flwr.privacy.accounting import epsilon
+        from fedct_flwr.privacy.tally_noise import cost
 
-        cost = epsilon(made.event(privacy.planned_queries(len(dataset.public))), config.delta).upper
-        if cost > config.epsilon:
+        spent, _ = cost(made.event(privacy.planned_queries(len(dataset.public))), config.delta)
+        if spent > config.epsilon:
             raise ConfigError(
-                f"gamma = {config.gamma:g} costs epsilon {cost:.4g} at delta {config.delta:g}, and epsilon is "
+                f"gamma = {config.gamma:g} costs epsilon {spent:.4g} at delta {config.delta:g}, and epsilon is "
                 f"{config.epsilon:g}: raise epsilon, or set gamma to 0 for noise that keeps it"
             )
 
