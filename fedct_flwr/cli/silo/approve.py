@@ -206,9 +206,11 @@ def _longest(config: SiloConfig, study: StudyFolder) -> int:
     """Bytes of the longest reply there can be: about the whole public set, in the last round."""
     terms, policy = terms_of(study), config.policy
     targets = np.full(len(study.public), ABSTAIN, dtype=LABEL_DTYPE)
-    votes = [0]
     most = config.transfer.most_students(noisy=config.privacy.enabled)
-    if "counts" in policy.kinds and can_count(terms.num_classes, most):
-        votes.append(most)
-    questions = [Instruction(policy.max_rounds, Query(0, len(study.public)), targets, number) for number in votes]
-    return max(longest_reply(question, config.silo, terms, scores=policy.metrics) for question in questions)
+    questions = [Instruction(policy.max_rounds, Query(0, len(study.public)), targets, votes) for votes in (0, most)]
+    lengths = (
+        longest_reply(question, config.silo, terms, scores=policy.metrics)
+        for question in questions
+        if question.kind in policy.kinds and (not question.votes or can_count(terms.num_classes, question.votes))
+    )
+    return max(lengths, default=0)
