@@ -6,7 +6,7 @@ from typing import Final
 
 from dp_accounting import DpEvent
 
-from fedct_flwr.privacy.accounting import fits, quick_epsilon
+from fedct_flwr.privacy.accounting import Epsilon, epsilon, fits, quick_epsilon
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.types import ConfigError
 
@@ -64,6 +64,12 @@ def calibrate(
     while least > low and enough(below := max(low, least / _STRIDE)):
         least = below
     return _least(enough, max(low, least / _STRIDE), least)
+
+
+def epsilon_in_time(event: DpEvent, delta: float) -> Epsilon:
+    """What ``accounting.epsilon`` says, or where that would take minutes to promise next to nothing, a quick bound."""
+    quick = quick_epsilon(event, delta)
+    return Epsilon(quick, None, None, "pure or rdp") if quick > TIGHT_BELOW else epsilon(event, delta)
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from fedct_flwr.privacy.accounting import Epsilon, epsilon
+from fedct_flwr.privacy.accounting import Epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit, check_epsilon
+from fedct_flwr.privacy.calibration import epsilon_in_time
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace
 from fedct_flwr.privacy.mechanisms.base import repeated
 from fedct_flwr.privacy.moments import fedkt_epsilon
@@ -102,17 +103,21 @@ def price_of(
         votes, queries = mechanism.votes_per_unit, num_queries * times
         paper = fedkt_epsilon(1 / mechanism.scale, queries, delta=delta, partitions=votes)
     tightest, gumbel = (
-        epsilon(repeated(noise.event(num_queries), times), delta)
+        epsilon_in_time(repeated(noise.event(num_queries), times), delta)
         for noise in (mechanism, Gumbel(as_good, mechanism.votes_per_unit, mechanism.unit))
     )
     return FedktPrice(mechanism.unit, delta, paper, tightest, gumbel)
 
 
-def dear_partitions(level: str, partitions: int, gamma: float) -> str | None:
-    """What is wrong with several partitions at L1, or None: a silo has a vote for each of them to hide."""
+def dear_partitions(level: str, partitions: int, gamma: float = 0.0) -> str | None:
+    """What is wrong with several partitions at L1, or None: a silo has a vote for each of them to hide.
+
+    ``gamma`` is 0 where it is not known yet.
+    """
     if level != "L1" or partitions < 2:
         return None
+    known = f" = {2 * partitions * gamma:g}" if gamma else ""
     return (
-        f"with {partitions} partitions at FedKT-L1 each query costs 2 * {partitions} * gamma = "
-        f"{2 * partitions * gamma:g}, {partitions} times what it costs with one: set partitions to 1"
+        f"with {partitions} partitions at FedKT-L1 each query costs 2 * {partitions} * gamma{known}, "
+        f"{partitions} times what it costs with one: set partitions to 1"
     )

@@ -3,17 +3,14 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from dp_accounting import DpEvent
 from numpy.random import Generator
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Decide
-from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.calibration import SLOW_QUERIES, TIGHT_BELOW, calibrate
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
+from fedct_flwr.privacy.fedkt import price_of
 from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, ConfidentGaussian, CountNoise, Mechanism
-from fedct_flwr.privacy.mechanisms.base import repeated
-from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
 from fedct_flwr.types import HardLabels, VoteCounts
@@ -75,26 +72,13 @@ def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
     return (lambda rng: SecureNoise()) if real else simulated
 
 
-def cost(event: DpEvent, delta: float) -> tuple[float, str]:
-    """The least epsilon that can be promised, and by which accountant.
-
-    Where it promises next to nothing, only by those that take no time: loss distributions would take minutes.
-    """
-    quick = quick_epsilon(event, delta)
-    if quick > TIGHT_BELOW:
-        return quick, "pure or rdp"
-    tight = epsilon(event, delta)
-    return tight.upper, tight.accountant
-
-
 def told(mechanism: TallyNoise, num_queries: int, delta: float, *, partitions: int = 1) -> dict[str, Any]:
     """What the labels of ``num_queries`` examples cost a unit, for the log and ``result.json``.
 
     ``partitions``: how many times a silo goes through the mechanism for each example, at L2. ``epsilon`` is the least
-    that our accountants can promise for this mechanism whatever the votes are; with Laplace noise or the exponential
-    mechanism ``epsilon_moments`` is the number of FedKT's own accountant beside it.
+    that our accountants can promise for this mechanism whatever the votes are; with noise for which FedKT's own
+    accountant has a number, that is ``epsilon_moments``. ``epsilon_gumbel`` is what Gumbel noise as good would cost.
     """
-    least, accountant = cost(repeated(mechanism.event(num_queries), partitions), delta)
     facts: dict[str, Any] = {
         "unit": str(mechanism.unit),
         "where": "coordinator" if mechanism.unit is PrivacyUnit.SILO else "silo",
@@ -102,11 +86,13 @@ def told(mechanism: TallyNoise, num_queries: int, delta: float, *, partitions: i
         "queries": num_queries,
         "scale": mechanism.scale,
         "delta": delta,
-        "epsilon": least,
-        "accountant": accountant,
     }
-    if facts["mechanism"] in ("laplace", "gumbel") and 0 < delta < 1:
-        facts["epsilon_moments"] = fedkt_epsilon(
-            1 / mechanism.scale, num_queries * partitions, delta=delta, partitions=mechanism.votes_per_unit
-        )
-    return facts
+    if isinstance(mechanism, ConfidentGaussian):
+        tightest = epsilon_in_time(mechanism.event(num_queries), delta)
+    else:
+        price = price_of(mechanism, num_queries, times=partitions, delta=delta)
+        tightest = price.tightest
+        facts["epsilon_gumbel"] = price.gumbel.upper
+        if price.paper is not None:
+            facts["epsilon_moments"] = price.paper
+    return {**facts, "epsilon": tightest.upper, "accountant": tightest.accountant}

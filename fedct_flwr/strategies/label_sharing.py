@@ -122,12 +122,13 @@ class LabelSharing:
 
 def warnings(config: RunConfig) -> list[str]:
     """What is allowed and hardly meant, a sentence each."""
-    if config.privacy_level == "L1" and config.votes > 1:
-        return [
-            f"privacy-level = 'L1' with partitions = {config.votes} gives a silo that many votes on each example: "
-            f"a label costs it {config.votes} times the epsilon that it would with one (2 s gamma)"
-        ]
-    return []
+    if config.privacy_level != "L1":
+        return []
+    # Needs the extra privacy, which an algorithm without noise does not.
+    from fedct_flwr.privacy.fedkt import dear_partitions
+
+    dear = dear_partitions(config.privacy_level, config.votes, config.gamma)
+    return [dear] if dear else []
 
 
 def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> dict[str, Any]:
@@ -180,9 +181,9 @@ def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None
         transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, config.votes
     )
     if config.gamma and privacy.enabled:
-        from fedct_flwr.privacy.tally_noise import cost
+        from fedct_flwr.privacy.calibration import epsilon_in_time
 
-        spent, _ = cost(made.event(privacy.planned_queries(len(dataset.public))), config.delta)
+        spent = epsilon_in_time(made.event(privacy.planned_queries(len(dataset.public))), config.delta).upper
         if spent > config.epsilon:
             raise ConfigError(
                 f"gamma = {config.gamma:g} costs epsilon {spent:.4g} at delta {config.delta:g}, and epsilon is "

@@ -36,12 +36,8 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
 def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
     text = kit.file.read_text("utf-8")
     tables = {"": SiloConfig, "data": DataSettings, "learner": LearnerSettings, "policy": Policy}
-    for name, model in {
-        **tables,
-        "privacy": PrivacySettings,
-        "transfer": TransferSettings,
-        "connection": Connection,
-    }.items():
+    more = {"privacy": PrivacySettings, "transfer": TransferSettings, "connection": Connection}
+    for name, model in {**tables, **more}.items():
         part = re.split(r"^(?:# )?\[(?=\w+\]$)", text, flags=re.MULTILINE)
         (inside,) = part[:1] if not name else [one for one in part if one.startswith(f"{name}]")]
         keys = [kebab(field) for field in model.model_fields]
