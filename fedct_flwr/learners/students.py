@@ -67,9 +67,11 @@ def transfer_for(
     if learner.preprocessing == "standard":
         seen = public.X if noisy else np.concatenate([public.X, private])
         transformer = preprocessing.standard(schema, seen)
-    classes = len(schema.classes)
+    classes, few = len(schema.classes), public.X[:2]
+    if transformer is not None:
+        few = transformer.transform(few.astype(np.float64))
     # Without a closure: it goes to other processes.
-    make_learner = partial(_untrained, own, classes, public.X[:2], transformer)
+    make_learner = partial(_untrained, own, classes, few)
     make_learner(0)  # what is wrong with the learner is said now, and not by its first teacher
     return Transfer(
         make_learner,
@@ -78,13 +80,15 @@ def transfer_for(
         teachers=max(1, settings.fitting_teachers(votes, num_records, noisy=noisy)),
         num_records=num_records,
         seed=random_state(learner.seed, "transfer", silo),
+        transformer=transformer,
         mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
         workers=workers,
     )
 
 
-def _untrained(learner: LearnerSettings, classes: int, examples: Features, transformer: object, seed: int) -> Learner:
-    return untrained(learner, seed, classes, examples, transformer, total_steps=learner.local_steps)
+def _untrained(learner: LearnerSettings, classes: int, examples: Features, seed: int) -> Learner:
+    """For features that have gone through preprocessing already."""
+    return untrained(learner, seed, classes, examples, None, total_steps=learner.local_steps)
 
 
 def teachers_noise(
