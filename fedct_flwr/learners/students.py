@@ -1,11 +1,12 @@
 """From settings to the students whose votes a silo sends, and their votes as what a ledger charges for."""
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
+from fedct_flwr.config.transfer import TransferNoise
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
@@ -95,24 +96,33 @@ def teachers_noise(
     settings: TransferSettings, privacy: PrivacySettings, num_public: int, partitions: int
 ) -> "CountNoise":
     """The noise on the votes of each partition's teachers, of which a record is in one. Raises ConfigError."""
+    from fedct_flwr.privacy.mechanisms import ON_COUNTS
+
+    queries = min(privacy.planned_queries(num_public), num_public)
+    scale = (
+        1 / settings.gamma
+        if settings.gamma
+        else _least_scale(settings.noise, queries, partitions, privacy.epsilon, privacy.delta)
+    )
+    return ON_COUNTS[settings.noise](scale)
+
+
+@lru_cache(maxsize=64)
+def _least_scale(noise: TransferNoise, queries: int, partitions: int, epsilon: float, delta: float) -> float:
+    """Takes seconds, and a simulation has many silos with one plan."""
     from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
     from fedct_flwr.privacy.mechanisms import ON_COUNTS
     from fedct_flwr.privacy.mechanisms.base import repeated
 
-    kind = ON_COUNTS[settings.noise]
-    if settings.gamma:
-        return kind(1 / settings.gamma)
-    queries = min(privacy.planned_queries(num_public), num_public)
-    highest = 100 * queries * partitions / privacy.epsilon
-    scale = calibrate(
-        lambda scale: repeated(kind(scale).event(queries), partitions),
-        privacy.epsilon,
-        privacy.delta,
+    highest = 100 * queries * partitions / epsilon
+    return calibrate(
+        lambda scale: repeated(ON_COUNTS[noise](scale).event(queries), partitions),
+        epsilon,
+        delta,
         min(0.05, highest),
         highest,
         quick=queries * partitions > SLOW_QUERIES,
     )
-    return kind(scale)
 
 
 class StudentVotes:

@@ -43,8 +43,8 @@ class LabelSharing:
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
 
-        And for settings that have no effect on this algorithm, or silos with too few records for their teachers. The smallest
-        silo stands for all: what a protection asks of records is that there are enough.
+        And for settings that have no effect on this algorithm, or silos with too few records for their teachers. The
+        smallest silo stands for all: what a protection asks of records is that there are enough.
         """
         given, defaults = config.to_flower(), config.defaults()
         for key in _OF_SOME:
