@@ -12,6 +12,7 @@ from benchmarks import (
     convergence,
     experiments,
     fashion_mnist,
+    fedkt_speed,
     heart_disease,
     linear_settings,
     mixed,
@@ -32,6 +33,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "privacy": privacy.run,
     "dp-linear-settings": linear_settings.run,
     "round-overhead": round_overhead.run,
+    "fedkt-speed": fedkt_speed.run,
     **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }
 

@@ -67,6 +67,15 @@ def test_rules_that_know_their_silos(benchmark: BenchmarkFixture, crowd: list[tu
     benchmark(lambda: consensus.apply(crowd, incumbent, consensus.init([]), np.random.default_rng(0)))
 
 
+@pytest.mark.benchmark(group="votes of 500 teachers x 4,000 examples: at most 50 ms")
+@pytest.mark.parametrize("classes", [2, CLASSES])
+def test_teachers_votes(benchmark: BenchmarkFixture, classes: int) -> None:
+    """FedKT's, of 50 silos."""
+    votes = np.random.default_rng(0).integers(0, classes, (500, 4000), dtype=np.int16)
+    counts = benchmark(lambda: tally(votes, 4000, classes))
+    assert (counts.sum(axis=1) == 500).all()
+
+
 @pytest.mark.benchmark(group="100 loopback rounds of 4 silos that do no work: 100 x overhead")
 def test_loopback_overhead(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """Everything but training: messages, codec, consensus, checkpoint."""

@@ -1,9 +1,10 @@
 """The only way out of a silo: requests and replies pass here, or are refused for one of a fixed set of reasons.
 
 Formal guarantee: what ``release`` returns is one record with one bytes field, which the gate itself encoded from labels
-that answer the request under the approved terms, or the silo's name and the number of a refusal. The line of the log
-that says so is on disk before it returns. Anything that goes wrong in here is a refusal, never an exception and never
-a pass; if the log cannot be written, nothing leaves but the fixed refusal that says so.
+or counts of votes that answer the request under the approved terms and are of a kind that the policy lets out, or the
+silo's name and the number of a refusal. The line of the log that says so is on disk before it returns. Anything that
+goes wrong in here is a refusal, never an exception and never a pass; if the log cannot be written, nothing leaves but
+the fixed refusal that says so.
 
 A round is a round of one run of Flower's. The same question in another run gets the same answer, which the client app
 sees to; a new run that asks the same round with other labels is a new question, and only the policy's totals cap how
@@ -43,7 +44,6 @@ from fedct_flwr.wire.weights import asks_for_weights
 
 logger = logging.getLogger("flwr.fedct")
 
-_HARD: Final = "hard"
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 
 
@@ -120,9 +120,10 @@ class Gate:
                 payload = from_record(content)
                 instruction = decode_instruction(payload, self._terms)
                 number = instruction.round
+                self._check_kind(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
                 repeats = self._books.answer(run_id, number) is not None
-                self._check_limits(0 if repeats else instruction.query.size, longest, new_round=not repeats)
+                self._check_limits(0 if repeats else instruction.labels, longest, new_round=not repeats)
             except Refused as refused:
                 reason = refused.reason
             except Exception:
@@ -143,6 +144,7 @@ class Gate:
                 self._check_approved()
                 instruction = decode_instruction(request_payload, self._terms)
                 number = instruction.round
+                self._check_kind(instruction)
                 payload = self._checked_reply(content, instruction)
                 entry = self._entry_for(payload, instruction, run_id, code_hash)
                 try:
@@ -170,7 +172,9 @@ class Gate:
     def _check_approved(self) -> None:
         if self._books.approved != self._digest or self._unchanged() is not True:
             raise Refused(Refusal.NOT_APPROVED)
-        if _HARD not in self._policy.kinds:
+
+    def _check_kind(self, instruction: Instruction) -> None:
+        if instruction.kind not in self._policy.kinds:
             raise Refused(Refusal.POLICY)
 
     def _check_limits(self, queries: int, size: int, *, new_round: bool) -> None:
@@ -199,16 +203,16 @@ class Gate:
         before = self._books.answer(run_id, number)
         if before is not None and before != digest:
             raise Refused(Refusal.ROUND)
-        queries = instruction.query.size
-        self._check_limits(0 if before else queries, len(payload), new_round=not before)
+        labels = instruction.labels
+        self._check_limits(0 if before else labels, len(payload), new_round=not before)
         return LogEntry(
             Event.REPEATED if before else Event.RELEASED,
             self._terms.study,
             self._terms.public_fingerprint.hex(),
             run_id,
             number,
-            _HARD,
-            queries,
+            instruction.kind,
+            labels,
             len(payload),
             digest,
             _hash_only(code_hash),

@@ -5,6 +5,7 @@ import logging
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
@@ -14,7 +15,7 @@ from client_app.workplace import Workplace, open_workplace, silo_named
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.silo import cotrain
-from fedct_flwr.types import ConfigError, DataError, HardLabels, TrainingError
+from fedct_flwr.types import ConfigError, DataError, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import Instruction, Reply, decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -78,7 +79,7 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     digest = hashlib.sha256(payload).digest()
     last = _Answered.read(state.get(name))
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these.
-    mine = last and (workplace.release is None or last.model_digest == workplace.model_digest)
+    mine = last and (workplace.release_of is None or last.model_digest == workplace.model_digest)
     if last and mine and last.digest == digest:
         # In case the silo was stopped between the two writes.
         _keep_model(workplace, last.progress)
@@ -90,14 +91,20 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
         _keep(name, earlier, state)
         _keep_model(workplace, earlier.progress)
         return earlier.reply
+    if instruction.votes:
+        reply = encode_reply(
+            Reply(instruction.round, site.silo, _student_votes(workplace, payload, instruction)), site.terms
+        )
+        _keep(name, _Answered(digest, workplace.model_digest, instruction.round, reply, None), state)
+        return reply
     kept = workplace.model if workplace.resumes and instruction.round > 1 else None
     set_back(site.learner, last.progress if last else None, kept)
-    labels = cotrain(
+    labels: Votes = cotrain(
         site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
     )
-    if workplace.release:
+    if workplace.release_of:
         try:
-            labels = _released(workplace, workplace.release, payload, instruction, labels)
+            labels = _released(workplace, workplace.release_of(0), payload, instruction, labels)
         except Refused:
             # Nothing leaves; the silo's own model has learned all the same.
             _keep_model(workplace, site.learner if isinstance(site.learner, Saveable) else None)
@@ -115,10 +122,21 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     return reply
 
 
+def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> Votes:
+    """What the silo's students vote. The personal model has no part in it: it is neither trained nor scored."""
+    site = workplace.site
+    if workplace.release_of:
+        return _released(
+            workplace, workplace.release_of(instruction.votes), payload, instruction, np.zeros(0, dtype=np.int16)
+        )
+    positions = instruction.query.positions(len(site.public))
+    return site.students(instruction.votes).votes(site.private, site.public.X, positions, None)
+
+
 def _released(
     workplace: Workplace, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
-) -> HardLabels:
-    """The labels that leave in place of the personal model's ``votes``, as far as the budget goes."""
+) -> Votes:
+    """What leaves in place of the personal model's labels, or of bare students' votes, as far as the budget goes."""
     from fedct_flwr.learners.labeler import Asked
 
     site = workplace.site

@@ -1,4 +1,4 @@
-"""What leaves a silo in place of its personal model's labels: a labeler's, charged to the silo's ledger first.
+"""What leaves a silo in place of its own models' labels or votes: a labeler's, charged to the silo's ledger first.
 
 One answer is five steps: look whether it was given before, charge, draw, keep how far the labeler has come together
 with the labels, store them in the ledger. Wherever the process is killed, a question that is asked again is charged
@@ -27,7 +27,7 @@ from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Account
-from fedct_flwr.types import ConfigError, HardLabels, SiloName, TrainingError
+from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 logger = logging.getLogger("flwr.fedct")
@@ -109,15 +109,17 @@ class Release:
                 "system's random numbers will do"
             )
 
-    def answer(self, instruction: bytes, asked: Asked) -> HardLabels:
-        """The labels ``(positions,)`` that may leave. ``instruction`` is the request as it came, in its one encoding.
+    def answer(self, instruction: bytes, asked: Asked) -> Votes:
+        """The labels ``(positions,)`` or counts of votes ``(positions, classes)`` that may leave.
+
+        ``instruction`` is the request as it came, in its one encoding.
 
         Raises Refused (PRIVACY_BUDGET, LEDGER) after its sentence is in the log, or TrainingError.
         """
         question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
         try:
             with self.ledger:
-                return _to_labels(self._answer(question, asked))
+                return _to_votes(self._answer(question, asked), len(asked.positions))
         except BudgetExceeded as error:
             logger.error("%s", error)
             raise Refused(Refusal.PRIVACY_BUDGET) from error
@@ -146,10 +148,10 @@ class Release:
         return drawn
 
     def _labels(self, question: bytes, asked: Asked) -> bytes:
-        labels = self.labeler.answer(asked, self.noise(question))
-        if labels.shape != asked.positions.shape or labels.min(initial=0) < 0:
+        votes = self.labeler.answer(asked, self.noise(question))
+        if len(votes) != len(asked.positions) or votes.min(initial=0) < 0:
             raise TrainingError("the labeler did not label what it was asked about")
-        return labels.astype(_LABELS).tobytes()
+        return votes.astype(_LABELS).tobytes()
 
     def _take_up(self) -> None:
         """Put the labeler where it stood after its last draw, and see that the ledger has what was drawn.
@@ -203,13 +205,24 @@ class _Kept(NamedTuple):
         return _HEADER.pack(self.question, len(self.event), len(self.labels)) + self.event + self.labels + self.dump
 
 
-def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState) -> bytes:
+def labeler_of(site: Site, votes: int) -> Labeler:
+    """Who answers questions for so many votes on each example (0: labels). Raises ConfigError or DataError."""
+    if not votes:
+        return site.labeler
+    from fedct_flwr.learners.students import StudentVotes
+
+    return StudentVotes(site.students(votes))
+
+
+def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState, votes: int = 0) -> bytes:
     """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean.
 
     It did not always have the names of classes and columns. A study that began without them goes on under the digest
     that it has: under another its labeler would begin anew, and find the budget spent.
     """
+    taught = {"transfer": site.transfer.model_dump(mode="json"), "votes": votes} if votes else {}
     decisive: dict[str, object] = {
+        **taught,
         "labeler": decides_labeler(site.privacy, site.settings),
         "labels": dict(labels),
         "public": site.public.fingerprint.hex(),
@@ -229,5 +242,7 @@ def _name(study: str, settings: bytes) -> str:
     return f"{STATE}{study}-{settings.hex()[:16]}"
 
 
-def _to_labels(drawn: bytes) -> HardLabels:
-    return np.frombuffer(drawn, dtype=_LABELS).astype(np.int16)
+def _to_votes(drawn: bytes, num_examples: int) -> Votes:
+    """One number for each example is its label, several are counts of votes."""
+    rows = np.frombuffer(drawn, dtype=_LABELS).reshape(num_examples, -1)
+    return rows[:, 0].astype(np.int16) if rows.shape[1] == 1 else rows.astype(np.int32)

@@ -1,11 +1,12 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
+import os
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from fedct_flwr import datasets
-from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig
+from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.datasets.federated import SiloData, hold_out
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records
 from fedct_flwr.learners.base import Learner
@@ -22,6 +23,7 @@ from fedct_flwr.wire.codec import Scores, Terms
 if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
     from fedct_flwr.learners.labeler import Labeler
+    from fedct_flwr.learners.transfer import Transfer
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +41,11 @@ class Site:
     learner: Learner
     settings: LearnerSettings
     privacy: PrivacySettings
+    transfer: TransferSettings
     schema: Schema
     terms: Terms
+    workers: int = 1
+    """Models that are trained at the same time, where several are."""
 
     @property
     def pseudo_weight(self) -> float:
@@ -51,6 +56,26 @@ class Site:
     def labeler(self) -> "Labeler":
         """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
         return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, self.private.size)
+
+    def students(self, votes: int) -> "Transfer":
+        """The students whose votes leave, where so many on each example are asked for; untrained.
+
+        Raises ConfigError or DataError.
+        """
+        # joblib takes its time to import.
+        from fedct_flwr.learners.students import transfer_for
+
+        return transfer_for(
+            self.transfer,
+            self.privacy,
+            self.settings,
+            self.silo,
+            self.schema,
+            self.public,
+            self.private.X,
+            votes,
+            workers=self.workers,
+        )
 
     def scores(self) -> Scores:
         """How good the model is now on the test data at hand."""
@@ -72,6 +97,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         build_learner(config, dataset, partition_id, data.private.X),
         config.learner_settings(partition_id, len(dataset.silos)),
         config.privacy_settings(queried(config.query_size, len(dataset.public))),
+        config.transfer_settings(min(silo.private.size for silo in dataset.silos)),
         dataset.schema,
         Terms.of(config.study, dataset.public, dataset.schema),
     )
@@ -100,8 +126,10 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         learner_for(config.learner, config.silo, study.schema, study.public, private.X),
         config.learner,
         config.privacy,
+        config.transfer,
         study.schema,
         terms_of(study),
+        workers=os.cpu_count() or 1,
     )
 
 

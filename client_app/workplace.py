@@ -7,11 +7,11 @@ no say but one, whether test scores are wanted.
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +47,8 @@ class Workplace:
     ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
     run here, which is in simulation only.
 
-    ``release`` answers in place of the personal model; None where no protection is set, so its own labels leave.
+    ``release_of`` makes what answers in place of the personal model or the bare students, for so many votes on each
+    example (0: labels); None where no protection is set, so their own labels and votes leave.
     """
 
     site: Site
@@ -57,7 +58,12 @@ class Workplace:
     resumes: bool
     sends_scores: bool
     hands_out_weights: bool
-    release: "Release | None" = None
+    release_of: "Callable[[int], Release] | None" = None
+
+    @property
+    def release(self) -> "Release | None":
+        """What answers in place of the personal model."""
+        return self.release_of(0) if self.release_of else None
 
 
 def silo_named(context: Context) -> SiloName:
@@ -91,7 +97,7 @@ def open_workplace(context: Context) -> Workplace:
             resumes=context.run_config.get("resume") is True,
             sends_scores=own.policy.metrics and context.run_config.get("report-scores") is True,
             hands_out_weights=False,
-            release=_own_release(own, site) if own.privacy.enabled else None,
+            release_of=partial(_own_release, own, site) if own.privacy.enabled else None,
         )
     config = RunConfig.from_flower(context.run_config)
     site = simulated_site(config, node.partition_id or 0)
@@ -104,7 +110,7 @@ def open_workplace(context: Context) -> Workplace:
         resumes=config.resume,
         sends_scores=config.report_scores,
         hands_out_weights=True,
-        release=_simulated_release(config, site, context.run_id) if site.privacy.enabled else None,
+        release_of=_simulated_releases(config, site, context.run_id) if site.privacy.enabled else None,
     )
 
 
@@ -140,34 +146,34 @@ def _model_digest(config: SiloConfig) -> bytes:
     return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
 
 
-def _own_release(config: SiloConfig, site: Site) -> "Release":
+def _own_release(config: SiloConfig, site: Site, votes: int) -> "Release":
     """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
     check_installed(config.privacy)
-    from client_app.release import Release, settings_digest
+    from client_app.release import Release, labeler_of, settings_digest
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SecureNoise
 
     state, labels = FolderState(config.state), ("label", "mapping", "test")
     return Release(
-        site.labeler,
+        labeler_of(site, votes),
         Ledger(config.state),
         state,
         site.terms.study,
-        settings_digest(site, {name: config.decides_model[name] for name in labels}, state),
+        settings_digest(site, {name: config.decides_model[name] for name in labels}, state, votes),
         budget_of(config.privacy),
         noise=lambda question: SecureNoise(),
         secure=True,
     )
 
 
-def _simulated_release(config: RunConfig, site: Site, run_id: int) -> "Release":
+def _simulated_releases(config: RunConfig, site: Site, run_id: int) -> "Callable[[int], Release]":
     """A simulated silo's: all of it in the run's folder, which a resumed run goes on with, and the noise of a seed.
 
     Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
     """
     check_installed(site.privacy)
-    from client_app.release import Release, settings_digest
+    from client_app.release import Release, labeler_of, settings_digest
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SimulatedNoise
@@ -180,16 +186,20 @@ def _simulated_release(config: RunConfig, site: Site, run_id: int) -> "Release":
         )
     folder = run.silo_privacy(site.silo)
     state = FolderState(folder)
-    return Release(
-        site.labeler,
-        Ledger(folder),
-        state,
-        site.terms.study,
-        settings_digest(site, {}, state),
-        budget_of(site.privacy),
-        noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
-        secure=False,
-    )
+
+    def release_of(votes: int) -> Release:
+        return Release(
+            labeler_of(site, votes),
+            Ledger(folder),
+            state,
+            site.terms.study,
+            settings_digest(site, {}, state, votes),
+            budget_of(site.privacy),
+            noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
+            secure=False,
+        )
+
+    return release_of
 
 
 def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:

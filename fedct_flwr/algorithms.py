@@ -8,7 +8,7 @@ from flwr.serverapp import Grid
 
 from fedct_flwr.agreement import agreement
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import Consensus, counting, plurality, qualified
+from fedct_flwr.consensus import Consensus, Decide, consistent, counting, plurality, qualified
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.dawid_skene import dawid_skene
 from fedct_flwr.run_folder import RunFolder
@@ -74,11 +74,37 @@ def _fedct_agreement(config: RunConfig, num_classes: int) -> Consensus:
     return agreement(num_classes, trust=config.trust)
 
 
+def _fedkt(config: RunConfig, num_classes: int, decide: Decide = plurality) -> Consensus:
+    """FedKT: silos whose students all agree, counted by their students (Li et al., arXiv:2010.01017, Alg. 1)."""
+    return consistent(num_classes, config.votes, decide)
+
+
+def _fedkt_noise(config: RunConfig) -> str:
+    """At L1 on the counts of students. At L2 it is the silos'."""
+    return (config.mechanism or "laplace") if config.privacy_level == "L1" else ""
+
+
+def _pate(config: RunConfig, num_classes: int, decide: Decide = plurality) -> Consensus:
+    """PATE: every silo is a teacher, the plurality wins (Papernot et al., arXiv:1610.05755, §2.1)."""
+    return counting(num_classes, decide)
+
+
+def _pate_noise(config: RunConfig) -> str:
+    """LNMax of that paper; GNMax and confident GNMax of Papernot et al., arXiv:1802.08908, §4."""
+    return config.mechanism or "gaussian"
+
+
+_NOISY: Final = frozenset({"mechanism", "gamma"})
+
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),
     "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
     "fedct-dawid-skene": LabelSharing("FedCT", _fedct_dawid_skene),
     "fedct-agreement": LabelSharing("FedCT", _fedct_agreement),
+    # One round each: what the silos' models, or the students of each, say of the public set.
+    "fedkt": LabelSharing("FedKT", _fedkt, _NOISY | {"privacy-level", "partitions"}, _fedkt_noise),
+    "pate": LabelSharing("PATE", _pate),
+    "dp-pate": LabelSharing("DP-PATE", _pate, _NOISY, _pate_noise),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
     # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).

@@ -1,6 +1,6 @@
-"""Tally hard votes and decide a label for each public example: plurality and qualified majority.
+"""Tally votes and decide a label for each public example: plurality, qualified majority, consistent voting.
 
-Both are pure functions on arrays. A consensus is a pair of them, ``init`` and ``apply`` (after fedjax's aggregators).
+All are pure functions on arrays. A consensus is a pair of them, ``init`` and ``apply`` (after fedjax's aggregators).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts, Votes
 
-Ballot: TypeAlias = tuple[SiloName, HardLabels]
+Ballot: TypeAlias = tuple[SiloName, Votes]
 State: TypeAlias = dict[str, Any]
 Decide: TypeAlias = Callable[[VoteCounts, HardLabels, Generator], HardLabels]
 
@@ -111,8 +111,51 @@ def qualified(counts: VoteCounts, incumbent: HardLabels, rng: Generator, *, quor
     return labels
 
 
+def unanimous(counts: VoteCounts, votes: int) -> HardLabels:
+    """The class that has all ``votes`` of an example ``(examples, classes)``, else ABSTAIN.
+
+    >>> unanimous(np.int32([[2, 0], [1, 1], [0, 2]]), votes=2)
+    array([ 0, -1,  1], dtype=int16)
+    """
+    return np.where(counts.max(axis=1) == votes, counts.argmax(axis=1), ABSTAIN).astype(LABEL_DTYPE)
+
+
+def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
+    """FedKT's consistent voting on counts of ``votes`` students each: v_c = votes * #{silos whose students all say c}.
+
+    ``decide`` decides on these counts (Li, He, Song, IJCAI 2021, arXiv:2010.01017, Algorithm 1, lines 15 to 19). A row
+    where no silo is consistent is all zero: the paper's argmax would say class 0, ``plurality`` abstains.
+    """
+
+    def weighed(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
+        return decide(votes * counts, incumbent, rng)
+
+    count = counting(num_classes, weighed)
+
+    def apply(
+        ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
+    ) -> tuple[HardLabels, State]:
+        return count.apply(((silo, unanimous(cast, votes)) for silo, cast in ballots), incumbent, state, rng)
+
+    return Consensus(count.init, apply)
+
+
+def agreed(votes: Votes, decided: HardLabels) -> float:
+    """Share of a silo's votes that are the label decided on, of the examples that have one; 0 if none has.
+
+    >>> agreed(np.int32([[2, 0], [1, 1], [0, 2]]), np.int16([0, 0, -1]))
+    0.75
+    """
+    labeled = np.flatnonzero(decided != ABSTAIN)
+    if not len(labeled):
+        return 0.0
+    if votes.ndim == 1:
+        return float((votes == decided)[labeled].mean())
+    return float(votes[labeled, decided[labeled]].sum() / votes[labeled].sum())
+
+
 def counting(num_classes: int, decide: Decide) -> Consensus:
-    """The stateless consensus that counts votes and decides on the counts."""
+    """The stateless consensus that counts labels and decides on the counts."""
 
     def init(silos: Sequence[SiloName]) -> State:
         return {}

@@ -15,6 +15,14 @@ _OF_SILOS: Final = (
     "their privacy sheets ('fedct privacy-sheet')."
 )
 _UNIT: Final = "one record of a silo, added or removed"
+_KEPT: Final = (
+    "The labels keep this promise in total over all rounds, and so does the model, which is made of them alone "
+    "(post-processing). The public set is not protected."
+)
+_AT_COORDINATOR: Final = (
+    "The labels keep this promise, and so does the model, which is made of them alone (post-processing). It holds for "
+    "who sees these, not for the coordinator, who sees the votes themselves. The public set is not protected."
+)
 _USE: Final = (
     "Meant for records like those of the public set, described by the same columns in the same units, where the "
     "question is the study's. Try it on labeled records of your own before you rely on it.",
@@ -40,8 +48,19 @@ def promised(config: RunConfig) -> dict[str, Any]:
         "epsilon": config.epsilon,
         "delta": config.delta,
         "unit": _UNIT,
-        "words": "The labels keep this promise in total over all rounds, and so does the model, which is made of them "
-        "alone (post-processing). The public set is not protected.",
+        "words": _KEPT,
+    }
+
+
+def promised_by_noise(noise: Mapping[str, Any]) -> dict[str, Any]:
+    """What noise on counts of votes promises; ``noise`` is what ``result.json`` tells of it under ``privacy``."""
+    at_coordinator = noise["where"] == "coordinator"
+    return {
+        "protection": f"{noise['mechanism']} noise at the {noise['where']}",
+        "epsilon": noise["epsilon"],
+        "delta": noise["delta"],
+        "unit": "a silo as a whole, all its votes replaced" if at_coordinator else _UNIT,
+        "words": _AT_COORDINATOR if at_coordinator else _KEPT,
     }
 
 

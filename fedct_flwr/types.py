@@ -17,7 +17,10 @@ HardLabels: TypeAlias = NDArray[np.int16]
 """``(examples,)``, a class in ``0..C-1`` or ABSTAIN."""
 
 VoteCounts: TypeAlias = NDArray[np.int32]
-"""``(examples, classes)``, how many silos voted for each class."""
+"""``(examples, classes)``, how many silos, or models of one silo, voted for each class."""
+
+Votes: TypeAlias = NDArray[Any]
+"""A silo's HardLabels ``(examples,)``, or VoteCounts ``(examples, classes)``: the number of axes tells which."""
 
 LABEL_DTYPE: Final = np.int16
 MAX_CLASSES: Final = int(np.iinfo(LABEL_DTYPE).max)

@@ -1,6 +1,7 @@
 """Every algorithm in the table, put together from a run config."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from fedct_flwr.algorithms import ALGORITHMS, find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.consensus import Ballot
 from fedct_flwr.strategies.label_sharing import LabelSharing
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
 
 CLASSES = 3
 EXAMPLES = 4
@@ -27,12 +29,19 @@ some_votes = st.lists(
 def decide(votes: Sequence[Sequence[int]], algorithm: str, quorum: float = 0.9) -> HardLabels:
     """What an algorithm makes of silos' votes in a first round."""
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": algorithm, "quorum": quorum})
-    ballots: list[Ballot] = [(f"silo-{i}", np.array(vote, dtype=LABEL_DTYPE)) for i, vote in enumerate(votes)]
+    cast = students if config.votes else partial(np.array, dtype=LABEL_DTYPE)
+    ballots: list[Ballot] = [(f"silo-{i}", cast(vote)) for i, vote in enumerate(votes)]
     consensus = LABEL_SHARING[algorithm].consensus(config, CLASSES)
     nothing_yet = np.full(len(votes[0]), ABSTAIN, dtype=LABEL_DTYPE)
     state = consensus.init([silo for silo, _ in ballots])
     targets, _ = consensus.apply(ballots, nothing_yet, state, np.random.default_rng(0))
     return targets
+
+
+def students(labels: Sequence[int]) -> VoteCounts:
+    """What two students of a silo vote that agree on these labels, and not where there is none."""
+    row = {ABSTAIN: [1, 1, 0], **{c: 2 * np.eye(CLASSES, dtype=np.int32)[c] for c in range(CLASSES)}}
+    return np.array([row[label] for label in labels], dtype=np.int32)
 
 
 @every_algorithm
@@ -89,7 +98,7 @@ def test_the_qualified_majority_takes_its_quorum_from_the_run_config(quorum: flo
 
 
 @pytest.mark.parametrize(
-    ("wrong", "meant"), [("fedtc", "fedct"), ("FedCT", "fedct"), ("fedct-qualifid", "fedct-qualified")]
+    ("wrong", "meant"), [("fedctt", "fedct"), ("FedCT", "fedct"), ("fedct-qualifid", "fedct-qualified")]
 )
 def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": wrong})
@@ -100,7 +109,13 @@ def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: st
 
 def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "xyz"})
-    with pytest.raises(
-        ConfigError, match="there are fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement, fedavg"
-    ):
+    known = "there are fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement, fedkt, pate, dp-pate, fedavg"
+    with pytest.raises(ConfigError, match=known):
         find_algorithm(config)
+
+
+def test_algorithms_that_ask_once_have_one_round_whatever_the_default_is() -> None:
+    for name in ALGORITHMS:
+        config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": name})
+        assert (config.rounds == 1) is (name in ONE_SHOT)
+    assert set(ALGORITHMS) >= ONE_SHOT

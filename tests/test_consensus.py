@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 
 from fedct_flwr.agreement import agreement
-from fedct_flwr.consensus import Consensus, Decide, counting, plurality, qualified, tally
+from fedct_flwr.consensus import Consensus, Decide, agreed, consistent, counting, plurality, qualified, tally, unanimous
 from fedct_flwr.dawid_skene import dawid_skene
 from fedct_flwr.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import ABSTAIN, HardLabels, VoteCounts
@@ -294,6 +294,72 @@ class TestEveryRule:
         again = [consensus.apply(ballots[1:], labels, kept, np.random.default_rng(1)) for kept in (state, back)]
         np.testing.assert_array_equal(again[0][0], again[1][0])
         assert consensus.report(again[0][1]) == consensus.report(again[1][1])
+
+
+class TestConsistent:
+    """FedKT's rule on the votes of three students of each silo, about three examples."""
+
+    UNITED = np.int32([[3, 0, 0], [0, 3, 0], [0, 0, 3]])
+    DIVIDED = np.int32([[2, 1, 0], [1, 1, 1], [0, 1, 2]])
+
+    def test_a_silo_votes_where_all_its_students_say_the_same(self):
+        assert unanimous(self.UNITED, 3).tolist() == [0, 1, 2]
+        assert unanimous(self.DIVIDED, 3).tolist() == [ABSTAIN] * 3
+        assert unanimous(self.UNITED, 3).dtype == np.int16
+
+    def test_each_consistent_silo_counts_with_all_its_students_and_no_other_counts(self, rng: Generator):
+        seen: list[VoteCounts] = []
+
+        def watch(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
+            seen.append(counts)
+            return plurality(counts, incumbent, rng)
+
+        ballots = [("a", self.UNITED), ("b", self.DIVIDED), ("c", self.UNITED[[0, 0, 0]]), ("d", self.UNITED)]
+        labels, state = consistent(3, 3, watch).apply(iter(ballots), NOBODY, {}, rng)
+        assert seen[0].tolist() == [[9, 0, 0], [3, 6, 0], [3, 0, 6]]
+        assert labels.tolist() == [0, 1, 2]
+        assert state == {}
+
+    def test_where_no_silo_is_consistent_it_abstains_and_does_not_say_class_0(self, rng: Generator):
+        for silos in (1, 5):
+            ballots = [(f"silo-{number}", self.DIVIDED) for number in range(silos)]
+            assert consistent(3, 3, plurality).apply(ballots, NOBODY, {}, rng)[0].tolist() == [ABSTAIN] * 3
+
+    def test_two_thirds_of_all_students_lose_to_one_united_silo(self, rng: Generator):
+        ballots = [("a", np.int32([[2, 1]])), ("b", np.int32([[2, 1]])), ("c", np.int32([[0, 3]]))]
+        assert consistent(2, 3, plurality).apply(ballots, NOBODY[:1], {}, rng)[0].tolist() == [1]
+
+    def test_what_decides_gets_rows_without_a_vote_like_every_other(self, rng: Generator):
+        """So noise goes on them too."""
+        labels, _ = consistent(3, 3, lambda counts, incumbent, rng: np.int16([2, 2, 2])).apply(
+            [("a", self.DIVIDED)], NOBODY, {}, rng
+        )
+        assert labels.tolist() == [2, 2, 2]
+
+    def test_with_one_student_it_is_the_plurality(self, rng: Generator):
+        votes = rng.integers(0, 4, (7, 50))
+        ballots = [(f"silo-{number}", np.eye(4, dtype=np.int32)[vote]) for number, vote in enumerate(votes)]
+        nobody = np.full(50, ABSTAIN, dtype=np.int16)
+        ours, _ = consistent(4, 1, plurality).apply(ballots, nobody, {}, np.random.default_rng(0))
+        plain = plurality(tally(list(votes.astype(np.int16)), 50, 4), nobody, np.random.default_rng(0))
+        assert (ours == plain).all()
+
+
+class TestAgreed:
+    @pytest.mark.parametrize(
+        ("votes", "decided", "share"),
+        [
+            (np.int16([0, 1, 2]), [0, 1, 1], 2 / 3),
+            (np.int16([0, 1, 2]), [0, ABSTAIN, ABSTAIN], 1.0),
+            (np.int16([0, ABSTAIN, 2]), [0, 1, ABSTAIN], 0.5),
+            (np.int16([0, 1, 2]), [ABSTAIN] * 3, 0.0),
+            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [0, 1, 1], 0.5),
+            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [0, ABSTAIN, ABSTAIN], 1.0),
+            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [ABSTAIN] * 3, 0.0),
+        ],
+    )
+    def test_is_the_share_of_votes_that_are_the_label(self, votes: np.ndarray, decided: list[int], share: float):
+        assert agreed(votes, np.int16(decided)) == pytest.approx(share)
 
 
 class TestCounting:

@@ -78,7 +78,10 @@ def normalized(requirement: str) -> str:
 # Files that only need what they import for what that extra is for.
 EXTRAS = {
     "client_app/release.py": "privacy",
-    **{f"fedct_flwr/learners/{name}.py": "privacy" for name in ("labeler", "dp_linear", "randomized", "teachers")},
+    **{
+        f"fedct_flwr/learners/{name}.py": "privacy"
+        for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
+    },
     "fedct_flwr/cli/budget_plot.py": "plot",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/learners/networks.py": "torch",

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import Algorithm, find_algorithm
+from fedct_flwr.algorithms import ALGORITHMS, Algorithm, find_algorithm
 from fedct_flwr.cli import scoreboard
 from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
@@ -27,6 +27,7 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.strategies.label_sharing import warnings
 from fedct_flwr.student import check_student
 from fedct_flwr.types import ConfigError, RunError
 
@@ -47,8 +48,8 @@ def simulate(
     algorithm: Annotated[
         str,
         typer.Option(
-            help="fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement; baselines for networks: fedavg, fedprox, "
-            "scaffold, feddyn, feddf, dp-fedavg."
+            help=f"One of {', '.join(ALGORITHMS)}; fedkt and pate take one round, and from fedavg on they are "
+            "baselines for networks."
         ),
     ] = "fedct",
     rounds: Annotated[
@@ -109,6 +110,8 @@ def simulate(
         if weakness := budget_of(privacy).weakness(smallest):
             console.print(f"[yellow]{weakness}[/]")
 
+    for warning in warnings(config):
+        console.print(f"[yellow]{escape(warning)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
@@ -182,7 +185,7 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
         silo = escape(row.silo)
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif config.save_models and math.isnan(row.pooled["federated"]):
+        elif config.save_models and not config.votes and math.isnan(row.pooled["federated"]):
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / 'flower.log'))}[/]")
         if row.silo in last and math.isnan(row.pooled["local"]):
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

@@ -6,6 +6,7 @@ from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.run import STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
 from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.transfer import TransferSettings
 
 __all__ = [
     "STUDY",
@@ -19,4 +20,5 @@ __all__ = [
     "RunConfig",
     "SiloConfig",
     "StudyConfig",
+    "TransferSettings",
 ]

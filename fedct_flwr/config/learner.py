@@ -8,7 +8,7 @@ from fedct_flwr.config.settings import MAX_INT, Names, Settings
 
 Optimizer: TypeAlias = Literal["adam", "sgd"]
 
-_YOUNGER: Final = ("class_weight", "optimizer")
+_YOUNGER: Final = ("class_weight", "optimizer", "epochs")
 
 
 class LearnerSettings(Settings):
@@ -33,6 +33,9 @@ class LearnerSettings(Settings):
     weight_decay: float = Field(default=0.0, ge=0)
     optimizer: Optimizer = "adam"
     """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""
+    epochs: int = Field(default=0, ge=0, le=MAX_INT)
+    """For networks that are trained once, not from round to round (teachers, students): how many times over their
+    examples; 0: local-steps for each round."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)

@@ -9,17 +9,21 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from fedct_flwr.config.learner import LearnerSettings, Optimizer
 from fedct_flwr.config.privacy import MAX_TEACHERS, PrivacySettings, Protection, VoteNoise, check_together
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, Settings, kebab
+from fedct_flwr.config.transfer import MAX_PARTITIONS, TransferSettings
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
 STUDY: Final = "study"
 """The ``data`` of a run with real silos: ``data-dir`` holds the study's folder."""
 
+ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate"})
+"""Algorithms that ask the silos once."""
+
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
     "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay",
-    "optimizer", "device", "protection", "epsilon", "delta", "teachers", "clipping-norm", "noise",
+    "optimizer", "epochs", "device", "protection", "epsilon", "delta", "teachers", "clipping-norm", "noise",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = ("preprocessing", "local-steps", "batch-size", "learning-rate", "weight-decay", "device")
 
@@ -81,6 +85,9 @@ class RunConfig(Settings):
     weight_decay: float = Field(default=0.0, ge=0)
     optimizer: Optimizer = "adam"
     """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""
+    epochs: int = Field(default=0, ge=0, le=MAX_INT)
+    """For networks that are trained once, not from round to round (teachers, students): how many times over their
+    examples; 0: local-steps for each round."""
     device: str = "auto"
     """For networks: auto, cpu, cuda, cuda:1, mps."""
     student: str = ""
@@ -104,13 +111,24 @@ class RunConfig(Settings):
     """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
-    """Models that vote at each silo; 0: as many as its number of records suggests."""
+    """Models that vote at each silo; 0: as many as its number of records suggests. For fedkt of each student, the
+    paper's t; 0: the paper's 5, or 25 at L2, but no more than the smallest silo has records for."""
     clipping_norm: float = Field(default=1.0, gt=0)
     """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
     noise: VoteNoise = "gumbel"
     """On the teachers' votes."""
 
+    privacy_level: Literal["L0", "L1", "L2"] = "L0"
+    """For fedkt: no noise, noise at the coordinator that protects silos (L1), or at each silo for its records (L2)."""
+    partitions: int = Field(default=0, ge=0, le=MAX_PARTITIONS)
+    """For fedkt: students of each silo, the paper's s; 0: the paper's, which is 2 at L0 and else 1."""
+    mechanism: Literal["", "laplace", "gaussian", "gumbel", "confident-gaussian"] = ""
+    """Noise on votes, for fedkt and dp-pate; empty: laplace for fedkt, as in the paper, and gaussian for dp-pate."""
+    gamma: float = Field(default=0.0, ge=0)
+    """The noise of fedkt and dp-pate has the scale 1 / gamma in votes; 0: what epsilon and delta call for."""
+
     num_server_rounds: int = Field(default=10, ge=1, le=MAX_INT)
+    """Most rounds; an algorithm that asks once has one round whatever the default is, and takes no other number."""
     query_size: int = Field(default=0, ge=0, le=MAX_INT)
     """Public examples to ask about in each round, drawn anew; 0: all of them, but at most 5,000."""
     stop_at_fixed_point: bool = True
@@ -184,7 +202,33 @@ class RunConfig(Settings):
         if bool(self.bad_silos) != (self.corruption != "none"):
             raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
         check_together(self.protection, self.delta, self.teachers, self.noise)
+        if self.algorithm in ONE_SHOT and self.num_server_rounds not in (1, self.defaults()["num-server-rounds"]):
+            raise ValueError(
+                f"algorithm {self.algorithm!r} asks the silos once: set num-server-rounds to 1, or leave it out"
+            )
+        if self.algorithm == "fedkt" and self.mechanism == "confident-gaussian":
+            raise ValueError(
+                "fedkt labels every example under noise, and confident-gaussian not: set mechanism to 'laplace', "
+                "'gaussian' or 'gumbel', or algorithm to 'dp-pate'"
+            )
         return self
+
+    @property
+    def rounds(self) -> int:
+        """Rounds at most: one for an algorithm that asks once."""
+        return 1 if self.algorithm in ONE_SHOT else self.num_server_rounds
+
+    @property
+    def votes(self) -> int:
+        """Votes of each silo on an example: those of its students, or 0 where it sends a label."""
+        if self.algorithm != "fedkt":
+            return 0
+        return self.partitions or (2 if self.privacy_level == "L0" else 1)
+
+    @property
+    def coordinator_adds_noise(self) -> bool:
+        """Whether epsilon and delta are those of the coordinator's own noise, also with real silos."""
+        return self.algorithm == "dp-pate" or (self.algorithm == "fedkt" and self.privacy_level == "L1")
 
     def check_fits(self, silos: Collection[str], num_public: int) -> None:
         """Raise ConfigError if the settings ask for silos or public examples that the data set does not have."""
@@ -204,16 +248,33 @@ class RunConfig(Settings):
     def check_real(self) -> None:
         """Raise ConfigError for settings that real silos have for themselves: nobody shall think that they obey."""
         settings, defaults = self.to_flower(), self.defaults()
+        own = ("epsilon", "delta") if self.coordinator_adds_noise else ()
         of_student = _OF_STUDENTS_TOO if self.student else ()
+        if self.privacy_level == "L2":
+            raise ConfigError(
+                "privacy-level = 'L2' has no effect on real silos, which add noise if they promise something under "
+                "[privacy] in silo.toml: set it to 'L0', or to 'L1' for noise at the coordinator"
+            )
         for name in _OF_SIMULATED_SILOS:
-            if settings[name] != defaults[name] and name not in of_student:
+            if settings[name] != defaults[name] and name not in own + of_student:
                 raise ConfigError(f"{name} has no effect on real silos, which have data and learners of their own")
 
     def privacy_settings(self, queries: int) -> PrivacySettings:
         """What each simulated silo promises, where a round asks for so many labels. The run is the whole study."""
         same = {name: getattr(self, name) for name in PrivacySettings.model_fields if hasattr(self, name)}
-        plan = {"rounds": self.num_server_rounds, "queries": self.num_server_rounds * queries}
+        plan: dict[str, Any] = {"rounds": self.rounds, "queries": self.rounds * queries}
+        if self.votes and self.privacy_level == "L2":
+            plan["protection"] = "teachers"
         return PrivacySettings.read({kebab(name): value for name, value in {**same, **plan}.items()}, "the run config")
+
+    def transfer_settings(self, fewest_records: int) -> TransferSettings:
+        """How each simulated silo teaches its students, where the smallest silo has so many records."""
+        noisy = self.privacy_level == "L2"
+        raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma}
+        noise = {"noise": self.mechanism} if self.votes and self.mechanism else {}
+        wanted = TransferSettings.read({**raw, **noise}, "the run config")
+        fitting = wanted.fitting_teachers(max(1, self.votes), fewest_records, noisy=noisy)
+        return wanted.model_copy(update={"teachers": fitting})
 
     def learner_settings(self, silo: int, num_silos: int) -> LearnerSettings:
         """The learner of the silo at this position of the data set.

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, OptionalPath, OptionalRelativePath, RelativePath, Settings
+from fedct_flwr.config.transfer import TransferSettings
 
 
 def _strings(value: object) -> object:
@@ -79,6 +80,7 @@ class SiloConfig(Settings):
     learner: LearnerSettings
     policy: Policy = Policy()
     privacy: PrivacySettings = PrivacySettings()
+    transfer: TransferSettings = TransferSettings()
     connection: Connection
 
     @property
@@ -86,8 +88,10 @@ class SiloConfig(Settings):
         """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.
         promised = {"privacy": self.privacy.model_dump(mode="json")} if self.privacy.enabled else {}
+        taught = {"transfer": self.transfer.model_dump(mode="json")} if "counts" in self.policy.kinds else {}
         return {
             **promised,
+            **taught,
             "learner": self.learner.decides_model,
             "label": self.data.label,
             "mapping": self.data.mapping,

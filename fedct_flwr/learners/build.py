@@ -28,7 +28,7 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
         dataset.schema,
         dataset.public,
         private,
-        total_steps=config.local_steps * config.num_server_rounds,
+        total_steps=config.local_steps * config.rounds,
     )
 
 
@@ -41,12 +41,13 @@ def learner_for(
     *,
     total_steps: int = 1000,
 ) -> Learner:
-    """The learner that a silo's settings describe, untrained. ``total_steps`` are those of a network that only fits.
+    """The learner that a silo's settings describe, untrained.
 
-    Statistics for preprocessing come from the public set and ``private`` ``(n, ...)``. Its random state does not
-    depend on the round: with the same data and targets a silo gives the same labels, so fixed points exist.
-    Raises ConfigError for an unknown learner or parameter, or one that takes no weights where pseudo-weight needs
-    them; DataError for features that cannot be preprocessed.
+    ``total_steps`` are those of a network that only fits, unless its settings have epochs. Statistics for preprocessing
+    come from the public set and ``private`` ``(n, ...)``. Its random state does not depend on the round: with the same
+    data and targets a silo gives the same labels, so fixed points exist. Raises ConfigError for an unknown learner or
+    parameter, or one that takes no weights where pseudo-weight needs them; DataError for features that cannot be
+    preprocessed.
     """
     transformer = None
     if settings.preprocessing == "standard":
@@ -92,6 +93,7 @@ def untrained(
         weight_decay=settings.weight_decay,
         optimizer=settings.optimizer,
         balanced=settings.balanced,
+        epochs=settings.epochs,
     )
     learner = TorchLearner(
         lambda: make(name, settings.params, **wanted),

@@ -1,4 +1,4 @@
-"""Whose labels leave a silo in place of its personal model's: a labeler, which says what each answer spends."""
+"""Whose labels or votes leave a silo in place of its own models': a labeler, which says what each answer spends."""
 
 from typing import NamedTuple, Protocol
 
@@ -7,7 +7,7 @@ from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import Examples, Features, HardLabels
+from fedct_flwr.types import Examples, Features, HardLabels, Votes
 
 
 class Asked(NamedTuple):
@@ -19,7 +19,8 @@ class Asked(NamedTuple):
     targets: HardLabels
     """Consensus labels ``(num_public,)`` or ABSTAIN. They were released before: free to train on."""
     votes: HardLabels
-    """Labels of the personal model ``(positions,)``. Private: whoever uses them pays for it."""
+    """Labels of the personal model ``(positions,)``, or ``(0,)`` where counts of votes are asked for, which have no use
+    for it. Private: whoever uses them pays for it."""
     positions: NDArray[np.intp]
     """The public examples that are asked about."""
 
@@ -39,8 +40,11 @@ class Labeler(Protocol):
         """
         ...
 
-    def answer(self, asked: Asked, noise: Noise) -> HardLabels:
-        """The class of each example asked about, ``(positions,)``, never ABSTAIN. Raises TrainingError."""
+    def answer(self, asked: Asked, noise: Noise) -> Votes:
+        """The class of each example asked about, ``(positions,)``, never ABSTAIN; or counts ``(positions, classes)``.
+
+        Raises TrainingError.
+        """
         ...
 
     def dump(self) -> bytes:

@@ -26,12 +26,14 @@ def check_installed(privacy: PrivacySettings) -> None:
     """Raise ConfigError if the protection needs a package that is not installed, naming the extra."""
     if not privacy.enabled:
         return
-    extra = "dp-sgd" if privacy.protection == "dp-sgd" else "privacy"
+    check_extra("dp-sgd" if privacy.protection == "dp-sgd" else "privacy", f"protection = {privacy.protection!r}")
+
+
+def check_extra(extra: str, what: str) -> None:
+    """Raise ConfigError if a package of an extra, which ``what`` needs, is not installed."""
     missing = [package for package in _EXTRAS[extra] if find_spec(package) is None]
     if missing:
-        raise ConfigError(
-            f"protection = {privacy.protection!r} needs {', '.join(missing)}: pip install 'fedct-flwr[{extra}]'"
-        )
+        raise ConfigError(f"{what} needs {', '.join(missing)}: pip install 'fedct-flwr[{extra}]'")
 
 
 def check_protection(

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from fedct_flwr.config.privacy import MAX_TEACHERS, VoteNoise
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.labeler import Asked
+from fedct_flwr.learners.voters import trained_on, votes_of
 from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel
+from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, uniform_below
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, Features, HardLabels, TrainingError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, TrainingError
 
 _HEADER: Final = struct.Struct("<8sQ")
 _MAGIC: Final = b"teachers"
@@ -116,7 +118,7 @@ class TeachersLabeler:
             if self._teachers is None:
                 self._teachers = self._trained(asked.private, noise)
             counts = votes_of(self._teachers, asked.public[new], self._num_classes)
-            self._answers[new] = self._noisy_max(counts, noise)
+            self._answers[new] = noisy_max(self._mechanism, counts, noise)
         return self._answers[asked.positions]
 
     def dump(self) -> bytes:
@@ -150,15 +152,6 @@ class TeachersLabeler:
     def _make(self, teacher: int) -> Learner:
         return self._make_learner(random_state(self._seed, "teacher", teacher))
 
-    def _noisy_max(self, counts: NDArray[np.int32], noise: Noise) -> HardLabels:
-        released = self._mechanism(counts, noise)
-        if released.ndim == 1:
-            return released.astype(LABEL_DTYPE)
-        # A tie goes to any of its classes, not to the first: that would favor it.
-        order = uniform_below(noise, 1 << 15, released.size).reshape(released.shape)
-        best = np.where(released == released.max(axis=1, keepdims=True), order, -1)
-        return np.asarray(best.argmax(axis=1), dtype=LABEL_DTYPE)
-
 
 @lru_cache(maxsize=64)
 def _least_scale(noise_kind: VoteNoise, num_queries: int, epsilon: float, delta: float) -> float:
@@ -172,35 +165,3 @@ def _least_scale(noise_kind: VoteNoise, num_queries: int, epsilon: float, delta:
         highest,
         quick=num_queries > SLOW_QUERIES,
     )
-
-
-def trained_on(
-    parts: NDArray[np.int64], private: Examples, num_teachers: int, make_learner: Callable[[int], Learner]
-) -> list[Learner]:
-    """A learner for each part that has records and can be learned from; ``parts`` ``(records,)`` in 0..num_teachers-1.
-
-    Each depends on its own part alone.
-    """
-    teachers = []
-    for teacher in range(num_teachers):
-        mine = parts == teacher
-        if not mine.any():
-            continue
-        try:
-            teachers.append(make_learner(teacher).fit(private.X[mine], private.y[mine]))
-        except TrainingError:
-            continue  # no vote: to fail as a whole would tell of one record
-    return teachers
-
-
-def votes_of(teachers: list[Learner], public: Features, num_classes: int) -> NDArray[np.int32]:
-    """How many teachers vote for each class, ``(examples, classes)``; a teacher that cannot predict votes for none."""
-    counts = np.zeros((len(public), num_classes), dtype=np.int32)
-    rows = np.arange(len(public))
-    for teacher in teachers:
-        try:
-            votes = teacher.predict(public)
-        except TrainingError:
-            continue
-        counts[rows, votes] += 1
-    return counts

@@ -29,9 +29,9 @@ _DISTILLATION_RATE: Final = 1e-3
 class Training:
     """How a network is trained. ``steps`` are minibatch steps per round, ``total_steps`` those of a whole run.
 
-    A minibatch is ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy;
-    ``balanced``: weighted so that on average all classes count the same. ``optimizer`` is Adam, or plain SGD without
-    momentum.
+    A network that only fits trains for ``epochs``, if there are any, instead of ``total_steps``. A minibatch is
+    ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy; ``balanced``: weighted
+    so that on average all classes count the same. ``optimizer`` is Adam, or plain SGD without momentum.
     """
 
     steps: int = 50
@@ -41,6 +41,15 @@ class Training:
     weight_decay: float = 0.0
     optimizer: Optimizer = "adam"
     balanced: bool = False
+    epochs: int = 0
+
+    def steps_to_fit(self, num_examples: int) -> int:
+        """Minibatch steps of a network that is trained on so many examples once and for all.
+
+        >>> Training(total_steps=50).steps_to_fit(1000), Training(epochs=100, batch_size=64).steps_to_fit(1000)
+        (50, 1600)
+        """
+        return self.epochs * math.ceil(num_examples / self.batch_size) if self.epochs else self.total_steps
 
 
 class TorchLearner(TrainedNetwork):
@@ -73,12 +82,12 @@ class TorchLearner(TrainedNetwork):
         )
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Train a fresh network for ``total_steps`` on batches of ``batch_size``. Raises TrainingError."""
+        """Train a new network for ``total_steps`` or ``epochs``, in batches of ``batch_size``. Raises TrainingError."""
         if sample_weight is not None:
             raise ConfigError("a network takes no sample weights: pseudo-weight applies to its batches")
         self.reset()
         nothing = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
-        self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.total_steps)
+        self._train(Examples(X, y), X[:0], nothing, 1.0, self._training.steps_to_fit(len(y)))
         return self
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:

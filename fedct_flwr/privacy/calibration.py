@@ -6,7 +6,7 @@ from typing import Final
 
 from dp_accounting import DpEvent
 
-from fedct_flwr.privacy.accounting import fits, quick_epsilon
+from fedct_flwr.privacy.accounting import Epsilon, epsilon, fits, quick_epsilon
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.types import ConfigError
 
@@ -15,7 +15,7 @@ SLOW_QUERIES: Final = 10_000
 
 _PRECISION: Final = 1e-3
 _STRIDE: Final = 1.1
-_TIGHT_BELOW: Final = 30.0
+TIGHT_BELOW: Final = 30.0
 """Beyond this epsilon nothing is promised that a tighter bound could improve, and loss distributions take minutes."""
 
 
@@ -51,7 +51,7 @@ def calibrate(
     def plainly_enough(noise: float) -> bool:
         return quick_epsilon(make_event(noise), delta) <= epsilon
 
-    quick = quick or epsilon > _TIGHT_BELOW
+    quick = quick or epsilon > TIGHT_BELOW
     if not (plainly_enough(high) if quick else enough(high)):
         raise ConfigError(
             f"no noise keeps what is planned within epsilon {epsilon:g} at delta {delta:g}: plan fewer queries or "
@@ -64,6 +64,12 @@ def calibrate(
     while least > low and enough(below := max(low, least / _STRIDE)):
         least = below
     return _least(enough, max(low, least / _STRIDE), least)
+
+
+def epsilon_in_time(event: DpEvent, delta: float) -> Epsilon:
+    """What ``accounting.epsilon`` says, or where that would take minutes to promise next to nothing, a quick bound."""
+    quick = quick_epsilon(event, delta)
+    return Epsilon(quick, None, None, "pure or rdp") if quick > TIGHT_BELOW else epsilon(event, delta)
 
 
 def _least(enough: Callable[[float], bool], low: float, high: float) -> float:

@@ -13,7 +13,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedct_flwr.consensus import Ballot, Consensus
+from fedct_flwr.consensus import Ballot, Consensus, agreed
 from fedct_flwr.public_set import Query, queried
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator, seed_words
@@ -51,7 +51,7 @@ class CoTraining(Strategy):
     ``start`` means what it means for every Flower strategy, with ``initial_arrays`` from ``targets_to_arrays`` and
     the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point (the same silos
     voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
-    deadline in seconds.
+    deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of so many votes on each example.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
@@ -64,6 +64,7 @@ class CoTraining(Strategy):
         *,
         min_silos: int = 2,
         query_size: int = 0,
+        votes: int = 0,
         stop_at_fixed_point: bool = True,
         seed: int = 0,
         folder: RunFolder | None = None,
@@ -73,6 +74,7 @@ class CoTraining(Strategy):
         self._consensus = consensus
         self._roster = roster
         self._query_size = queried(query_size, terms.num_public)
+        self._votes = votes
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
         self._folder = folder
@@ -156,7 +158,7 @@ class CoTraining(Strategy):
         if server_round > 1:
             before = self._query(server_round - 1).positions(self._terms.num_public)
             fresh[before] = self._table[before]
-        self._instruction = Instruction(server_round, self._query(server_round), fresh)
+        self._instruction = Instruction(server_round, self._query(server_round), fresh, self._votes)
         payload = encode_instruction(self._instruction, self._terms)
         self._instruction_bytes = len(payload)
         return self._questions.ask(grid, to_record(payload), server_round, self._deadline)
@@ -236,7 +238,7 @@ class CoTraining(Strategy):
             silos[silo] = SiloRecord(
                 bytes_sent=len(answer.payload),
                 seconds=round(seconds, 3),
-                agreement=float((votes == decided)[labeled].mean()) if labeled.any() else 0.0,
+                agreement=agreed(votes, decided),
                 scores=_known(answer.scores) if answer.scores else None,
                 quality=quality.get(silo),
             )

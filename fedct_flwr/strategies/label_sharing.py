@@ -1,9 +1,10 @@
-"""Algorithms in which silos share hard labels: co-training, with the algorithm's own consensus."""
+"""Algorithms in which silos share labels, or counts of votes: rounds of them, with the algorithm's own consensus."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from flwr.serverapp import Grid
 
@@ -12,34 +13,56 @@ from fedct_flwr.consensus import Consensus
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.protect import check_protection
+from fedct_flwr.learners.protect import check_extra, check_protection
+from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.global_model import add_global_model
 from fedct_flwr.strategies.study import Study
-from fedct_flwr.types import ConfigError, SiloName
+from fedct_flwr.types import ABSTAIN, ConfigError, RunError, SiloName
+from fedct_flwr.wire.counts import can_count
+
+logger = logging.getLogger("flwr.fedct")
+
+_OF_SOME: Final = ("privacy-level", "partitions", "mechanism", "gamma")
 
 
 @dataclass(frozen=True)
 class LabelSharing:
-    """``consensus`` makes an algorithm's consensus from the run config and the number of classes."""
+    """``consensus`` makes an algorithm's consensus from the run config and the number of classes.
+
+    ``settings`` are keys of the run config that only some algorithms have, this one among them. ``noise`` names the
+    kind of the coordinator's noise, if it adds any: then ``consensus`` takes how to decide on counts beside.
+    """
 
     title: str
-    consensus: Callable[[RunConfig, int], Consensus]
+    consensus: Callable[..., Consensus]
+    settings: frozenset[str] = frozenset()
+    noise: Callable[[RunConfig], str] = lambda config: ""
     leaves: ClassVar[str] = "labels of public examples"
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
 
-        The smallest silo stands for all: what a protection asks of records is that there are enough.
+        And for settings that have no effect on this algorithm, or silos with too few records for their teachers. The
+        smallest silo stands for all: what a protection asks of records is that there are enough.
         """
         if config.initial_model:
             raise ConfigError(
                 f"initial-model has no effect on algorithm {config.algorithm!r}, in which silos share no weights: "
                 "leave it out, or use one in which they do, such as 'fedprox'"
             )
+        given, defaults = config.to_flower(), config.defaults()
+        for key in _OF_SOME:
+            if key not in self.settings and given[key] != defaults[key]:
+                raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
         _learners(config, dataset)
+        if self.noise(config):
+            check_extra("privacy", f"algorithm {config.algorithm!r} with noise")
+        if config.votes:
+            _check_students(config, dataset)
+            return
         if dataset:
             privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
             smallest = min(dataset.silos, key=lambda silo: silo.private.size)
@@ -57,12 +80,14 @@ class LabelSharing:
         # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them. What real
         # silos do is theirs to know: there stop-at-fixed-point is taken at its word.
         can_be_fixed = not any(isinstance(learner, Resumable) for learner in _learners(config, study.dataset))
+        consensus, privacy = self._consensus(study)
         strategy = CoTraining(
             terms,
-            self.consensus(config, terms.num_classes),
+            consensus,
             study.roster,
             min_silos=config.min_silos,
             query_size=config.query_size,
+            votes=config.votes,
             stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
             seed=config.seed,
             folder=study.folder,
@@ -71,15 +96,115 @@ class LabelSharing:
         result = strategy.start(
             grid,
             targets_to_arrays(checkpoint.targets if checkpoint else no_targets(terms.num_public)),
-            num_rounds=config.num_server_rounds,
+            num_rounds=config.rounds,
             timeout=config.round_deadline,
         )
         targets = arrays_to_targets(result.arrays)
+        if config.rounds == 1 and (targets == ABSTAIN).all():
+            raise RunError(
+                f"no label was agreed upon for any of {queried(config.query_size, terms.num_public)} public examples: "
+                "train better teachers with more records each, or lower partitions or the quorum"
+            )
         study.folder.save_labels(targets, terms.classes)
         return {
             "fixed_point": strategy.fixed_point,
-            **add_global_model(study, targets, self.title, self.model_path),
+            **privacy,
+            **add_global_model(study, targets, self.title, self.model_path, _promised(privacy)),
         }
+
+    def _consensus(self, study: Study) -> tuple[Consensus, dict[str, Any]]:
+        """The algorithm's, with the coordinator's noise if it adds any, and what that costs. Raises ConfigError."""
+        config, num_classes = study.config, study.terms.num_classes
+        kind = self.noise(config)
+        if not kind:
+            return self.consensus(config, num_classes), _at_silos(config, study.dataset)
+        # Need the extra privacy, which an algorithm without noise does not.
+        from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
+
+        for warning in warnings(config):
+            logger.warning("%s", warning)
+        queries = queried(config.query_size, study.terms.num_public)
+        mechanism = tally_mechanism(config, kind, max(1, config.votes), queries, len(study.roster.silos))
+        privacy = told(mechanism, queries, config.delta)
+        _log_cost("Labels protect each silo as a whole, not from the coordinator", privacy)
+        decide = noisy(mechanism, noise_for(real=study.dataset is None))
+        return self.consensus(config, num_classes, decide), {"privacy": privacy}
+
+
+def _promised(cost: dict[str, Any]) -> dict[str, Any] | None:
+    """What the model card says of the algorithm's own noise; None where there is none."""
+    return promised_by_noise(cost["privacy"]) if cost else None
+
+
+def warnings(config: RunConfig) -> list[str]:
+    """What is allowed and hardly meant, a sentence each."""
+    if config.privacy_level != "L1":
+        return []
+    # Needs the extra privacy, which an algorithm without noise does not.
+    from fedct_flwr.privacy.fedkt import dear_partitions
+
+    dear = dear_partitions(config.privacy_level, config.votes, config.gamma)
+    return [dear] if dear else []
+
+
+def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> dict[str, Any]:
+    """What FedKT-L2 costs each record of a simulated silo; real silos keep their own books."""
+    if dataset is None or not config.votes or config.privacy_level != "L2":
+        return {}
+    from fedct_flwr.learners.students import teachers_noise
+    from fedct_flwr.privacy.tally_noise import told
+
+    queries = queried(config.query_size, len(dataset.public))
+    settings = config.transfer_settings(min(silo.private.size for silo in dataset.silos))
+    mechanism = teachers_noise(settings, config.privacy_settings(queries), len(dataset.public), config.votes)
+    privacy = told(mechanism, queries, config.delta, partitions=config.votes)
+    _log_cost("Votes protect each record of a silo", privacy)
+    return {"privacy": privacy}
+
+
+def _log_cost(what: str, privacy: dict[str, Any]) -> None:
+    theirs = privacy.get("epsilon_moments")
+    logger.info(
+        "%s: epsilon %.4g at delta %g (%s; %s noise of scale %.4g on %s examples)%s",
+        what, privacy["epsilon"], privacy["delta"], privacy["accountant"], privacy["mechanism"], privacy["scale"],
+        privacy["queries"], f"; {theirs:.4g} by FedKT's own accountant" if theirs else "",
+    )  # fmt: skip
+
+
+def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:
+    """Raise ConfigError for students that cannot be taught, or whose votes cannot be sent."""
+    if config.protection != "none":
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} protects records by privacy-level = 'L2', and not by protection = "
+            f"{config.protection!r}: leave that out"
+        )
+    if dataset is None:
+        return
+    if not can_count(len(dataset.schema.classes), config.votes):
+        raise ConfigError(f"{config.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
+    from fedct_flwr.learners.students import transfer_for
+    from fedct_flwr.learners.transfer import check_records
+
+    fewest = min(dataset.silos, key=lambda silo: silo.private.size)
+    transfer = config.transfer_settings(fewest.private.size)
+    try:
+        check_records(fewest.private.size, config.votes, max(1, transfer.teachers))
+    except ConfigError as error:
+        raise ConfigError(f"silo {fewest.name!r}: {error}") from None
+    privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+    learner = config.learner_settings(0, len(dataset.silos))
+    made = transfer_for(
+        transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, config.votes
+    )
+    if config.gamma and privacy.enabled:
+        from fedct_flwr.privacy.calibration import epsilon_in_time
+
+        spent = epsilon_in_time(made.event(privacy.planned_queries(len(dataset.public))), config.delta).upper
+        if spent > config.epsilon:
+            raise ConfigError(
+                f"gamma = {config.gamma:g} costs epsilon {spent:.4g} at delta {config.delta:g}, and epsilon is "
+                f"{config.epsilon:g}: raise epsilon, or set gamma to 0 for noise that keeps it"
+            )
 
 
 def _learners(config: RunConfig, dataset: FederatedDataset | None) -> list[Learner]:

@@ -1,20 +1,22 @@
 """Instructions and replies to bytes and back, refusing whatever both sides have not agreed upon.
 
 Formal guarantee: there is exactly one encoding of a message. A payload is accepted only if encoding what was
-read from it gives the same bytes, so a reply carries its labels, the scores if it has any, and nothing beside them.
+read from it gives the same bytes, so a reply carries its labels or its counts of votes, the scores if it has any, and
+nothing beside them.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from fedct_flwr.public_set import PublicSet, Query
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.counts import can_count, counts_size, pack_counts, unpack_counts
 from fedct_flwr.wire.packing import pack, packed_size, unpack
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -52,12 +54,24 @@ NO_TERMS: Final = Terms("", b"", 0, ())
 class Instruction:
     """Coordinator to silo: train on ``targets``, then label the examples of ``query``.
 
-    ``round`` counts from 1. ``targets``: ``(num_public,)``, ABSTAIN where there is none.
+    ``round`` counts from 1. ``targets``: ``(num_public,)``, ABSTAIN where there is none. ``votes``: 0 asks for one
+    class of each example, a number above for how many of that many votes each class has.
     """
 
     round: int
     query: Query
     targets: HardLabels
+    votes: int = 0
+
+    @property
+    def kind(self) -> Literal["hard", "counts"]:
+        """What is asked for, as a silo's policy calls it."""
+        return "counts" if self.votes else "hard"
+
+    @property
+    def labels(self) -> int:
+        """Labels that an answer tells: each vote is one."""
+        return self.query.size * max(1, self.votes)
 
 
 class Scores(NamedTuple):
@@ -71,20 +85,26 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """Silo to coordinator: votes on the queried examples ``(query.size,)``, or why there are none."""
+    """Silo to coordinator: what was asked of the queried examples, or why there is nothing.
+
+    Labels are ``(query.size,)``, counts of votes ``(query.size, classes)``.
+    """
 
     round: int
     silo: SiloName
-    outcome: HardLabels | Refusal
+    outcome: Votes | Refusal
     scores: Scores | None = None
 
 
 def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
-    """The one encoding of an instruction."""
+    """The one encoding of an instruction. Raises Refused (QUERY) for votes that no reply could hold."""
+    if instruction.votes and not can_count(terms.num_classes, instruction.votes):
+        raise Refused(Refusal.QUERY)
     message = labels_pb2.Instruction(
         terms=_terms_message(terms),
         round=instruction.round,
         query=labels_pb2.Query(seed=instruction.query.seed, size=instruction.query.size),
+        votes=instruction.votes,
     )
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(_labels_message(instruction.targets, terms))
@@ -103,20 +123,29 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
         targets = _read_labels(message.targets, terms.num_public, terms)
     else:
         targets = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
-    instruction = Instruction(message.round, Query(message.query.seed, message.query.size), targets)
+    query = Query(message.query.seed, message.query.size)
+    instruction = Instruction(message.round, query, targets, message.votes)
     _check_canonical(payload, encode_instruction(instruction, terms))
     return instruction
 
 
 def encode_reply(reply: Reply, terms: Terms) -> bytes:
-    """The one encoding of a reply. Raises Refused (UNKNOWN_CLASS) for votes outside the label space."""
+    """The one encoding of a reply.
+
+    Raises Refused (UNKNOWN_CLASS) for votes outside the label space, or not as many on each example.
+    """
     message = labels_pb2.Reply(round=reply.round, silo=reply.silo)
     if isinstance(reply.outcome, Refusal):
         # Without terms: a silo that refuses may hold other ones, and they are nobody else's business.
         message.refusal = reply.outcome.number  # type: ignore[assignment]  # enums are ints on the wire
     else:
         message.terms.CopyFrom(_terms_message(terms))
-        message.votes.CopyFrom(_labels_message(reply.outcome, terms))
+        if reply.outcome.ndim == 1:
+            message.votes.CopyFrom(_labels_message(reply.outcome, terms))
+        elif reply.outcome.shape[1] != terms.num_classes:
+            raise Refused(Refusal.UNKNOWN_CLASS)
+        else:
+            message.counts.CopyFrom(labels_pb2.Counts(count=len(reply.outcome), packed=pack_counts(reply.outcome)))
     if reply.scores is not None:
         message.scores.CopyFrom(labels_pb2.Scores(**reply.scores._asdict()))
     return message.SerializeToString(deterministic=True)
@@ -129,17 +158,20 @@ def encode_refusal(silo: SiloName, reason: Refusal) -> bytes:
 
 
 def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, scores: bool) -> int:
-    """Most bytes that a reply with labels to this instruction can have."""
-    abstentions = np.full(instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
+    """Most bytes that a reply with what was asked for can have."""
+    longest: Votes = np.full(instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
+    if instruction.votes:
+        longest = np.zeros((instruction.query.size, terms.num_classes), dtype=np.int32)
+        longest[:, 0] = instruction.votes
     # Any score but 0, which takes no bytes.
     some = Scores(*[1.0] * len(Scores._fields)) if scores else None
-    return len(encode_reply(Reply(instruction.round, silo, abstentions, some), terms))
+    return len(encode_reply(Reply(instruction.round, silo, longest, some), terms))
 
 
 def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Reply:
     """Read the reply to an instruction. Raises Refused for anything that does not answer it."""
-    message = _parse(labels_pb2.Reply, payload, _max_size(terms, instruction.query.size))
-    outcome: HardLabels | Refusal
+    message = _parse(labels_pb2.Reply, payload, _max_size(terms, instruction.query.size, instruction.votes))
+    outcome: Votes | Refusal
     if message.WhichOneof("outcome") == "refusal":
         outcome = Refusal.from_number(message.refusal)
         if message.round or message.HasField("scores"):
@@ -148,9 +180,12 @@ def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Repl
         _check_terms(message.terms, terms)
         if message.round != instruction.round:
             raise Refused(Refusal.ROUND)
-        if not message.HasField("votes"):
+        if not message.HasField("counts" if instruction.votes else "votes"):
             raise Refused(Refusal.MALFORMED)
-        outcome = _read_labels(message.votes, instruction.query.size, terms)
+        if instruction.votes:
+            outcome = _read_counts(message.counts, instruction, terms)
+        else:
+            outcome = _read_labels(message.votes, instruction.query.size, terms)
     if not 1 <= len(message.silo.encode()) <= MAX_NAME_BYTES:
         raise Refused(Refusal.SILO)
     scores = None
@@ -183,8 +218,16 @@ def _read_labels(message: labels_pb2.Labels, count: int, terms: Terms) -> HardLa
     return unpack(message.packed, count, terms.num_classes, message.abstentions)
 
 
-def _max_size(terms: Terms, count: int) -> int:
+def _read_counts(message: labels_pb2.Counts, instruction: Instruction, terms: Terms) -> VoteCounts:
+    if message.count != instruction.query.size:
+        raise Refused(Refusal.LENGTH)
+    return unpack_counts(message.packed, message.count, terms.num_classes, instruction.votes)
+
+
+def _max_size(terms: Terms, count: int, votes: int = 0) -> int:
     fixed = 1024 + MAX_NAME_BYTES + _terms_message(terms).ByteSize()
+    if votes:
+        return fixed + counts_size(count, terms.num_classes, votes)
     return fixed + packed_size(count, terms.num_classes, abstentions=True)
 
 

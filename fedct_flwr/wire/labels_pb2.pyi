@@ -80,6 +80,14 @@ class Labels(_message.Message):
     packed: bytes
     def __init__(self, count: _Optional[int] = ..., abstentions: bool = ..., packed: _Optional[bytes] = ...) -> None: ...
 
+class Counts(_message.Message):
+    __slots__ = ("count", "packed")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    PACKED_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    packed: bytes
+    def __init__(self, count: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
+
 class Query(_message.Message):
     __slots__ = ("seed", "size")
     SEED_FIELD_NUMBER: _ClassVar[int]
@@ -89,32 +97,36 @@ class Query(_message.Message):
     def __init__(self, seed: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Instruction(_message.Message):
-    __slots__ = ("terms", "round", "query", "targets")
+    __slots__ = ("terms", "round", "query", "targets", "votes")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
     round: int
     query: Query
     targets: Labels
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ...) -> None: ...
+    votes: int
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("terms", "round", "silo", "votes", "refusal", "scores")
+    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "scores")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SILO_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
     round: int
     silo: str
     votes: Labels
     refusal: Refusal
+    counts: Counts
     scores: Scores
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ...) -> None: ...
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ...) -> None: ...
 
 class Scores(_message.Message):
     __slots__ = ("own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy")

@@ -1,6 +1,7 @@
 """Labels to few bytes and back: codes of equal width, least significant bit first."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -34,10 +35,7 @@ def pack(labels: HardLabels, num_classes: int) -> tuple[bytes, bool]:
         raise Refused(Refusal.UNKNOWN_CLASS)
     abstentions = bool((labels == ABSTAIN).any())
     codes = labels.astype(np.uint16) + np.uint16(abstentions)
-    bits = np.empty((len(codes), code_width(num_classes, abstentions)), dtype=np.uint8)
-    for place, column in enumerate(bits.T):
-        column[:] = (codes >> place) & 1
-    return np.packbits(bits, bitorder="little").tobytes(), abstentions
+    return pack_codes(codes, code_width(num_classes, abstentions)), abstentions
 
 
 def unpack(packed: bytes, count: int, num_classes: int, abstentions: bool) -> HardLabels:
@@ -46,18 +44,36 @@ def unpack(packed: bytes, count: int, num_classes: int, abstentions: bool) -> Ha
     Raises Refused: LENGTH for another number of bytes, UNKNOWN_CLASS for a code that is no class, MALFORMED for
     unused bits that are set or an abstention flag without abstentions (either could carry something else out).
     """
-    if len(packed) != packed_size(count, num_classes, abstentions):
-        raise Refused(Refusal.LENGTH)
-    width = code_width(num_classes, abstentions)
-    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), bitorder="little")
-    if bits[count * width :].any():
-        raise Refused(Refusal.MALFORMED)
-    codes = np.zeros(count, dtype=np.uint16)
-    for place, column in enumerate(bits[: count * width].reshape(count, width).T):
-        codes |= column.astype(np.uint16) << np.uint16(place)
+    codes = unpack_codes(packed, count, code_width(num_classes, abstentions), np.uint16)
     if count and codes.max() >= num_classes + abstentions:
         raise Refused(Refusal.UNKNOWN_CLASS)
     labels = codes.astype(LABEL_DTYPE) - LABEL_DTYPE(abstentions)
     if abstentions and not (labels == ABSTAIN).any():
         raise Refused(Refusal.MALFORMED)
     return labels
+
+
+def pack_codes(codes: NDArray[np.unsignedinteger], width: int) -> bytes:
+    """Codes ``(n,)`` below ``2**width``, in the fewest bytes that hold them."""
+    bits = np.empty((len(codes), width), dtype=np.uint8)
+    for place, column in enumerate(bits.T):
+        column[:] = (codes >> codes.dtype.type(place)) & codes.dtype.type(1)
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def unpack_codes(
+    packed: bytes, count: int, width: int, dtype: type[np.uint16 | np.uint64]
+) -> NDArray[np.unsignedinteger]:
+    """The ``count`` codes that ``pack_codes`` wrote.
+
+    Raises Refused: LENGTH for another number of bytes, MALFORMED for unused bits that are set.
+    """
+    if len(packed) != -(-count * width // 8):
+        raise Refused(Refusal.LENGTH)
+    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), bitorder="little")
+    if bits[count * width :].any():
+        raise Refused(Refusal.MALFORMED)
+    codes = np.zeros(count, dtype=dtype)
+    for place, column in enumerate(bits[: count * width].reshape(count, width).T):
+        np.bitwise_or(codes, np.left_shift(column, place, dtype=dtype), out=codes)
+    return codes

@@ -16,7 +16,10 @@ class Refusal(Enum):
     FINGERPRINT = labels_pb2.REFUSAL_FINGERPRINT, "the public set is not the same on both sides (fingerprints differ)"
     CLASSES = labels_pb2.REFUSAL_CLASSES, "the label space is not the same on both sides"
     ROUND = labels_pb2.REFUSAL_ROUND, "the message is of another round, or asks again with other labels"
-    QUERY = labels_pb2.REFUSAL_QUERY, "the query asks for more examples than the public set has, or for none"
+    QUERY = (
+        labels_pb2.REFUSAL_QUERY,
+        "the query asks for more than the public set has, for nothing, or for too many votes",
+    )
     LENGTH = labels_pb2.REFUSAL_LENGTH, "the number of labels is not the number asked for"
     UNKNOWN_CLASS = labels_pb2.REFUSAL_UNKNOWN_CLASS, "a label lies outside the label space"
     SILO = labels_pb2.REFUSAL_SILO, "the silo is not on the roster, or two nodes claim its name"

@@ -70,6 +70,21 @@ def test_the_bytes_said_are_those_of_the_longest_reply(fedct: Fedct, kit: Kit) -
     assert "Test scores: four numbers with each reply" in said
 
 
+def test_votes_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit) -> None:
+    assert "Votes tell more" not in words(fedct("silo", "approve", kit.folder, "--yes").out)
+    kit.edit('kinds = ["hard"]', 'kinds = ["counts"]')
+    kit.edit("partitions = 0", "partitions = 3")
+    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    assert "votes: how many of the silo's students chose each class" in said
+    assert "Votes tell more than labels: on which examples the silo's students disagree" in said
+    assert "Each vote counts as a label towards the limits" in said
+    counts = np.tile(np.int32([1, 2]), (228, 1))
+    assert (
+        f"At most {len(encode_reply(Reply(100, 'cleveland', counts), terms_of(kit.study)))} bytes in one reply" in said
+    )
+    assert approved(kit)
+
+
 def test_what_has_left_already_is_counted(fedct: Fedct, kit: Kit) -> None:
     with kit.log() as log:
         log.append(kit.released(1, 228, 151))

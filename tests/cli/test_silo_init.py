@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 
 from client_app.keys import load_egress_key, load_public_key
 from fedct_flwr.cli.demo_files import LABEL
-from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, SiloConfig
+from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, SiloConfig, TransferSettings
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import Connection, DataSettings
 from fedct_flwr.datasets.study_folder import read_study
@@ -36,11 +36,12 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
 def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
     text = kit.file.read_text("utf-8")
     tables = {"": SiloConfig, "data": DataSettings, "learner": LearnerSettings, "policy": Policy}
-    for name, model in {**tables, "privacy": PrivacySettings, "connection": Connection}.items():
+    more = {"privacy": PrivacySettings, "transfer": TransferSettings, "connection": Connection}
+    for name, model in {**tables, **more}.items():
         part = re.split(r"^(?:# )?\[(?=\w+\]$)", text, flags=re.MULTILINE)
         (inside,) = part[:1] if not name else [one for one in part if one.startswith(f"{name}]")]
         keys = [kebab(field) for field in model.model_fields]
-        keys = [key for key in keys if key not in (*tables, "privacy", "connection", "mapping", "params")]
+        keys = [key for key in keys if key not in (*tables, *more, "mapping", "params")]
         for key in keys:
             assert re.search(rf"^(# )?{key} = ", inside, re.MULTILINE), key
     assert "[data.mapping]" in text

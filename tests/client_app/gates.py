@@ -48,11 +48,15 @@ class Silo:
         with EgressLog.open(self.state, self.config.silo, KEY) as log:
             yield Gate(self.config, self.study, log, lambda: self.unchanged)
 
-    def instruction(self, number: int = 1, size: int = 5, label: int = ABSTAIN) -> Instruction:
-        return Instruction(number, Query(3, size), np.full(self.terms.num_public, label, dtype=np.int16))
+    def instruction(self, number: int = 1, size: int = 5, label: int = ABSTAIN, votes: int = 0) -> Instruction:
+        return Instruction(number, Query(3, size), np.full(self.terms.num_public, label, dtype=np.int16), votes)
 
-    def request(self, number: int = 1, size: int = 5, label: int = ABSTAIN) -> bytes:
-        return encode_instruction(self.instruction(number, size, label), self.terms)
+    def request(self, number: int = 1, size: int = 5, label: int = ABSTAIN, votes: int = 0) -> bytes:
+        return encode_instruction(self.instruction(number, size, label, votes), self.terms)
+
+    def counts(self, number: int = 1, size: int = 5, votes: int = 2, silo: str = "") -> bytes:
+        counts = np.tile(np.int32([1, votes - 1]), (size, 1))
+        return encode_reply(Reply(number, silo or self.config.silo, counts), self.terms)
 
     def reply(
         self, number: int = 1, size: int = 5, silo: str = "", scores: Scores | None = None, first: int = 1

@@ -41,6 +41,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "test split": ("data", {"test_file": None, "test_fraction": 0.25}),
     "no test": ("data", {"test_file": None}),
     "protection": ("privacy", {"protection": "dp-linear"}),
+    "votes": ("policy", {"kinds": ("hard", "counts")}),
     "destination": ("connection", {"superlink": "elsewhere:8000"}),
 }
 
@@ -50,6 +51,13 @@ def test_whoever_changes_the_terms_changes_their_digest(section: str, changes: d
     before = terms_digest(silo.config, silo.study)
     assert len(before) == 32
     assert terms_digest(changed(silo.config, section, **changes), silo.study) != before
+
+
+def test_how_students_are_taught_is_among_the_terms_where_their_votes_may_leave(silo: Silo) -> None:
+    before = terms_digest(silo.config, silo.study)
+    assert terms_digest(changed(silo.config, "transfer", partitions=3), silo.study) == before
+    voting = changed(silo.config, "policy", kinds=("counts",))
+    assert terms_digest(changed(voting, "transfer", partitions=3), silo.study) != terms_digest(voting, silo.study)
 
 
 def test_a_promise_that_is_raised_changes_the_digest_and_one_that_is_none_does_not(silo: Silo) -> None:

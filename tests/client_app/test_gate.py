@@ -247,6 +247,42 @@ def test_a_policy_without_hard_labels_lets_none_out(tmp_path: Path) -> None:
         assert release(gate, silo, to_record(silo.reply())) is Refusal.POLICY
 
 
+def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_path: Path) -> None:
+    for kinds, passes in ((["hard"], False), (["hard", "counts"], True), (["counts"], True)):
+        silo = open_silo(tmp_path / "-".join(kinds), kinds=kinds)
+        request, reply = silo.request(votes=2), silo.counts(votes=2)
+        with silo.gate() as gate:
+            if not passes:
+                assert held(gate, to_record(request)) is Refusal.POLICY
+            left = gate.release(to_record(reply), request, RUN, CODE)
+            assert outcome(from_record(left)) == (reply if passes else Refusal.POLICY)
+        last = silo.entries()[-1]
+        told = ("counts", 10, len(reply)) if passes else ("", 0, last.bytes)
+        assert (last.kind, last.queries, last.bytes) == told
+
+
+def test_what_was_not_asked_for_stays(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["hard", "counts"])
+    with silo.gate() as gate:
+        for request, reply in (
+            (silo.request(), silo.counts(votes=1)),
+            (silo.request(votes=1), silo.reply()),
+            (silo.request(votes=1), silo.counts(votes=4)),
+        ):
+            left = gate.release(to_record(reply), request, RUN, CODE)
+            assert outcome(from_record(left)) in (Refusal.MALFORMED, Refusal.LENGTH)
+
+
+def test_each_vote_counts_as_a_label_towards_the_limit(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["counts"], max_queries=10)
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request(size=6, votes=2))) is Refusal.LIMIT
+        request = silo.request(size=5, votes=2)
+        assert gate.admit(to_record(request), RUN, CODE) == request
+        gate.release(to_record(silo.counts(size=5, votes=2)), request, RUN, CODE)
+        assert gate.spent().queries == 10
+
+
 def test_scores_leave_only_if_the_policy_says_so(tmp_path: Path) -> None:
     for metrics in (False, True):
         silo = open_silo(tmp_path / str(metrics), metrics=metrics)

@@ -72,6 +72,28 @@ def target() -> Iterator[Target]:
         shutil.rmtree(folder)
 
 
+@pytest.fixture(scope="module")
+def counts_target() -> Iterator[Target]:
+    """The same where votes were asked for."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
+    logger = logging.getLogger("flwr.fedct")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        silo = open_silo(folder, kinds=["hard", "counts"], max_bytes=MANY, max_queries=MANY, max_rounds=MANY)
+        with silo.gate() as gate:
+            request, reply = silo.request(2, size=40, votes=2), silo.counts(2, 40, votes=2)
+            gate.admit(to_record(request), RUN, CODE)
+            assert outcome(from_record(gate.release(to_record(reply), request, RUN, CODE))) == reply
+            yield Target(silo, gate, request, reply)
+            assert (gate.spent().rounds, gate.spent().queries) == (1, 80)
+        assert silo.verify().intact
+    finally:
+        logger.setLevel(level)
+        shutil.rmtree(folder)
+
+
 def varint(value: int, padding: int = 0) -> bytes:
     """A number as protobuf writes it, or longer than needed."""
     parts = []
@@ -154,7 +176,7 @@ def admit(target: Target, content: RecordDict) -> bytes | Refusal:
     return reason
 
 
-@share(0.5)
+@share(0.35)
 @given(data=st.data())
 def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(target: Target, data: st.DataObject) -> None:
     reply = data.draw(mutated(legal_replies(target)))
@@ -162,7 +184,29 @@ def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(target: Target, d
         check_release(target, to_record(reply), passes=reply == target.reply)
 
 
-@share(0.3)
+@share(0.25)
+@given(data=st.data())
+def test_nothing_but_an_identical_copy_of_legal_counts_passes(counts_target: Target, data: st.DataObject) -> None:
+    silo = counts_target.silo
+    legal = counts_target.reply, silo.counts(2, 40, votes=1), silo.counts(2, 41), silo.reply(2, 40), silo.counts(3, 40)
+    reply = data.draw(mutated(legal))
+    if outcome(reply) is not Refusal.INTERNAL:
+        check_release(counts_target, to_record(reply), passes=reply == counts_target.reply)
+
+
+@share(0.1)
+@given(data=st.data())
+def test_what_is_admitted_asks_for_votes_in_one_way_alone(counts_target: Target, data: st.DataObject) -> None:
+    silo = counts_target.silo
+    legal = counts_target.request, silo.request(3, 40, label=1, votes=1000), silo.request(2, 40, votes=1)
+    payload = data.draw(mutated(legal))
+    admitted = admit(counts_target, to_record(payload))
+    if isinstance(admitted, bytes):
+        assert admitted == payload
+        assert encode_instruction(decode_instruction(payload, silo.terms), silo.terms) == payload
+
+
+@share(0.2)
 @given(data=st.data())
 def test_what_is_admitted_is_a_legal_request_to_the_byte(target: Target, data: st.DataObject) -> None:
     silo = target.silo
@@ -198,7 +242,7 @@ def records(draw: Draw, payload: bytes) -> RecordDict:
     return content
 
 
-@share(0.2)
+@share(0.1)
 @given(data=st.data())
 def test_no_other_record_passes(target: Target, data: st.DataObject) -> None:
     content = data.draw(records(target.reply))
@@ -207,6 +251,20 @@ def test_no_other_record_passes(target: Target, data: st.DataObject) -> None:
     content = data.draw(records(target.request))
     legal = dict(content) == {"fedct": ConfigRecord({"payload": target.request})}
     assert (admit(target, content) == target.request) is legal
+
+
+@pytest.mark.parametrize("count", [2**32 - 1, 2**60])
+def test_counts_that_claim_any_number_of_rows_cost_no_memory(count: int, counts_target: Target) -> None:
+    inner = target_terms(counts_target)
+    counts = field(1, 0, varint(count)) + field(2, 2, varint(5) + b"\xff" * 5)
+    reply = field(1, 2, varint(len(inner)) + inner) + field(2, 0, varint(2)) + field(3, 2, varint(9) + b"cleveland")
+    tracemalloc.start()
+    try:
+        claim = reply + field(7, 2, varint(len(counts)) + counts)
+        check_release(counts_target, to_record(claim), passes=False)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("count", [2**32 - 1, 2**60])

@@ -214,7 +214,7 @@ def test_other_classes_or_columns_make_another_labeler(silo: Silo) -> None:
 def test_a_study_that_began_before_they_counted_goes_on_where_it_stood(
     silo: Silo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def as_it_was(site: Site, labels: Mapping[str, object], state: FolderState) -> bytes:
+    def as_it_was(site: Site, labels: Mapping[str, object], state: FolderState, votes: int) -> bytes:
         decisive = {
             "labeler": decides_labeler(site.privacy, site.settings),
             "labels": dict(labels),

@@ -1,6 +1,4 @@
-"""What a record changes in a vote among teachers."""
-
-from typing import Self
+"""What a silo says by a vote of teachers, and what it costs."""
 
 import numpy as np
 import pytest
@@ -8,29 +6,13 @@ from dp_accounting import DpEvent
 from scipy.stats import chi2
 
 from fedct_flwr.learners.labeler import Asked
-from fedct_flwr.learners.teachers import TeachersLabeler, default_teachers, trained_on, votes_of
+from fedct_flwr.learners.teachers import TeachersLabeler, default_teachers
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise, uniform_below
-from fedct_flwr.types import ConfigError, Examples, TrainingError
+from fedct_flwr.types import ConfigError, Examples
+from tests.learners.sensitive import learner
 
 PUBLIC = np.arange(40.0).reshape(-1, 1)
-
-
-class Sensitive:
-    """Its labels depend on every record of its part; it cannot learn from a part whose first record is 13."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> Self:
-        if 13 in X:
-            raise TrainingError("no luck")
-        self._sum = int(X.sum() * 7 + y.sum())
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return ((self._sum + X[:, 0].astype(int) * 31) // 3 % 5).astype(np.int16)
-
-
-def learner(_: int) -> Sensitive:
-    return Sensitive()
 
 
 def labeler(**settings: object) -> TeachersLabeler:
@@ -41,41 +23,6 @@ def labeler(**settings: object) -> TeachersLabeler:
 def asked(positions: list[int], private: Examples | None = None) -> Asked:
     private = private or Examples(np.arange(100.0).reshape(-1, 1), np.zeros(100, np.int16))
     return Asked(private, PUBLIC, np.full(40, -1), np.zeros(len(positions), np.int16), np.array(positions))
-
-
-@pytest.mark.parametrize("record", range(0, 100, 9))
-def test_a_record_more_changes_one_teachers_votes_only(record: int) -> None:
-    rng = np.random.default_rng(record)
-    private = Examples(rng.integers(0, 14, (100, 1)).astype(float), rng.integers(0, 5, 100).astype(np.int16))
-    parts = rng.integers(0, 40, 100)
-    keep = np.arange(100) != record
-    one = votes_of(trained_on(parts, private, 40, learner), PUBLIC, 5)
-    other = votes_of(trained_on(parts[keep], Examples(private.X[keep], private.y[keep]), 40, learner), PUBLIC, 5)
-    assert (one.sum(axis=1) <= 40).all()
-    gone = np.minimum(other - one, 0).sum(axis=1)
-    come = np.maximum(other - one, 0).sum(axis=1)
-    assert gone.min() >= -1
-    assert come.max() <= 1
-
-
-def test_a_split_into_equal_parts_would_change_many() -> None:
-    """The planted mistake, with the same learners."""
-    rng = np.random.default_rng(0)
-    X, y = rng.integers(14, 1000, (100, 1)).astype(float), np.zeros(100, np.int16)
-
-    def cut(count: int) -> np.ndarray:
-        return np.arange(count) * 20 // count
-
-    one = trained_on(cut(100), Examples(X, y), 20, learner)
-    other = trained_on(cut(99), Examples(X[1:], y[1:]), 20, learner)
-    changed = [(a.predict(PUBLIC) != b.predict(PUBLIC)).any() for a, b in zip(one, other, strict=True)]
-    assert sum(changed) > 10
-
-
-def test_a_teacher_without_records_or_success_casts_no_vote() -> None:
-    private = Examples(np.float64([[1], [13], [2]]), np.zeros(3, np.int16))
-    assert (votes_of(trained_on(np.array([0, 4, 4]), private, 6, learner), PUBLIC, 5).sum(axis=1) == 1).all()
-    assert not votes_of(trained_on(np.array([4, 4, 4]), private, 6, learner), PUBLIC, 5).any()
 
 
 def test_records_draw_their_teachers_uniformly_from_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,12 @@ def test_fit_starts_anew_and_spends_the_budget_of_a_whole_run() -> None:
     assert int(_tensors(first)["steps"]) == 100
 
 
+def test_fit_spends_epochs_where_there_are_any() -> None:
+    """Forty examples are five batches of eight; the last of 33 is not full."""
+    for examples, steps in ((40, 15), (33, 15), (32, 12)):
+        assert int(_tensors(small(epochs=3).fit(X[:examples], Y[:examples]).dump())["steps"]) == steps
+
+
 def test_labels_on_positions_are_those_on_the_whole() -> None:
     learner = small()
     learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)

@@ -37,6 +37,8 @@ VOTES = np.int16([2, 0, 1])
 INSTRUCTION = Instruction(round=3, query=Query(seed=2**63 + 1, size=3), targets=TARGETS)
 REPLY = Reply(round=3, silo="oslo", outcome=VOTES)
 SCORES = Scores(*[0.5] * len(Scores._fields))
+VOTED = np.int32([[1, 0, 1], [0, 2, 0], [0, 0, 2]])
+ASKS_VOTES = Instruction(round=3, query=Query(seed=7, size=3), targets=TARGETS, votes=2)
 REPLIES = {
     "votes": REPLY,
     "abstentions": replace(REPLY, outcome=np.int16([2, ABSTAIN, 1])),
@@ -61,6 +63,11 @@ REPLY_BYTES = bytes.fromhex(
     "2205 0803 1a01 12"  # 3 votes: codes 2, 0, 1
 )
 REFUSAL_BYTES = bytes.fromhex("1a04 6f736c6f 280c")
+COUNTS_BYTES = bytes.fromhex(
+    TERMS_BYTES + "1003"  # round 3
+    "1a04 6f736c6f"  # silo "oslo"
+    "3a06 0803 1202 5a01"  # 3 counts of 2 votes: codes 2, 3, 5
+)
 
 
 @contextmanager
@@ -78,7 +85,8 @@ def content(message: Instruction | Reply) -> tuple[Any, ...]:
     """What can be compared; arrays cannot."""
     labels = message.targets if isinstance(message, Instruction) else message.outcome
     rest = message.query if isinstance(message, Instruction) else (message.silo, message.scores)
-    return message.round, rest, labels.tolist() if isinstance(labels, np.ndarray) else labels
+    votes = message.votes if isinstance(message, Instruction) else None
+    return message.round, rest, votes, labels.tolist() if isinstance(labels, np.ndarray) else labels
 
 
 class TestGoldenBytes:
@@ -91,6 +99,12 @@ class TestGoldenBytes:
 
     def test_reply(self):
         assert encode_reply(REPLY, TERMS) == REPLY_BYTES
+
+    def test_an_instruction_that_asks_for_counts_says_of_how_many_votes(self):
+        assert encode_instruction(replace(INSTRUCTION, votes=2), TERMS) == INSTRUCTION_BYTES + bytes.fromhex("2802")
+
+    def test_counts(self):
+        assert encode_reply(replace(REPLY, outcome=VOTED), TERMS) == COUNTS_BYTES
 
     def test_refusal_says_nothing_of_the_silos_terms(self):
         assert encode_reply(REPLIES["refusal"], TERMS) == REFUSAL_BYTES
@@ -125,11 +139,16 @@ def studies(draw: st.DrawFn) -> tuple[Terms, Instruction, Reply]:
         )
 
     number, size = draw(st.integers(1, 2**32 - 1)), draw(st.integers(1, num_public))
-    instruction = Instruction(number, Query(draw(st.integers(0, 2**64 - 1)), size), labels(num_public))
+    votes = draw(st.integers(0, 5))
+    instruction = Instruction(number, Query(draw(st.integers(0, 2**64 - 1)), size), labels(num_public), votes)
     share = st.floats(0, 1).map(lambda value: value + 0.0)  # no -0.0
     scores = draw(st.none() | st.tuples(*[share] * len(Scores._fields)).map(lambda values: Scores(*values)))
     silo = draw(st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
-    return terms, instruction, Reply(number, silo, labels(size), scores)
+    outcome = labels(size)
+    if votes:
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        outcome = rng.multinomial(votes, [1 / num_classes] * num_classes, size).astype(np.int32)
+    return terms, instruction, Reply(number, silo, outcome, scores)
 
 
 class TestRoundTrip:
@@ -145,7 +164,7 @@ class TestRoundTrip:
         terms, instruction, reply = study
         decoded = decode_reply(encode_reply(reply, terms), terms, instruction)
         assert content(decoded) == content(reply)
-        assert decoded.outcome.dtype == np.int16
+        assert decoded.outcome.dtype == reply.outcome.dtype
 
     @pytest.mark.parametrize("reason", Refusal)
     def test_every_refusal(self, reason: Refusal):
@@ -173,6 +192,15 @@ class TestWhatIsNotSent:
     def test_votes_outside_the_label_space(self, label: int):
         with refused(Refusal.UNKNOWN_CLASS):
             encode_reply(replace(REPLY, outcome=np.int16([0, label, 1])), TERMS)
+
+    @pytest.mark.parametrize("counts", [VOTED - [0, 0, 1], VOTED[:, :2], np.hstack([VOTED, VOTED])])
+    def test_counts_of_other_votes_or_classes(self, counts: np.ndarray):
+        with refused(Refusal.UNKNOWN_CLASS):
+            encode_reply(replace(REPLY, outcome=counts.astype(np.int32)), TERMS)
+
+    def test_a_question_for_more_votes_than_a_reply_can_hold(self):
+        with refused(Refusal.QUERY):
+            encode_instruction(replace(INSTRUCTION, votes=1001), TERMS)
 
 
 def changed(payload: bytes, kind: type, change: Callable[[Any], object]) -> bytes:
@@ -203,6 +231,7 @@ OTHER_INSTRUCTIONS = {
     "targets-cut-off": (lambda message: setattr(message.targets, "packed", b"\xb1"), Refusal.LENGTH),
     "targets-without-labels": (lambda message: setattr(message.targets, "packed", b"\0\0"), Refusal.MALFORMED),
     "unused-bits": (lambda message: setattr(message.targets, "packed", b"\xb1\x81"), Refusal.MALFORMED),
+    "more-votes-than-anybody-casts": (lambda message: setattr(message, "votes", 2**32 - 1), Refusal.QUERY),
 }
 OTHER_REPLIES = {
     "earlier-round": (lambda message: setattr(message, "round", 2), Refusal.ROUND),
@@ -217,8 +246,21 @@ OTHER_REPLIES = {
         lambda message: message.votes.MergeFrom(labels_pb2.Labels(abstentions=True, packed=b"\x16")),
         Refusal.MALFORMED,
     ),
+    "counts-instead": (lambda message: message.counts.MergeFrom(labels_pb2.Counts(count=3)), Refusal.MALFORMED),
     "no-silo": (lambda message: message.ClearField("silo"), Refusal.SILO),
     "silo-of-many-bytes": (lambda message: setattr(message, "silo", "ø" * 128 + "o"), Refusal.SILO),
+}
+
+
+OTHER_COUNTS = {
+    "fewer": (lambda message: setattr(message.counts, "count", 2), Refusal.LENGTH),
+    "more": (lambda message: setattr(message.counts, "count", 4), Refusal.LENGTH),
+    "far-more": (lambda message: setattr(message.counts, "count", 2**32 - 1), Refusal.LENGTH),
+    "cut-off": (lambda message: setattr(message.counts, "packed", b"\x5a"), Refusal.LENGTH),
+    "no-way-to-vote": (lambda message: setattr(message.counts, "packed", b"\x5e\x01"), Refusal.UNKNOWN_CLASS),
+    "unused-bits": (lambda message: setattr(message.counts, "packed", b"\x5a\x81"), Refusal.MALFORMED),
+    "labels-instead": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED),
+    "nothing": (lambda message: message.ClearField("counts"), Refusal.MALFORMED),
 }
 
 
@@ -242,6 +284,19 @@ class TestRefused:
     def test_reply_with(self, change: Callable[[Any], object], reason: Refusal):
         with refused(reason):
             read_reply(changed(REPLY_BYTES, labels_pb2.Reply, change))
+
+    @pytest.mark.parametrize(("change", "reason"), OTHER_COUNTS.values(), ids=OTHER_COUNTS)
+    def test_counts_with(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            decode_reply(changed(COUNTS_BYTES, labels_pb2.Reply, change), TERMS, ASKS_VOTES)
+
+    def test_counts_that_nobody_asked_for(self):
+        with refused(Refusal.MALFORMED):
+            read_reply(COUNTS_BYTES)
+
+    def test_counts_of_fewer_votes_than_asked_for(self):
+        with refused(Refusal.LENGTH):
+            decode_reply(COUNTS_BYTES, TERMS, replace(ASKS_VOTES, votes=9))
 
     def test_targets_outside_the_label_space(self):
         two_classes = replace(TERMS, classes=("no", "mild"))
@@ -352,6 +407,13 @@ class TestNothingBesideTheMessage:
                 instruction = decode_instruction(damaged, TERMS)
                 assert encode_instruction(instruction, TERMS) == damaged
                 assert content(instruction) != content(INSTRUCTION)
+
+    def test_any_flipped_bit_or_cut_of_counts_is_refused_or_another_message(self):
+        for damaged in (*bit_flips(COUNTS_BYTES), *cuts(COUNTS_BYTES)):
+            with suppress(Refused):
+                reply = decode_reply(damaged, TERMS, ASKS_VOTES)
+                assert encode_reply(reply, TERMS) == damaged
+                assert content(reply) != content(replace(REPLY, outcome=VOTED))
 
     def test_any_cut_of_votes(self):
         for cut in cuts(REPLY_BYTES):

@@ -26,13 +26,19 @@ from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.public_set import Query
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
 from fedct_flwr.wire.codec import Instruction, longest_reply
+from fedct_flwr.wire.counts import can_count
 
 _DESPITE: Final = "despite duplicates"
 _KINDS: Final = {
     "hard": "hard labels: one class for each public example that is asked about",
     "soft": "probabilities: one for each class of each public example that is asked about",
-    "counts": "votes: how many of the silo's models chose each class, for each public example that is asked about",
+    "counts": "votes: how many of the silo's students chose each class, for each public example that is asked about",
 }
+
+_COUNTS_TELL: Final = (
+    "Votes tell more than labels: on which examples the silo's students disagree, and so where its records say little. "
+    "Each vote counts as a label towards the limits",
+)
 
 
 def approve(
@@ -140,6 +146,7 @@ def sections(
         "Records of this silo in the public set": [found.sentence],
         "What you should know": [
             "Labels are not nothing: they follow from the model, and tell something about the records it learned from",
+            *(_COUNTS_TELL if "counts" in policy.kinds else ()),
             (
                 "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
                 if config.privacy.enabled
@@ -197,6 +204,13 @@ def _size(study: StudyFolder) -> str:
 
 def _longest(config: SiloConfig, study: StudyFolder) -> int:
     """Bytes of the longest reply there can be: about the whole public set, in the last round."""
+    terms, policy = terms_of(study), config.policy
     targets = np.full(len(study.public), ABSTAIN, dtype=LABEL_DTYPE)
-    instruction = Instruction(config.policy.max_rounds, Query(0, len(study.public)), targets)
-    return longest_reply(instruction, config.silo, terms_of(study), scores=config.policy.metrics)
+    most = config.transfer.most_students(noisy=config.privacy.enabled)
+    questions = [Instruction(policy.max_rounds, Query(0, len(study.public)), targets, votes) for votes in (0, most)]
+    lengths = (
+        longest_reply(question, config.silo, terms, scores=policy.metrics)
+        for question in questions
+        if question.kind in policy.kinds and (not question.votes or can_count(terms.num_classes, question.votes))
+    )
+    return max(lengths, default=0)

@@ -5,7 +5,7 @@ from typing import Final
 
 import tomli_w
 
-from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings
+from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, TransferSettings
 
 _TEMPLATE: Final = """\
 # The settings of one silo. Nobody else has a say in them. Relative paths start at this file's folder.
@@ -59,13 +59,14 @@ pseudo-weight = {pseudo_weight}
 # "balanced": all classes count the same, however many records each has here. For learners that take weights.
 class-weight = {class_weight}
 
-# For networks: minibatch steps a round, records in a minibatch, the optimizer, and the device
-# (auto, cpu, cuda, cuda:1, mps).
+# For networks: minibatch steps a round, records in a minibatch, the optimizer, how many times over its examples a
+# network goes that is trained only once (0: local-steps for each round), and the device (auto, cpu, cuda, cuda:1, mps).
 local-steps = {local_steps}
 batch-size = {batch_size}
 learning-rate = {learning_rate}
 weight-decay = {weight_decay}
 optimizer = {optimizer}
+epochs = {epochs}
 device = {device}
 
 # Every random choice of the learner follows from this number.
@@ -79,7 +80,8 @@ seed = 0
 [policy]
 # What may leave. The limits are totals over all that ever left for a study and its public set, whatever was approved
 # in between: to approve again gives nothing back.
-# Kinds of messages: "hard" is one class for each public example that is asked about.
+# Kinds of messages: "hard" is one class for each public example that is asked about; "counts" is how many of the
+# students under [transfer] chose each class, and each vote counts as a label.
 kinds = ["hard"]
 
 # Whether test scores may leave (four numbers with each reply). For experiments.
@@ -114,6 +116,17 @@ queries = {queries}
 teachers = {teachers}
 noise = {noise}
 clipping-norm = {clipping_norm}
+
+
+[transfer]
+# For studies that ask once, for "counts" (FedKT): students at most, which are so many votes on each example (0: 2, or
+# one with a protection), and how many teachers label for each of them, each trained on its own part of the records (0:
+# 5, or 25 with a protection, if there are so many records). With protection = "teachers" noise goes on the teachers'
+# votes ("laplace", "gaussian" or "gumbel"), of scale 1 / gamma in votes (0: what epsilon and delta call for).
+partitions = {partitions}
+teachers = {transfer_teachers}
+noise = {transfer_noise}
+gamma = {gamma}
 
 
 [connection]
@@ -160,12 +173,16 @@ def silo_toml(
         "learning_rate",
         "weight_decay",
         "optimizer",
+        "epochs",
         "device",
     ):
         values[name] = getattr(defaults, name)
     values |= PrivacySettings().model_dump()
     for name in ("max_rounds", "max_queries", "max_bytes"):
         values[name] = getattr(policy, name)
+    transfer = TransferSettings()
+    values |= {"partitions": transfer.partitions, "gamma": transfer.gamma}
+    values |= {"transfer_teachers": transfer.teachers, "transfer_noise": transfer.noise}
     return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()})
 
 

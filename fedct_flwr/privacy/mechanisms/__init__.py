@@ -6,9 +6,10 @@ To add one, write it in a file of its own, enter it in ``MECHANISMS``, and descr
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fedct_flwr.privacy.mechanisms.base import Mechanism, event_of
+from fedct_flwr.privacy.mechanisms.confident_gaussian import ConfidentGaussian
 from fedct_flwr.privacy.mechanisms.gaussian import Gaussian
 from fedct_flwr.privacy.mechanisms.gumbel import Gumbel
 from fedct_flwr.privacy.mechanisms.laplace import Laplace
@@ -17,7 +18,20 @@ from fedct_flwr.privacy.mechanisms.xor import Xor
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
-__all__ = ["MECHANISMS", "Gaussian", "Gumbel", "Laplace", "Mechanism", "RandomizedResponse", "Xor", "event_of", "named"]
+__all__ = [
+    "MECHANISMS",
+    "ON_COUNTS",
+    "ConfidentGaussian",
+    "CountNoise",
+    "Gaussian",
+    "Gumbel",
+    "Laplace",
+    "Mechanism",
+    "RandomizedResponse",
+    "Xor",
+    "event_of",
+    "named",
+]
 
 MECHANISMS: Final[Mapping[str, type[Mechanism]]] = MappingProxyType(
     {
@@ -25,8 +39,16 @@ MECHANISMS: Final[Mapping[str, type[Mechanism]]] = MappingProxyType(
         "randomized-response": RandomizedResponse,
         "laplace": Laplace,
         "gaussian": Gaussian,
+        "confident-gaussian": ConfidentGaussian,
         "gumbel": Gumbel,
     }
+)
+
+CountNoise: TypeAlias = Laplace | Gaussian | Gumbel
+"""Noise on vote counts, of a scale in votes, for the class that has most of them to be told (``noisy_max``)."""
+
+ON_COUNTS: Final[Mapping[str, type[Laplace] | type[Gaussian] | type[Gumbel]]] = MappingProxyType(
+    {"laplace": Laplace, "gaussian": Gaussian, "gumbel": Gumbel}
 )
 
 

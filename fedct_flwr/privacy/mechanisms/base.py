@@ -8,8 +8,8 @@ from dp_accounting import DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from numpy.typing import NDArray
 
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, VoteCounts
+from fedct_flwr.privacy.randomness import Noise, uniform_below
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
 
 
 class Mechanism(Protocol):
@@ -57,6 +57,16 @@ def repeated(event: DpEvent, count: int) -> DpEvent:
     if count < 0:
         raise ValueError(f"a release of {count} queries")
     return SelfComposedDpEvent(event, count) if count else NoOpDpEvent()
+
+
+def largest(released: NDArray[Any], noise: Noise) -> HardLabels:
+    """The class with the largest of the counts ``(examples, classes)``.
+
+    A tie goes to any of its classes, not to the first: that would favor it.
+    """
+    lots = uniform_below(noise, 1 << 15, released.size).reshape(released.shape)
+    best = np.where(released == released.max(axis=1, keepdims=True), lots, -1)
+    return np.asarray(best.argmax(axis=1), dtype=LABEL_DTYPE)
 
 
 def check_classes(num_classes: int) -> None:

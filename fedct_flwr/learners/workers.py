@@ -1,0 +1,54 @@
+"""Training spread over processes, with the same results whatever their number."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from joblib import Parallel, delayed, parallel_config
+from threadpoolctl import threadpool_limits
+
+from fedct_flwr.types import TrainingError
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def spread(work: Callable[[Sequence[Job]], Sequence[Result]], jobs: Sequence[Job], workers: int) -> list[Result]:
+    """The result of each job, in order: ``work(jobs)`` of equal shares of them in ``workers`` processes at a time.
+
+    With one worker, in this process. Each computes in one thread.
+
+    Processes, not threads: small models spend most of their time in Python, where threads wait for each other, and
+    torch has one random generator for all threads. They are started at the first call, which takes as long as it takes
+    to import the learners, and end by themselves when they have been idle for minutes.
+
+    What goes to them is pickled into a pipe and never written to a file: it may be records. Raises TrainingError if
+    ``work`` does, or a process was ended from outside.
+    """
+    number = min(workers, len(jobs))
+    if number < 2:
+        with threadpool_limits(1):
+            return list(work(jobs))
+    shares = [jobs[first::number] for first in range(number)]
+    try:
+        with parallel_config("loky", inner_max_num_threads=1):
+            # As many processes as ever, though jobs may be fewer: another number would end some and start them again.
+            done = Parallel(n_jobs=workers, max_nbytes=None)(delayed(_done)(work, share) for share in shares)
+    except BrokenProcessPool as error:
+        raise TrainingError(
+            "a process that trained the silo's models was ended, most likely for want of memory: train with fewer "
+            "workers"
+        ) from error
+    results: list[Result] = [None] * len(jobs)  # type: ignore[list-item]
+    for first, share in enumerate(done):
+        if isinstance(share, TrainingError):
+            raise share
+        results[first::number] = share
+    return results
+
+
+def _done(work: Callable[[Sequence[Job]], Sequence[Result]], share: Sequence[Job]) -> Sequence[Result] | TrainingError:
+    try:
+        return work(share)
+    except TrainingError as error:
+        return error  # raised in here, it would end the processes, which others may be using

@@ -1,0 +1,98 @@
+"""Noise on the tally at the coordinator: which mechanism, how much of it, and what it costs; and what silos' costs."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from numpy.random import Generator
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus import Decide
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
+from fedct_flwr.privacy.fedkt import price_of
+from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, ConfidentGaussian, CountNoise, Mechanism
+from fedct_flwr.privacy.noisy_max import noisy_max
+from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
+from fedct_flwr.types import HardLabels, VoteCounts
+
+TallyNoise: TypeAlias = CountNoise | ConfidentGaussian
+
+_LEAST_SCALE: Final = 0.05
+
+
+def tally_mechanism(config: RunConfig, kind: str, votes: int, num_queries: int, num_silos: int) -> TallyNoise:
+    """The mechanism of this kind, for silos with ``votes`` votes each, that keeps epsilon and delta of the run config.
+
+    With a ``gamma`` its scale is 1 / gamma in votes, whatever that costs. A confident Gaussian answers where more than
+    ``quorum`` of all silos agree. Raises ConfigError where no noise keeps the budget.
+    """
+
+    def of(scale: float) -> TallyNoise:
+        if kind == "confident-gaussian":
+            threshold = config.quorum * num_silos * votes
+            return ConfidentGaussian(scale, threshold=threshold, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+        return ON_COUNTS[kind](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+
+    if config.gamma:
+        return of(1 / config.gamma)
+    highest = 100 * votes * num_queries / config.epsilon
+    scale = calibrate(
+        lambda scale: of(scale).event(num_queries),
+        config.epsilon,
+        config.delta,
+        min(_LEAST_SCALE, highest),
+        highest,
+        quick=num_queries > SLOW_QUERIES,
+    )
+    return of(scale)
+
+
+def noisy(mechanism: Mechanism, make_noise: Callable[[Generator], Noise]) -> Decide:
+    """Decide on counts after noise: the class that then has most votes.
+
+    Every row goes through the mechanism, also one without any vote: to abstain there would tell, without noise, that
+    there was none. So nothing is ABSTAIN but what the mechanism itself abstains from.
+
+    Formal guarantees:
+        For each silo as a whole, all its votes replaced by whatever else: the labels together cost what the mechanism's
+        event says of all examples asked about, if the silo has at most ``votes_per_unit`` votes on each, all for one
+        class (consistent voting counts no others). Which silos answered is public. It protects from who sees the
+        labels, **not from the coordinator**, who sees the votes; and the coordinator's own round log (how far silos
+        agree with the labels) is not covered, so it must stay there. Holds with ``SecureNoise`` only.
+    """
+
+    def decide(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
+        return noisy_max(mechanism, counts, make_noise(rng))
+
+    return decide
+
+
+def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
+    """Noise that protects real silos, or noise of the run's seed, which protects nobody, for simulated ones."""
+    return (lambda rng: SecureNoise()) if real else simulated
+
+
+def told(mechanism: TallyNoise, num_queries: int, delta: float, *, partitions: int = 1) -> dict[str, Any]:
+    """What the labels of ``num_queries`` examples cost a unit, for the log and ``result.json``.
+
+    ``partitions``: how many times a silo goes through the mechanism for each example, at L2. ``epsilon`` is the least
+    that our accountants can promise for this mechanism whatever the votes are; with noise for which FedKT's own
+    accountant has a number, that is ``epsilon_moments``. ``epsilon_gumbel`` is what Gumbel noise as good would cost.
+    """
+    facts: dict[str, Any] = {
+        "unit": str(mechanism.unit),
+        "where": "coordinator" if mechanism.unit is PrivacyUnit.SILO else "silo",
+        "mechanism": next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind),
+        "queries": num_queries,
+        "scale": mechanism.scale,
+        "delta": delta,
+    }
+    if isinstance(mechanism, ConfidentGaussian):
+        tightest = epsilon_in_time(mechanism.event(num_queries), delta)
+    else:
+        price = price_of(mechanism, num_queries, times=partitions, delta=delta)
+        tightest = price.tightest
+        facts["epsilon_gumbel"] = price.gumbel.upper
+        if price.paper is not None:
+            facts["epsilon_moments"] = price.paper
+    return {**facts, "epsilon": tightest.upper, "accountant": tightest.accountant}

@@ -1,0 +1,186 @@
+"""Algorithms that ask the silos once: FedKT at each of its privacy levels, PATE and DP-PATE, on four real hospitals."""
+
+import csv
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from client_app.release import DATA_SET
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
+from fedct_flwr.privacy.moments import fedkt_epsilon
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError, RunError
+from tests.federation import learners
+from tests.federation.conftest import Federation
+
+FEDKT: dict[str, Any] = {"algorithm": "fedkt", "num_server_rounds": 1}
+# With a gamma no noise is looked for, which takes seconds.
+RUNS: dict[str, dict[str, Any]] = {
+    "L0": FEDKT,
+    "L1": {**FEDKT, "privacy_level": "L1", "gamma": 2.0},
+    "L2": {**FEDKT, "privacy_level": "L2", "gamma": 0.5, "teachers": 10, "epsilon": 1000.0},
+    "pate": {"algorithm": "pate", "num_server_rounds": 1},
+    "dp-pate": {"algorithm": "dp-pate", "num_server_rounds": 1, "gamma": 2.0},
+    "laplace": {"algorithm": "dp-pate", "num_server_rounds": 1, "gamma": 2.0, "mechanism": "laplace"},
+    "confident": {
+        "algorithm": "dp-pate",
+        "num_server_rounds": 1,
+        "gamma": 5.0,
+        "mechanism": "confident-gaussian",
+        "quorum": 0.6,
+    },
+}
+QUERIES = 228
+SILOS = 4
+
+
+def result(folder: RunFolder) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder.path / "result.json").read_text())
+    return found
+
+
+def labels(folder: RunFolder) -> list[str]:
+    with (folder.path / "labels.csv").open(newline="") as file:
+        return [row["label"] for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_one_round_labels_the_public_set_the_same_each_time(federation: Federation, name: str) -> None:
+    folder = federation.run(**RUNS[name])
+    (line,) = folder.rounds()
+    assert len(line["silos"]) == SILOS
+    assert line["queried"] == QUERIES
+    assert line["abstained"] == labels(folder).count("") < QUERIES / 2
+    assert line["agreement"] > 0.5
+    assert result(folder)["status"] == "completed"
+    again = federation.run(run_dir=str(federation.path / "again"), **RUNS[name])
+    assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()
+
+
+def test_the_default_number_of_rounds_is_one_too_and_another_is_refused(federation: Federation) -> None:
+    assert len(federation.run(**{**FEDKT, "num_server_rounds": 10}).rounds()) == 1
+    with pytest.raises(ConfigError, match="'fedkt' asks the silos once: set num-server-rounds to 1, or leave it out"):
+        federation.run(**{**FEDKT, "num_server_rounds": 3})
+
+
+def test_silos_send_the_fewest_bits_that_hold_their_students_votes(federation: Federation) -> None:
+    """Of two students and two classes: three ways to vote, two bits. Of one student: one bit."""
+    by_students = []
+    for students in (1, 2):
+        folder = federation.run(**FEDKT, partitions=students, run_dir=str(federation.path / str(students)))
+        by_students.append(folder.rounds()[0]["silos"]["zurich"]["bytes_sent"])
+    assert by_students[1] - by_students[0] == QUERIES // 4 - -(-QUERIES // 8)
+
+
+def test_students_of_perfect_teachers_give_the_right_labels(federation: Federation) -> None:
+    """Teachers that know the answer, and students that remember what they are told."""
+    folder = federation.run(
+        **FEDKT, learner="tests.federation.learners.Knowing", learner_params="{}", preprocessing="none"
+    )
+    config = RunConfig.from_flower({"study": "test", "data": "heart-disease"})
+    dataset = datasets.load(config)
+    right = learners.answers(dataset.public.X)
+    assert labels(folder) == [dataset.schema.classes[c] for c in right]
+    assert folder.rounds()[0]["agreement"] == 1.0
+
+
+class TestPrices:
+    """What ``result.json`` and the log tell of each guarantee: for whom, how much, and by whose accountant."""
+
+    def test_without_noise_there_is_none(self, federation: Federation) -> None:
+        assert "privacy" not in result(federation.run(**FEDKT))
+        assert "privacy" not in result(federation.run(**RUNS["pate"], run_dir=str(federation.path / "pate")))
+
+    def test_l1_protects_a_silo(self, federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.INFO, "flwr.fedct"):
+            privacy = result(federation.run(**{**RUNS["L1"], "gamma": 0.04}))["privacy"]
+        event = Laplace(25.0, unit=PrivacyUnit.SILO).event(QUERIES)
+        assert privacy["epsilon"] == pytest.approx(epsilon(event, 1e-5).upper)
+        assert privacy["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, QUERIES))
+        assert privacy["epsilon_gumbel"] < privacy["epsilon"] < privacy["epsilon_moments"]
+        assert (privacy["unit"], privacy["where"], privacy["scale"]) == ("silo", "coordinator", 25.0)
+        assert f"epsilon {privacy['epsilon']:.4g} at delta 1e-05" in caplog.text
+        assert f"{privacy['epsilon_moments']:.4g} by FedKT's own accountant" in caplog.text
+
+    def test_l1_with_two_students_costs_twice_as_much_and_says_so_once(
+        self, federation: Federation, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        privacy = result(federation.run(**{**RUNS["L1"], "partitions": 2, "gamma": 0.04}))["privacy"]
+        event = Laplace(25.0, 2, PrivacyUnit.SILO).event(QUERIES)
+        assert privacy["epsilon"] == pytest.approx(epsilon(event, 1e-5).upper)
+        assert privacy["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, QUERIES, partitions=2))
+        assert caplog.text.count("costs 2 * 2 * gamma = 0.16, 2 times what it costs with one") == 1
+
+    def test_noise_is_the_least_that_keeps_epsilon_and_delta(self, federation: Federation) -> None:
+        privacy = result(federation.run(**{**RUNS["dp-pate"], "gamma": 0.0, "epsilon": 50.0}))["privacy"]
+        assert 49 < privacy["epsilon"] <= 50
+        event = Gaussian(privacy["scale"], unit=PrivacyUnit.SILO).event(QUERIES)
+        assert quick_epsilon(event, 1e-5) == pytest.approx(privacy["epsilon"])
+        assert "epsilon_moments" not in privacy
+
+    def test_l2_protects_a_record_and_each_silo_charges_its_ledger(self, federation: Federation) -> None:
+        folder = federation.run(**{**RUNS["L2"], "partitions": 2, "gamma": 0.04, "epsilon": 20.0})
+        privacy = result(folder)["privacy"]
+        assert (privacy["unit"], privacy["where"]) == ("example", "silo")
+        assert privacy["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, 2 * QUERIES))
+        for silo in folder.rounds()[0]["silos"]:
+            with Ledger(folder.silo_privacy(silo)) as ledger:
+                spent = ledger.spent("test", DATA_SET)
+            assert spent is not None
+            assert spent.charges == 1
+            assert spent.epsilon.upper == pytest.approx(privacy["epsilon"])
+
+    def test_l2_keeps_epsilon_where_no_gamma_is_given(self, federation: Federation) -> None:
+        privacy = result(federation.run(**{**RUNS["L2"], "gamma": 0.0, "epsilon": 50.0}))["privacy"]
+        assert 49 < privacy["epsilon"] <= 50
+
+    def test_a_gamma_beyond_the_budget_of_l2_is_refused_before_anything_runs(self, federation: Federation) -> None:
+        with pytest.raises(
+            ConfigError, match=r"gamma = 0.04 costs epsilon \d+.* and epsilon is 1: raise epsilon, or set"
+        ):
+            federation.run(**{**RUNS["L2"], "gamma": 0.04, "epsilon": 1.0})
+        assert not (federation.path / "run").exists()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("settings", "sentence"),
+        [
+            ({"algorithm": "fedct", "partitions": 2}, "partitions has no effect on algorithm 'fedct': leave it out"),
+            ({"algorithm": "pate", "gamma": 1.0}, "gamma has no effect on algorithm 'pate'"),
+            ({"algorithm": "dp-pate", "privacy_level": "L1"}, "privacy-level has no effect on algorithm 'dp-pate'"),
+            ({"algorithm": "fedkt", "mechanism": "confident-gaussian"}, "fedkt labels every example under noise"),
+            ({"algorithm": "fedkt", "protection": "teachers"}, "protects records by privacy-level = 'L2', and not by"),
+            ({"algorithm": "fedkt", "teachers": 60}, "silo 'zurich': 2 partitions of 60 teachers need 120 records"),
+            ({"algorithm": "dp-pate", "delta": 0.0}, "no noise keeps what is planned within epsilon 1 at delta 0"),
+        ],
+    )
+    def test_in_one_sentence(self, federation: Federation, settings: dict[str, Any], sentence: str) -> None:
+        with pytest.raises(ConfigError, match=sentence) as refused:
+            federation.run(num_server_rounds=1, **settings)
+        assert "\n" not in str(refused.value)
+
+    def test_a_run_in_which_all_silos_abstain_fails(self, federation: Federation) -> None:
+        """Students that are never of one mind: which class they call, their random state decides."""
+        with pytest.raises(RunError, match="no label was agreed upon for any of 228 public examples"):
+            federation.run(
+                **FEDKT, partitions=20, teachers=2, learner="tests.federation.learners.Contrary", learner_params="{}"
+            )
+
+
+def test_without_noise_a_row_on_which_no_silo_is_consistent_abstains(federation: Federation) -> None:
+    folder = federation.run(**FEDKT, partitions=20, learner_params='{"max_depth": 1}', teachers=2)
+    (line,) = folder.rounds()
+    assert line["abstained"] == labels(folder).count("") > 0
+
+
+def test_under_noise_every_row_has_a_label(federation: Federation) -> None:
+    folder = federation.run(**RUNS["L1"], partitions=20, learner_params='{"max_depth": 1}', teachers=2)
+    assert labels(folder).count("") == 0

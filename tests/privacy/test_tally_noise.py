@@ -1,0 +1,90 @@
+"""The coordinator's noise: secure for real silos, on every row, and as much as the budget asks for."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus import consistent
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.mechanisms import ConfidentGaussian, Gaussian, Laplace
+from fedct_flwr.privacy.moments import fedkt_epsilon
+from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
+from fedct_flwr.types import ABSTAIN, ConfigError
+
+SIMULATED = noise_for(real=False)
+NOBODY = np.full(1000, ABSTAIN, dtype=np.int16)
+
+
+def config(**settings: Any) -> RunConfig:
+    return RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "dp-pate", **settings})
+
+
+def test_real_silos_have_secure_noise_and_simulated_ones_that_of_the_seed() -> None:
+    assert noise_for(real=True)(np.random.default_rng(0)).secure
+    first, second = (SIMULATED(np.random.default_rng(0)) for _ in range(2))
+    assert not first.secure
+    assert first.octets(8) == second.octets(8)
+
+
+def test_noise_goes_on_rows_without_a_vote_too_and_favors_no_class() -> None:
+    """Where nobody is consistent, to abstain would tell so without noise."""
+    divided = [("a", np.tile(np.int32([1, 1, 0]), (1000, 1)))]
+    decide = noisy(Laplace(1.0, 2, PrivacyUnit.SILO), SIMULATED)
+    labels, _ = consistent(3, 2, decide).apply(divided, NOBODY, {}, np.random.default_rng(0))
+    counts = np.bincount(labels, minlength=3)
+    assert counts.sum() == 1000
+    assert counts.min() > 250
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "gumbel"])
+def test_with_little_noise_the_votes_decide(kind: str) -> None:
+    counts = np.tile(np.int32([0, 9, 3]), (1000, 1))
+    mechanism = tally_mechanism(config(gamma=10.0), kind, 1, 1000, 12)
+    assert (noisy(mechanism, SIMULATED)(counts, NOBODY, np.random.default_rng(0)) == 1).all()
+
+
+def test_a_confident_mechanism_answers_where_the_quorum_of_all_silos_agrees() -> None:
+    mechanism = tally_mechanism(config(gamma=100.0, quorum=0.75), "confident-gaussian", 1, 3, 8)
+    assert mechanism == ConfidentGaussian(0.01, 6.0, unit=PrivacyUnit.SILO)
+    counts = np.int32([[6, 2], [5, 3], [0, 8]])
+    labels = noisy(mechanism, SIMULATED)(counts, NOBODY[:3], np.random.default_rng(0))
+    assert labels.tolist() == [0, ABSTAIN, 1]
+
+
+def test_noise_is_calibrated_to_the_budget_for_all_votes_of_a_silo() -> None:
+    for votes in (1, 3):
+        mechanism = tally_mechanism(config(epsilon=60.0), "laplace", votes, 50, 4)
+        assert mechanism.unit is PrivacyUnit.SILO
+        assert 59 < told(mechanism, 50, 1e-5)["epsilon"] <= 60
+
+
+def test_a_budget_that_no_noise_keeps_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no noise keeps what is planned"):
+        tally_mechanism(config(delta=0.0), "gaussian", 1, 50, 4)
+
+
+class TestTold:
+    def test_the_papers_number_stands_beside_the_tightest(self) -> None:
+        facts = told(Laplace(25.0, unit=PrivacyUnit.SILO), 148, 1e-5)
+        assert facts["epsilon_moments"] == pytest.approx(5.144, abs=1e-3)
+        assert facts["epsilon"] == pytest.approx(epsilon(Laplace(25.0).event(148), 1e-5).upper)
+        assert (facts["unit"], facts["where"], facts["mechanism"]) == ("silo", "coordinator", "laplace")
+
+    def test_partitions_at_a_silo_compose(self) -> None:
+        facts = told(Laplace(25.0), 37, 1e-5, partitions=2)
+        assert facts["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, 74))
+        assert (facts["unit"], facts["where"]) == ("example", "silo")
+
+    def test_gaussian_noise_has_no_number_of_the_papers(self) -> None:
+        for mechanism in (Gaussian(40.0), ConfidentGaussian(40.0, 6.0)):
+            facts = told(mechanism, 100, 1e-5)
+            assert "epsilon_moments" not in facts
+            assert facts["epsilon"] == pytest.approx(epsilon(mechanism.event(100), 1e-5).upper)
+
+    def test_what_promises_nothing_is_told_at_once(self) -> None:
+        facts = told(Laplace(0.5), 5000, 1e-5)
+        assert facts["epsilon"] > 10_000
+        assert facts["accountant"] == "pure or rdp"
