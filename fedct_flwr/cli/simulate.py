@@ -70,6 +70,9 @@ def simulate(
     console = Console(highlight=False)
     # Learners of one's own are looked for where the command is given, here and by the silos' processes.
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
+    if in_process:
+        # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     started = time.monotonic()
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.

@@ -76,7 +76,7 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
             soft_wrap=True,
         )
     left = algorithm.leaves + (" and test scores, as report-scores asks" if config.report_scores else "")
-    console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}")
+    console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
     console.print(f"run folder: {_shown(folder.path)}", soft_wrap=True)
 
 

@@ -138,17 +138,27 @@ class Ledger:
         is made once.
 
         A charge without an answer, of a process that was killed while it drew, paid for nothing that left. It pays for
-        the next question of the very same event, whichever that is. A question whose event has changed since it was
+        the next question of the very same event, whichever that is. Where ``draw`` failed it is used up: that it did
+        may depend on the noise, and is seen outside. A question whose event has changed since it was
         charged is charged anew, and the charge it had waits for another question. Whoever kept a draw somewhere else
         stores it here before anything else is asked.
 
-        Raises as ``charge``, and what ``draw`` raises: then the charge stays.
+        Raises as ``charge``, and what ``draw`` raises.
         """
         with self._transaction() as ledger:
             known = self._pay(ledger, study, data_set, budget, event, question)
         if known is not None:
             return known
-        drawn = draw()
+        try:
+            drawn = draw()
+        except Exception:
+            with self._transaction() as ledger:
+                ledger.execute(
+                    "UPDATE charges SET question = NULL WHERE study = ? AND data_set = ? AND question = ? "
+                    "AND answer IS NULL",
+                    (study, data_set, question),
+                )
+            raise
         with self._transaction() as ledger:
             # Once more: somebody else's question may have taken the charge over in the meantime.
             known = self._pay(ledger, study, data_set, budget, event, question)
