@@ -23,7 +23,7 @@ _PAPER_1: Final[dict[str, dict[str, str]]] = {
 
 
 def table_1(seeds: int | None, fast: bool) -> None:
-    """FedKT, Table 1: Adult with 50 parties, FashionMNIST with 10; about six minutes of one core."""
+    """FedKT, Table 1: Adult with 50 parties, FashionMNIST with 10; about eight minutes of one core."""
     start, seeds = _begin(), seeds or 2
     rows = {
         "Adult": adult(10 if fast else 100),

@@ -102,7 +102,13 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct-dawid-skene": LabelSharing("FedCT", _fedct_dawid_skene),
     "fedct-agreement": LabelSharing("FedCT", _fedct_agreement),
     # One round each: what the silos' models, or the students of each, say of the public set.
-    "fedkt": LabelSharing("FedKT", _fedkt, _NOISY | {"privacy-level", "partitions"}, _fedkt_noise),
+    "fedkt": LabelSharing(
+        "FedKT",
+        _fedkt,
+        _NOISY | {"privacy-level", "partitions"},
+        _fedkt_noise,
+        leaves="its students' votes on public examples",
+    ),
     "pate": LabelSharing("PATE", _pate),
     "dp-pate": LabelSharing("DP-PATE", _pate, _NOISY, _pate_noise),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.

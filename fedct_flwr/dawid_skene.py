@@ -3,6 +3,9 @@
 A. P. Dawid, A. M. Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm", Applied
 Statistics 28(1), 1979. With two classes this is STAPLE: S. K. Warfield, K. H. Zou, W. M. Wells, "Simultaneous truth and
 performance level estimation (STAPLE)", IEEE Transactions on Medical Imaging 23(7), 2004.
+
+Recommended for hard labels, with class-balanced silos where they know few of a class. It does not hold where nearly
+half of the silos err in the same way while the others differ: benchmarks/results/README.md, 14.
 """
 
 from collections.abc import Iterable, Sequence

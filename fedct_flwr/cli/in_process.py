@@ -48,10 +48,12 @@ def _logged(path: Path) -> Iterator[None]:
     logger = logging.getLogger(LOGGER_NAME)
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(levelname)s : %(message)s"))
-    before = logger.handlers[:]
+    before, level = logger.handlers[:], logger.level
     logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
         logger.handlers[:] = before
+        logger.setLevel(level)
         handler.close()

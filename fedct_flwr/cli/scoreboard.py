@@ -153,7 +153,9 @@ def table(
     for row in rows:
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
         result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
-    complete = [row for row in rows if all(_is_complete(getattr(row, name), methods) for _, name in sections)]
+    # One-shot algorithms leave no model at a silo: then silos are compared by what they have.
+    had = [m for m in methods if any(_is_complete(getattr(row, name), [m]) for row in rows for _, name in sections)]
+    complete = [row for row in rows if all(_is_complete(getattr(row, name), had) for _, name in sections)]
     means = [_cell(_means(complete, name, methods), method) for _, name in sections for method in methods]
     over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
     result.add_section()

@@ -65,8 +65,8 @@ def last_words(log: str) -> str | None:
 def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder: RunFolder, seconds: float) -> None:
     """Say how long it went, what left the silos, and where the results are."""
     rounds, result = folder.rounds(), folder.read_json("result.json")
-    end = f"{len(rounds)} rounds"
-    if "fixed_point" in result:
+    end = f"{len(rounds)} rounds" if config.rounds > 1 else "one round"
+    if "fixed_point" in result and config.rounds > 1:
         fixed = result["fixed_point"]
         end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {end}"
     if model := result.get(FACT):

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from flwr.serverapp import Grid
 
@@ -40,7 +40,7 @@ class LabelSharing:
     consensus: Callable[..., Consensus]
     settings: frozenset[str] = frozenset()
     noise: Callable[[RunConfig], str] = lambda config: ""
-    leaves: ClassVar[str] = "labels of public examples"
+    leaves: str = "labels of public examples"
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.

@@ -260,7 +260,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a folder of the run": (["--set", "run-dir=x"], "use --run-dir"),
     "a learner": (["--set", "learner=svm"], "learner has no effect on real silos"),
     "weights": (["--set", "algorithm=fedavg"], "real silos hand out no weights"),
-    "unknown algorithm": (["--set", "algorithm=fedtc"], "did you mean 'fedct'?"),
+    "unknown algorithm": (["--set", "algorithm=fedct-qualifed"], "did you mean 'fedct-qualified'?"),
     "more silos than there are": (["--set", "min-silos=9"], "min-silos"),
     "more queries than examples": (["--set", "query-size=9999"], "query-size is 9999"),
     "unknown baselines": (["--baselines", "hart-disease"], "did you mean 'heart-disease'?"),

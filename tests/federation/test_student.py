@@ -154,6 +154,7 @@ def test_a_run_that_is_over_is_gone_on_with_for_a_student(federation: Federation
 def test_the_one_shot_example(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
     example = Path(__file__).parents[2] / "examples" / "one_shot"
     settings = tomllib.loads((example / "run.toml").read_text())
+    assert settings["algorithm"] == "fedkt"
     folder = federation.run(**{"learner-params": "{}", "save-models": True, **settings})
     told = folder.read_json("result.json")["global_model"]
     assert min(scores["accuracy"] for scores in told["scores"].values()) > 0.7
