@@ -12,7 +12,9 @@ from benchmarks import (
     convergence,
     experiments,
     fashion_mnist,
+    fedkt_rounds,
     fedkt_speed,
+    fedkt_tables,
     heart_disease,
     linear_settings,
     mixed,
@@ -34,6 +36,9 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "dp-linear-settings": linear_settings.run,
     "round-overhead": round_overhead.run,
     "fedkt-speed": fedkt_speed.run,
+    "fedkt-table1": fedkt_tables.table_1,
+    "fedkt-rounds": fedkt_rounds.run,
+    **{name: partial(fedkt_tables.run, name) for name in fedkt_tables.TABLES},
     **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }
 
@@ -57,6 +62,8 @@ def main(
 def _about(name: str) -> str:
     if name in experiments.EXPERIMENTS:
         return f"FashionMNIST: {experiments.EXPERIMENTS[name].title}."
+    if name in fedkt_tables.TABLES:
+        return f"FedKT on Adult: {fedkt_tables.TABLES[name].title}."
     return (EXPERIMENTS[name].__doc__ or "").splitlines()[0]
 
 

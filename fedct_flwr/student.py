@@ -50,7 +50,7 @@ def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Studen
         len(schema.classes),
         public.X[:2],
         transformer,
-        total_steps=config.local_steps * config.num_server_rounds,
+        total_steps=config.local_steps * config.rounds,
     )
     if config.student in UNSAVED or not can_be_saved(learner):
         raise ConfigError(f"models of student = {config.student!r} cannot be saved: use another learner")

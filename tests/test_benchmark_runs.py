@@ -5,18 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
-from benchmarks import consensus_rules, privacy, privacy_text, report, round_overhead
+from benchmarks import consensus_rules, fedkt, fedkt_rounds, fedkt_tables, privacy, privacy_text, report, round_overhead
 from benchmarks.federation import Runs, measure
 from benchmarks.privacy_averaging import dp_fedavg
 from benchmarks.privacy_data import Setting, Sizes, load
 from benchmarks.privacy_votes import MECHANISMS
+from benchmarks.remembered import remembered_fits
 from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.config import RunConfig
-from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.scoring import accuracy, balanced_accuracy
 
 ROOT = Path(__file__).parents[1]
 
@@ -196,3 +198,66 @@ def test_the_share_recovered_is_that_of_the_plain_learners_distance() -> None:
     table = consensus_rules._recovered(runs)
     assert "| random forest | none | 25% | 0% | 40% | 50% | 55% |" in table
     assert "| random forest | balanced | 50% | 25% | 65% | 75% | 80% |" in table
+
+
+SMALL: dict[str, Any] = {
+    **fedkt.adult(3),
+    "data": "breast-cancer",
+    "num-silos": 4,
+    "private-size": 300,
+    "public-size": 150,
+    "query-size": 150,
+}
+
+
+def test_fedkts_rows_are_measured_beside_the_majority_class_and_the_papers_figures() -> None:
+    rows = [
+        fedkt_tables.Row("L0", {"partition": "iid"}, "82.2"),
+        fedkt_tables.Row("L1", {"privacy-level": "L1", "gamma": 0.04, "query-size": 148}, "80.2", "4.73"),
+    ]
+    runs = fedkt_tables.measure(rows, SMALL, 1, fewest=25)
+    assert runs["L0"].mean("accuracy") > 0.85 > runs["L0"].mean("majority") > 0.5
+    # The golden number of the paper's accountant.
+    assert runs["L1"].mean("paper") == pytest.approx(5.144, abs=0.001)
+    assert runs["L1"].mean("gumbel") < runs["L1"].mean("tightest") < 5.144
+    twice = {name: Runs({key: values * 2 for key, values in found.values.items()}) for name, found in runs.items()}
+    line = fedkt_tables.as_table(rows, twice).splitlines()[3]
+    assert line.startswith("| L1 | ")
+    assert " | 80.2 | " in line
+    assert " | 4.73 | 5.14 | 4.1" in line
+
+
+def test_what_is_remembered_is_what_a_fit_would_give() -> None:
+    settings = {**SMALL, "partitions": 2, "seed": 3}
+    config = RunConfig.from_flower(settings)
+    expected = fedkt.fedkt(config)
+    with remembered_fits():
+        assert [fedkt.fedkt(config) for _ in range(2)] == [expected] * 2
+
+
+def test_fedkts_splits_leave_every_silo_enough_records() -> None:
+    assert [config.seed for config in fedkt.configs(SMALL, 3)] == [0, 1, 2]
+    enough = fedkt.configs(SMALL, 2, fewest=30)
+    assert [config.seed for config in enough] != [0, 1]
+    assert all(silo.private.size >= 30 for config in enough for silo in datasets.load(config).silos)
+
+
+def test_fedkts_baselines_are_alone_pooled_and_constant() -> None:
+    config = fedkt.configs(SMALL, 1)[0]
+    dataset = datasets.load(config)
+    alone = fmean(accuracy(local_only(config, dataset, n), dataset.test) for n in range(4))
+    assert fedkt.solo(config)["accuracy"] == pytest.approx(alone)
+    share = (dataset.test.y == 1).mean()
+    assert fedkt.majority(config)["accuracy"] == max(share, 1 - share)
+    assert fedkt.pate(config)["accuracy"] > 0.85
+
+
+def test_fedkts_student_goes_on_as_the_first_model_of_fedprox() -> None:
+    network = {"learner": "tests.federation.learners.network", "student": "tests.federation.learners.network"}
+    params = {"learner-params": "{}", "student-params": "{}", "epochs": 20, "batch-size": 16, "learning-rate": 0.01}
+    runs = fedkt_rounds.measure({**SMALL, **network, **params}, 1, 3)
+    assert list(runs) == ["1", "2", "3"]
+    # FedKT is trained to the end before the others begin.
+    assert runs["1"].mean("FedKT-Prox") > 0.85
+    assert runs["2"].mean("FedKT-Prox") > runs["1"].mean("FedKT-Prox") - 0.1
+    assert all(set(found.values) == set(fedkt_rounds.METHODS) for found in runs.values())

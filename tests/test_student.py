@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr import datasets
+from fedct_flwr import datasets, student
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.model_card import promised
@@ -93,3 +93,13 @@ def test_the_card_promises_no_more_than_the_labels_do() -> None:
     kept = promised(config(protection="dp-linear", epsilon=2.0))
     assert (kept["epsilon"], kept["delta"], kept["unit"]) == (2.0, 1e-5, "one record of a silo, added or removed")
     assert "privacy sheets" in promised(config(data=STUDY, data_dir="/s", roster="a,b"))["words"]
+
+
+def test_a_network_takes_as_many_steps_as_a_silos(dataset: FederatedDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default number of rounds is 10, and an algorithm that asks once has one."""
+    taken = []
+    monkeypatch.setattr(student, "untrained", lambda *_, total_steps, **__: taken.append(total_steps))
+    monkeypatch.setattr(student, "can_be_saved", lambda learner: True)
+    for settings in ({"algorithm": "fedkt"}, {"algorithm": "fedct"}, {"num_server_rounds": 3}):
+        make_student(config(**settings, local_steps=7), dataset.schema, dataset.public)
+    assert taken == [7, 70, 21]
