@@ -10,6 +10,10 @@ from fedct_flwr.run_folder import versions
 from fedct_flwr.types import SiloName
 
 _NOTHING: Final = "Nothing is promised: the labels are those of the silos' own models, without noise."
+_NOTHING_OF_VOTES: Final = (
+    "Nothing is promised: the labels are what students at the silos voted for, who learned from models of the silos' "
+    "records without noise."
+)
 _OF_SILOS: Final = (
     "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
     "their privacy sheets ('fedct privacy-sheet')."
@@ -21,7 +25,8 @@ _KEPT: Final = (
 )
 _AT_COORDINATOR: Final = (
     "The labels keep this promise, and so does the model, which is made of them alone (post-processing). It holds for "
-    "who sees these, not for the coordinator, who sees the votes themselves. The public set is not protected."
+    "who sees these, not for the coordinator, who sees the votes themselves. Several runs over the same silos add up, "
+    "and the coordinator keeps no ledger of them. The public set is not protected."
 )
 _USE: Final = (
     "Meant for records like those of the public set, described by the same columns in the same units, where the "
@@ -42,7 +47,7 @@ def promised(config: RunConfig) -> dict[str, Any]:
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
-        return {"protection": "none", "words": _NOTHING}
+        return {"protection": "none", "words": _NOTHING_OF_VOTES if config.votes else _NOTHING}
     return {
         "protection": config.protection,
         "epsilon": config.epsilon,

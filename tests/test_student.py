@@ -8,7 +8,7 @@ import pytest
 from fedct_flwr import datasets, student
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.model_card import promised
+from fedct_flwr.model_card import promised, promised_by_noise
 from fedct_flwr.student import check_student, make_student, train_student
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
@@ -103,3 +103,13 @@ def test_a_network_takes_as_many_steps_as_a_silos(dataset: FederatedDataset, mon
     for settings in ({"algorithm": "fedkt"}, {"algorithm": "fedct"}, {"num_server_rounds": 3}):
         make_student(config(**settings, local_steps=7), dataset.schema, dataset.public)
     assert taken == [7, 70, 21]
+
+
+def test_the_card_says_that_runs_add_up_where_the_coordinator_adds_noise() -> None:
+    noise = {"where": "coordinator", "mechanism": "laplace", "epsilon": 2.0, "delta": 1e-5}
+    assert "Several runs over the same silos add up" in promised_by_noise(noise)["words"]
+    assert "add up" not in promised_by_noise({**noise, "where": "silo"})["words"]
+
+
+def test_the_card_of_votes_without_noise_speaks_of_students() -> None:
+    assert "students at the silos voted for" in promised(config(algorithm="fedkt"))["words"]

@@ -7,15 +7,19 @@ import typer
 
 from client_app.approval import unprotected_labels
 from client_app.log_entry import read_entries
+from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.protect import check_installed
+from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import Account, sheet
+from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.types import ConfigError
+from fedct_flwr.strategies.label_sharing import LabelSharing
+from fedct_flwr.types import ConfigError, RunError
 
 
 def privacy_sheet(
@@ -24,7 +28,8 @@ def privacy_sheet(
 ) -> None:
     """Write one page of plain language, as Markdown: what is promised, what was spent, what is not covered.
 
-    What was spent is recomputed from the silo's ledger. Exit code 4 if that cannot be read.
+    What was spent is recomputed from the silo's ledger; where the coordinator adds the noise, it is what its run says.
+    Exit code 4 if neither can be read.
     """
     if (folder / SILO_FILE).is_file():
         text = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
@@ -54,16 +59,45 @@ def _of_silo(config: SiloConfig) -> str:
         simulated=False,
         metrics=config.policy.metrics,
         unprotected=unprotected_labels(read_entries(config.state), study.name),
+        answers=Answers.of(config),
     )
 
 
 def _of_run(run: RunFolder) -> str:
-    facts, config = run.read_json("config.json"), RunConfig.from_flower(run.settings())
+    config = RunConfig.from_flower(run.settings())
+    if config.coordinator_adds_noise:
+        page = _of_coordinator(run, config)
+        return page if config.protection == "none" else f"{page}\n{_of_silos(run, config)}"
     if config.data == STUDY:
         raise ConfigError(
             f"the silos of the run in {run.path} are real and keep their ledgers to themselves: ask each of them for "
             "'fedct privacy-sheet' of its own folder"
         )
+    if not isinstance(find_algorithm(config), LabelSharing):
+        raise ConfigError(
+            f"the silos of the run in {run.path} share weights ({config.algorithm}), and a privacy sheet is about "
+            "labels and votes: name the folder of another run"
+        )
+    return _of_silos(run, config)
+
+
+def _of_coordinator(run: RunFolder, config: RunConfig) -> str:
+    cost = run.read_json("result.json").get("privacy") if run.ended_at() else None
+    if not isinstance(cost, dict):
+        raise RunError(
+            f"the run in {run.path} has not completed, and only then tells what its noise costs: wait, or resume it"
+        )
+    return sheet_of_noise(
+        config.study,
+        cost,
+        simulated=config.data != STUDY,
+        metrics=config.report_scores,
+        silos_protect=config.protection != "none",
+    )
+
+
+def _of_silos(run: RunFolder, config: RunConfig) -> str:
+    facts = run.read_json("config.json")
     num_public = int(facts["num_public"])
     privacy = config.privacy_settings(queried(config.query_size, num_public))
     accounts: list[Account] = []
@@ -73,4 +107,12 @@ def _of_run(run: RunFolder) -> str:
         from fedct_flwr.privacy.ledger import Ledger
 
         accounts = [account(Ledger(run.silo_privacy(silo)), silo, config.study, privacy) for silo in facts["silos"]]
-    return sheet(config.study, privacy, num_public, accounts, simulated=True, metrics=config.report_scores)
+    return sheet(
+        config.study,
+        privacy,
+        num_public,
+        accounts,
+        simulated=True,
+        metrics=config.report_scores,
+        answers=Answers(labels=not config.votes, students=config.votes),
+    )

@@ -1,26 +1,15 @@
 """The privacy sheet: one page of plain language on what is promised, what was spent, and what is not covered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from fedct_flwr.config import PrivacySettings
+from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.types import SiloName
 
 UNIT: Final = "one record of a silo, added or removed"
-
-MECHANISMS: Final[Mapping[str, str]] = {
-    "none": "the labels of the model itself, without noise",
-    "dp-sgd": "the labels of a network of their own, in whose training no record's gradient counts for more than a "
-    "fixed length and noise is added to every step",
-    "dp-linear": "the labels of a linear model on features learned from the public set, trained once by gradients "
-    "with noise",
-    "teachers": "for each public example the class that most of several models voted for, with noise on the votes; "
-    "each record was seen by one of these models alone",
-    "randomized-response": "the labels of the model, each of them replaced by another class at random so often that "
-    "none tells much",
-}
-"""What leaves, by protection."""
+_LABELS: Final = Answers()
 
 _NOT_COVERED: Final = (
     "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
@@ -58,13 +47,13 @@ class Account:
         return self.spent <= self.epsilon * (1 + 1e-9)
 
 
-def promise(privacy: PrivacySettings, num_public: int) -> list[str]:
+def promise(privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS) -> list[str]:
     """What is promised, in sentences for who approves it."""
     return [
-        f"What leaves are {MECHANISMS[privacy.protection]}",
+        f"What leaves: {answers.words(privacy)}",
         f"Unit: {UNIT}. Epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over the whole study",
-        f"Planned for {privacy.rounds:,} rounds and {privacy.planned_queries(num_public):,} labels, all runs together; "
-        "what the budget does not cover is refused",
+        f"Planned for {answers.planned(privacy, num_public)}, all runs together; what the budget does not cover is "
+        "refused",
     ]
 
 
@@ -96,17 +85,18 @@ def sheet(
     simulated: bool,
     metrics: bool,
     unprotected: int = 0,
+    answers: Answers = _LABELS,
 ) -> str:
     """The page, as Markdown.
 
     ``metrics``: whether test scores left beside the labels. ``unprotected``: labels that left under approvals without a
-    protection, by the silo's own log.
+    protection, by the silo's own log. ``answers``: what silos are asked for.
     """
     parts = [f"# Privacy sheet: study {study}"]
     if not privacy.enabled:
         parts.append(
-            "**Nothing is promised.** What leaves are the labels of the models themselves, which tell something of the "
-            "records that the models learned from. To promise something, set `protection` under `[privacy]`."
+            f"**Nothing is promised.** What leaves are {answers.bare()}, without noise: they tell something of the "
+            f"records that the models learned from. To promise something, {_advice(answers, simulated=simulated)}."
         )
         return "\n\n".join(parts) + "\n"
     if simulated:
@@ -116,15 +106,15 @@ def sheet(
         )
     parts += [
         "## What is promised",
-        _bullets(
+        bullets(
             [
                 f"**Whom it protects:** {UNIT}. The smaller epsilon is, the less can whoever sees all that left tell "
                 "whether any one record was there.",
                 f"**How much:** epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, in total over all rounds, runs "
                 "and restarts of the study. Taking part changes the odds of anything that anybody concludes of a "
-                f"record by a factor of {_factor(privacy.epsilon)} at most, but for a chance of {privacy.delta:g}.",
-                f"**What leaves:** {MECHANISMS[privacy.protection]} (`{privacy.protection}`).",
-                f"**Planned:** {privacy.rounds:,} rounds, {privacy.planned_queries(num_public):,} labels.",
+                f"record by a factor of {factor(privacy.epsilon)} at most, but for a chance of {privacy.delta:g}.",
+                f"**What leaves:** {answers.words(privacy)} (`{privacy.protection}`).",
+                f"**Planned:** {answers.planned(privacy, num_public)}.",
             ]
         ),
         "## What was spent",
@@ -133,7 +123,7 @@ def sheet(
         *_together(accounts),
         *_bare(unprotected),
         "## What is assumed",
-        _bullets(
+        bullets(
             [
                 "The number of records, the columns and classes of the study, the public set and the consensus labels "
                 "are public.",
@@ -144,16 +134,25 @@ def sheet(
             ]
         ),
         "## What is not covered",
-        _bullets([_scores(metrics), *_NOT_COVERED, *_floats(privacy)]),
+        bullets([scores(metrics), *_NOT_COVERED, *_floats(privacy)]),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _bullets(lines: Sequence[str]) -> str:
+def _advice(answers: Answers, *, simulated: bool) -> str:
+    if not answers.students:
+        return "set `protection` under `[privacy]`"
+    if simulated:
+        return "set `privacy-level` to L1 or L2"
+    return "set `protection` to `teachers` under `[privacy]`"
+
+
+def bullets(lines: Sequence[str]) -> str:
+    """A list, as Markdown."""
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _factor(epsilon: float) -> str:
+def factor(epsilon: float) -> str:
     """E to the epsilon, as people say it."""
     # Beyond that it is no promise that anybody can make something of.
     return f"{2.718281828459045**epsilon:.3g}" if epsilon <= 20 else "more than a hundred million"
@@ -196,7 +195,8 @@ def _bare(unprotected: int) -> list[str]:
     ]
 
 
-def _scores(metrics: bool) -> str:
+def scores(metrics: bool) -> str:
+    """What is to be said of test scores; ``metrics``: whether they left."""
     if metrics:
         return "**Test scores, which left** beside the labels: they are computed from private records without noise."
     return "**Test scores.** They are computed from private records without noise; none left."

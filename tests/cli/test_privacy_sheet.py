@@ -49,7 +49,7 @@ def test_a_silos_page_says_what_is_promised_and_what_the_ledger_has(fedct: Fedct
     found = epsilon(composed(pure(0.1), pure(0.1), pure(0.1)), 1e-5)
     for part in (
         "# Privacy sheet: study heart-disease", "one record of a silo, added or removed", "epsilon 1, delta 1e-05",
-        "`dp-linear`", "a linear model on features learned from the public set", "10 rounds, 2,280 labels",
+        "`dp-linear`", "a linear model on features learned from the public set", "10 rounds and 2,280 labels",
         f"| cleveland | 3 | {found.upper:.4g} | 1 | 1e-05 |", "recomputed just now from the events in each ledger",
         "No silo has spent more than its budget", "by a factor of 2.72 at most", "The public set.", "Test scores.",
         "none left", "The models that stay at the silo", "Floating point is not used", "That the silo takes part",
@@ -101,8 +101,92 @@ def test_a_runs_page_has_a_line_for_each_silo_and_says_that_it_protects_nobody(f
     assert "| cleveland | 0 | 0 | 1 | 1e-05 | | zurich | 2 | 0.2 | 1 | 1e-05 |" in said
     assert "This was a simulation" in said
     assert "Test scores, which left" in said
-    assert "4 rounds, 912 labels" in said
+    assert "4 rounds and 912 labels" in said
     assert "most of several models voted for" in said
+
+
+# --- runs in which silos vote, or the coordinator adds noise
+
+AT_COORDINATOR = {
+    "unit": "silo", "where": "coordinator", "mechanism": "laplace", "queries": 228, "scale": 59.7, "delta": 1e-5,
+    "epsilon": 1.25, "accountant": "pld",
+}  # fmt: skip
+LEVEL_1 = {"algorithm": "fedkt", "privacy-level": "L1", "protection": "none"}
+DP_PATE = {"algorithm": "dp-pate", "protection": "none"}
+
+
+@pytest.mark.parametrize("settings", [LEVEL_1, DP_PATE])
+def test_noise_at_the_coordinator_is_its_promise(fedct: Fedct, tmp_path: Path, settings: dict[str, Any]) -> None:
+    run_folder(tmp_path / "run", **settings).finish("completed", privacy=AT_COORDINATOR)
+    outcome = fedct("privacy-sheet", tmp_path / "run")
+    assert outcome.code == 0, outcome.err
+    assert "epsilon 1.25, delta 1e-05, for this run" in outcome.out
+    assert "**Not from the coordinator**" in outcome.out
+    assert "This was a simulation" in outcome.out
+    assert "Nothing is promised" not in outcome.out
+
+
+def test_the_coordinator_of_real_silos_says_what_it_promises_too(fedct: Fedct, tmp_path: Path) -> None:
+    real = {"data": "study", "data-dir": "/study", "roster": "a,b"}
+    run_folder(tmp_path / "run", **DP_PATE, **real).finish("completed", privacy=AT_COORDINATOR)
+    said = fedct("privacy-sheet", tmp_path / "run").out
+    assert "epsilon 1.25" in said
+    assert "ask it for `fedct privacy-sheet` of its folder" in said
+    assert "simulation" not in said
+
+
+def test_silos_that_protect_their_records_beside_have_their_page_below(fedct: Fedct, tmp_path: Path) -> None:
+    run_folder(tmp_path / "run", algorithm="dp-pate").finish("completed", privacy=AT_COORDINATOR)
+    above, _, below = fedct("privacy-sheet", tmp_path / "run").out.partition("# Privacy sheet: study heart-disease\n")
+    assert "the coordinator's promise" in above
+    assert "| cleveland | 0 | 0 | 1 | 1e-05 |" in below
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_run_that_has_not_told_what_its_noise_costs_is_one_sentence(
+    fedct: Fedct, tmp_path: Path, failed: bool
+) -> None:
+    run = run_folder(tmp_path / "run", **LEVEL_1)
+    if failed:
+        run.finish("failed", reason="a silo left")
+    outcome = fedct("privacy-sheet", tmp_path / "run")
+    assert outcome.code == RunError.exit_code
+    assert "has not completed" in outcome.sentence
+
+
+def test_of_fedkt_without_noise_votes_leave(fedct: Fedct, tmp_path: Path) -> None:
+    run_folder(tmp_path / "run", algorithm="fedkt", protection="none")
+    said = fedct("privacy-sheet", tmp_path / "run").out
+    assert "**Nothing is promised.** What leaves are the votes of students" in said
+
+
+def test_of_fedkt_with_noise_at_the_silos_the_page_is_about_votes(fedct: Fedct, tmp_path: Path) -> None:
+    settings = {"algorithm": "fedkt", "privacy-level": "L2", "partitions": 3, "protection": "none"}
+    run_folder(tmp_path / "run", **settings)
+    said = fedct("privacy-sheet", tmp_path / "run").out
+    assert "how many of the silo's students, 3 at most, chose each class" in said
+    assert "each record was seen by one teacher of each student, 3 at most" in said
+    assert "votes on 228 public examples" in said
+    assert "This was a simulation" in said
+
+
+def test_a_silo_that_lets_votes_out_says_so(fedct: Fedct, kit: Kit) -> None:
+    protect(kit, "teachers")
+    kit.edit("kinds = [", 'kinds = ["counts"] # [')
+    for command in (("privacy-sheet", kit.folder), ("silo", "approve", kit.folder, "--yes")):
+        outcome = fedct(*command)
+        assert outcome.code == 0, outcome.err
+        said = words(outcome.out)
+        assert "for each public example the class that the silo's student chose, as a vote" in said
+        assert "votes on 228 public examples" in said
+        assert "several models" not in said
+
+
+def test_a_run_that_shares_weights_has_no_page(fedct: Fedct, tmp_path: Path) -> None:
+    run_folder(tmp_path / "run", algorithm="fedavg", protection="none")
+    outcome = fedct("privacy-sheet", tmp_path / "run")
+    assert outcome.code == ConfigError.exit_code
+    assert "share weights (fedavg)" in outcome.sentence
 
 
 def test_real_silos_keep_their_ledgers_to_themselves(fedct: Fedct, tmp_path: Path) -> None:

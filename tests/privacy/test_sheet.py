@@ -7,7 +7,8 @@ import pytest
 
 from fedct_flwr.config import PrivacySettings
 from fedct_flwr.config.privacy import Protection
-from fedct_flwr.privacy.sheet import MECHANISMS, Account, promise, sheet, spent_words, together_words
+from fedct_flwr.privacy.leaving import MECHANISMS, Answers
+from fedct_flwr.privacy.sheet import Account, promise, sheet, spent_words, together_words
 
 
 def page(*accounts: Account, **privacy: object) -> str:
@@ -63,3 +64,41 @@ def test_other_studies_on_the_same_records_are_said_in_one_line() -> None:
     (said,) = [line for line in page(beside).splitlines() if "other studies have" in line]
     assert said.startswith("**north:** On the same records 2 other studies have spent too: all together epsilon 1.25")
     assert "another study has spent too" in together_words(replace(alone, others=1))[0]
+
+
+# --- votes
+
+
+def of_votes(students: int, *, labels: bool = False, protection: str = "teachers") -> str:
+    settings = PrivacySettings.read({"protection": protection, "rounds": 3}, "a test")
+    return " ".join(promise(settings, 100, Answers(labels, students)))
+
+
+def test_of_votes_it_is_said_that_counts_leave_and_how_many_models_saw_a_record() -> None:
+    several = of_votes(3)
+    assert "how many of the silo's students, 3 at most, chose each class" in several
+    assert "each record was seen by one teacher of each student, 3 at most, and all of them are charged" in several
+    assert "each record was seen by one of these models alone" not in several
+    assert "each record was seen by one of its teachers alone" in of_votes(1)
+
+
+def test_students_are_asked_once_about_the_public_set() -> None:
+    assert "Planned for votes on 100 public examples, all runs together" in of_votes(2)
+    assert "labels" not in of_votes(2)
+
+
+def test_labels_and_votes_that_may_both_leave_are_both_said() -> None:
+    both = of_votes(1, labels=True)
+    assert f"{MECHANISMS['teachers']}; or, where votes are asked for, for each public example the class" in both
+    assert "3 rounds and 300 labels, or votes on 100 public examples" in both
+
+
+@pytest.mark.parametrize(
+    ("simulated", "advice"), [(True, "`privacy-level` to L1 or L2"), (False, "`protection` to `teachers`")]
+)
+def test_votes_without_noise_are_not_called_the_models_labels(simulated: bool, advice: str) -> None:
+    nothing = PrivacySettings.read({"protection": "none"}, "a test")
+    said = sheet("study", nothing, 100, [], simulated=simulated, metrics=False, answers=Answers(False, 2))
+    assert "What leaves are the votes of students" in said
+    assert "labels of the models themselves" not in said
+    assert advice in said

@@ -22,6 +22,7 @@ from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.learners.protect import check_installed
+from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.public_set import Query
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
@@ -181,7 +182,7 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
             f"{config.privacy.epsilon:g} at {config.privacy.delta:g}"
         ]
     return [
-        *promise(config.privacy, len(study.public)),
+        *promise(config.privacy, len(study.public), Answers.of(config)),
         spent_words(replace(found, epsilon=config.privacy.epsilon)),
         *together_words(found),
         *now,

@@ -1,0 +1,74 @@
+"""What leaves a silo, in plain words: labels or votes of students, under each protection and under none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fedct_flwr.config import PrivacySettings, SiloConfig
+
+MECHANISMS: Final[Mapping[str, str]] = {
+    "none": "the labels of the model itself, without noise",
+    "dp-sgd": "the labels of a network of their own, in whose training no record's gradient counts for more than a "
+    "fixed length and noise is added to every step",
+    "dp-linear": "the labels of a linear model on features learned from the public set, trained once by gradients "
+    "with noise",
+    "teachers": "for each public example the class that most of several models voted for, with noise on the votes; "
+    "each record was seen by one of these models alone",
+    "randomized-response": "the labels of the model, each of them replaced by another class at random so often that "
+    "none tells much",
+}
+"""What leaves where labels are asked for, by protection."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What may be asked of a silo: its ``labels``, the votes of at most so many ``students``, or both."""
+
+    labels: bool = True
+    students: int = 0
+
+    @classmethod
+    def of(cls, config: SiloConfig) -> "Answers":
+        """What a real silo's policy lets out. Votes leave without a protection, or under teachers' noise."""
+        covered = config.privacy.protection in ("none", "teachers")
+        counted = covered and "counts" in config.policy.kinds
+        students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
+        return cls(not students or set(config.policy.kinds) != {"counts"}, students)
+
+    def words(self, privacy: PrivacySettings) -> str:
+        """What leaves under this protection."""
+        parts = [MECHANISMS[privacy.protection]] if self.labels else []
+        return "; or, where votes are asked for, ".join([*parts, *self._votes()])
+
+    def bare(self) -> str:
+        """What leaves without any noise."""
+        parts = ["the labels of the models themselves"] if self.labels else []
+        students = ["the votes of students, which learned from the labels of models trained on the records"]
+        return " and ".join(parts + (students if self.students else []))
+
+    def planned(self, privacy: PrivacySettings, num_public: int) -> str:
+        """How many answers noise is measured for. Students are asked once, about the public set at most."""
+        queries = privacy.planned_queries(num_public)
+        rounds = "one round" if privacy.rounds == 1 else f"{privacy.rounds:,} rounds"
+        labels = [f"{rounds} and {queries:,} labels"] if self.labels else []
+        votes = [f"votes on {min(queries, num_public):,} public examples"] if self.students else []
+        return ", or ".join(labels + votes)
+
+    def _votes(self) -> list[str]:
+        if not self.students:
+            return []
+        seen = (
+            "each record was seen by one of its teachers alone"
+            if self.students == 1
+            else f"each record was seen by one teacher of each student, {self.students} at most, and all of "
+            "them are charged"
+        )
+        what = (
+            "the class that the silo's student chose, as a vote"
+            if self.students == 1
+            else f"how many of the silo's students, {self.students} at most, chose each class"
+        )
+        return [
+            f"for each public example {what}; a student saw no record: it learned for each "
+            f"public example the class that most of its teachers voted for, with noise on these votes; {seen}"
+        ]

@@ -1,0 +1,77 @@
+"""The privacy sheet of a run whose coordinator adds noise: what it promises to each silo, and to whom it does not."""
+
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, Context
+from typing import Any, Final
+
+from fedct_flwr.privacy.sheet import bullets, factor, scores
+
+_UP: Final = Context(prec=4, rounding=ROUND_CEILING)
+
+_NOT_COVERED: Final = (
+    "**The coordinator.** It sees what each silo sent, before any noise. Whoever distrusts it needs noise at the silo.",
+    "**The coordinator's round log** and its console: how far each silo agrees with the labels is computed from votes "
+    "without noise. It has to stay with the coordinator.",
+    "**Further runs over the same silos.** What they cost adds up. The coordinator keeps no ledger: this page is about "
+    "one run, nobody counts them together, and none is refused.",
+    "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
+    "**That the silo takes part**, when it answers, and what the study is about.",
+    "**The models that stay at the silos**, which learn from all records.",
+    "**What is true of many.** That smoking causes cancer can be learned although each silo is protected.",
+)
+
+
+def sheet_of_noise(
+    study: str, cost: Mapping[str, Any], *, simulated: bool, metrics: bool, silos_protect: bool = False
+) -> str:
+    """The page, as Markdown. ``cost`` is what ``result.json`` tells under ``privacy``, with the coordinator's noise.
+
+    ``metrics``: whether test scores left. ``silos_protect``: whether simulated silos have a protection of their own.
+    """
+    # Rounded up: to say less than it is would promise too much.
+    epsilon, delta, queries = float(_UP.create_decimal(cost["epsilon"])), cost["delta"], cost["queries"]
+    parts = [f"# Privacy sheet: study {study}, the coordinator's promise"]
+    if simulated:
+        parts.append(
+            "**This was a simulation.** Its noise follows from a seed, so it protects nobody; what follows is what the "
+            "same settings promise where silos are real."
+        )
+    parts += [
+        "## What is promised",
+        bullets(
+            [
+                "**Who promises:** the coordinator, which adds noise to the silos' votes before it decides on a label. "
+                + _of_silos(simulated=simulated, silos_protect=silos_protect),
+                "**Whom it protects:** each silo as a whole, all its votes replaced by whatever else, and so each of "
+                "its records too.",
+                "**From whom:** from whoever sees the labels and the model made of them. **Not from the coordinator**, "
+                "who sees the votes.",
+                f"**How much:** epsilon {epsilon:g}, delta {delta:g}, for this run. What a silo sends changes the "
+                "odds of anything that anybody concludes from the labels by a factor of "
+                f"{factor(epsilon)} at most, but for a chance of {delta:g}.",
+            ]
+        ),
+        "## What was spent",
+        f"All of it, in one round: a label for each of {queries:,} public examples, decided under {cost['mechanism']} "
+        f"noise of scale {cost['scale']:.4g} votes. Epsilon is what the accountant `{cost['accountant']}` says of this "
+        "noise, whatever the votes are. It stands in the run's `result.json`; there is no ledger to recompute it from.",
+        "## What is assumed",
+        bullets(
+            [
+                "Which silos answered, the public set and its classes are public.",
+                "The coordinator does as it says, and the operating system's random numbers are random.",
+                "Nobody takes part under two silos' names, and no record is at two silos: it would be protected less.",
+            ]
+        ),
+        "## What is not covered",
+        bullets([scores(metrics), *_NOT_COVERED]),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _of_silos(*, simulated: bool, silos_protect: bool) -> str:
+    if not simulated:
+        return "What each silo promises beside that is its own: ask it for `fedct privacy-sheet` of its folder."
+    if silos_protect:
+        return "What each silo promises beside that is on the page below."
+    return "The silos add none: what they send is not protected."

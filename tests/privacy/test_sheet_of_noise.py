@@ -1,0 +1,51 @@
+"""What the page says of the coordinator's noise; tests/cli/test_privacy_sheet.py tells of which runs."""
+
+from typing import Any
+
+from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
+
+COST: dict[str, Any] = {
+    "unit": "silo", "where": "coordinator", "mechanism": "laplace", "queries": 1228, "scale": 59.655, "delta": 1e-5,
+    "epsilon": 1.99912, "accountant": "pld",
+}  # fmt: skip
+
+
+def page(*, simulated: bool = False, metrics: bool = False, silos_protect: bool = False, **cost: Any) -> str:
+    return sheet_of_noise("study", {**COST, **cost}, simulated=simulated, metrics=metrics, silos_protect=silos_protect)
+
+
+def test_it_says_whom_it_protects_from_whom_and_how_much() -> None:
+    said = page()
+    for part in (
+        "# Privacy sheet: study study, the coordinator's promise", "each silo as a whole",
+        "whoever sees the labels and the model made of them. **Not from the coordinator**",
+        "delta 1e-05, for this run", "by a factor of 7.39 at most", "1,228 public examples",
+        "laplace noise of scale 59.66 votes", "the accountant `pld`",
+    ):  # fmt: skip
+        assert part in said, part
+
+
+def test_epsilon_is_never_said_less_than_it_is() -> None:
+    assert "epsilon 2, delta" in page()
+    assert "epsilon 3.142, delta" in page(epsilon=3.14101)
+    assert "epsilon inf, delta" in page(epsilon=float("inf"))
+
+
+def test_it_owns_up_to_what_noise_at_the_coordinator_cannot_do() -> None:
+    said = page().partition("## What is not covered")[2]
+    assert "**The coordinator.** It sees what each silo sent" in said
+    assert "**The coordinator's round log**" in said
+    assert "**Further runs over the same silos.** What they cost adds up. The coordinator keeps no ledger" in said
+    assert "none left" in said
+    assert "Test scores, which left" in page(metrics=True)
+
+
+def test_noise_of_a_seed_protects_nobody() -> None:
+    assert "**This was a simulation.** Its noise follows from a seed" in page(simulated=True)
+    assert "simulation" not in page()
+
+
+def test_what_silos_promise_beside_that_is_said() -> None:
+    assert "The silos add none" in page(simulated=True)
+    assert "on the page below" in page(simulated=True, silos_protect=True)
+    assert "ask it for `fedct privacy-sheet` of its folder" in page()
