@@ -38,6 +38,11 @@ class Algorithm(Protocol):
         """What leaves a silo, in plain words."""
         ...
 
+    @property
+    def settings(self) -> frozenset[str]:
+        """Keys of the run config that only some algorithms have, this one among them."""
+        ...
+
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError for settings that the algorithm cannot work with, before anything runs.
 
@@ -95,6 +100,7 @@ def _pate_noise(config: RunConfig) -> str:
 
 
 _NOISY: Final = frozenset({"mechanism", "gamma"})
+_OF_SOME: Final = _NOISY | {"privacy-level", "partitions"}
 
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),
@@ -105,7 +111,7 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedkt": LabelSharing(
         "FedKT",
         _fedkt,
-        _NOISY | {"privacy-level", "partitions"},
+        _OF_SOME,
         _fedkt_noise,
         leaves="its students' votes on public examples",
     ),
@@ -127,7 +133,15 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
 
 
 def find_algorithm(config: RunConfig) -> Algorithm:
-    """The algorithm that the run config names. Raises ConfigError for an unknown name."""
+    """The algorithm that the run config names.
+
+    Raises ConfigError for an unknown name, or a setting that it does not have: nobody shall think that it obeys.
+    """
     if config.algorithm not in ALGORITHMS:
         raise ConfigError(f"unknown algorithm {config.algorithm!r}: {suggest(config.algorithm, ALGORITHMS)}")
-    return ALGORITHMS[config.algorithm]
+    found = ALGORITHMS[config.algorithm]
+    given, defaults = config.to_flower(), config.defaults()
+    for key in _OF_SOME - found.settings:
+        if given[key] != defaults[key]:
+            raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
+    return found

@@ -15,19 +15,28 @@ from fedct_flwr.types import RunError
 _POLL_SECONDS: Final = 0.05
 
 
-def run_in_process(settings: Mapping[str, Any], num_silos: int, log: Path, watch: Callable[[], bool]) -> None:
-    """Run the app with these run-config values and one silo per thread; as ``engine.run_on_engine`` otherwise.
+def run_in_process(
+    settings: Mapping[str, Any],
+    num_silos: int,
+    log: Path,
+    watch: Callable[[], bool],
+    *,
+    one_at_a_time: bool = False,
+) -> None:
+    """Run the app with these run-config values; as ``engine.run_on_engine`` otherwise.
 
-    Silos share this process: one that hangs stays in it until the command ends.
+    Silos share this process: one that hangs stays in it until the command ends. ``one_at_a_time`` is for networks: with
+    dropout they draw from a generator that torch has once for all threads, and no run would be like another.
     """
     from client_app.main import app as client_app
     from server_app.main import app as server_app
 
     failures: list[Exception] = []
+    workers = 1 if one_at_a_time else None
 
     def work() -> None:
         try:
-            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos))
+            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos), workers=workers)
         except Exception as error:
             failures.append(error)
 

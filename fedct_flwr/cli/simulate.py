@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -23,6 +24,8 @@ from fedct_flwr.cli.overrides import only, overrides, refuse_options
 from fedct_flwr.cli.watch import Watch, print_end, reason
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.learners.base import Resumable
+from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.public_set import queried
@@ -121,7 +124,8 @@ def simulate(
     folder = RunFolder(path)
     if not in_process:
         check_interpreter()
-    _run(console, config, dataset, folder, run_in_process if in_process else run_on_engine)
+    alone = partial(run_in_process, one_at_a_time=_has_networks(config, dataset))
+    _run(console, config, dataset, folder, alone if in_process else run_on_engine)
     with console.status("training the baselines: every silo alone, and all data in one place"):
         rows = scoreboard.score(config, how, dataset, folder)
     console.print()
@@ -138,6 +142,15 @@ def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
     algorithm.check(config, dataset)
     check_student(config, dataset.schema, dataset.public)
     return algorithm
+
+
+def _has_networks(config: RunConfig, dataset: FederatedDataset) -> bool:
+    """Whether any silo trains on from round to round, as networks do."""
+    examples = dataset.silos[0].private.X
+    return any(
+        isinstance(build_learner(config, dataset, position, examples), Resumable)
+        for position in range(len(config.learner))
+    )
 
 
 def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder, run: _Runner) -> None:

@@ -25,7 +25,10 @@ _OF_SIMULATED_SILOS: Final = (
     "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay",
     "optimizer", "epochs", "device", "protection", "epsilon", "delta", "teachers", "clipping-norm", "noise",
 )  # fmt: skip
-_OF_STUDENTS_TOO: Final = ("preprocessing", "local-steps", "batch-size", "learning-rate", "weight-decay", "device")
+_OF_STUDENTS_TOO: Final = (
+    "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
+    "epochs", "device",
+)  # fmt: skip
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
@@ -205,6 +208,15 @@ class RunConfig(Settings):
         if self.algorithm in ONE_SHOT and self.num_server_rounds not in (1, self.defaults()["num-server-rounds"]):
             raise ValueError(
                 f"algorithm {self.algorithm!r} asks the silos once: set num-server-rounds to 1, or leave it out"
+            )
+        if self.algorithm == "fedkt" and self.privacy_level == "L0" and (self.gamma or self.mechanism):
+            raise ValueError(
+                "fedkt adds no noise at privacy-level = 'L0': set 'L1' or 'L2', or leave gamma and mechanism out"
+            )
+        if self.corruption == "collusion" and (self.votes or self.protection not in ("none", "randomized-response")):
+            raise ValueError(
+                "colluders send the labels of their own model, and with this algorithm or protection others are sent: "
+                "choose another corruption, such as 'label-shift'"
             )
         if self.algorithm == "fedkt" and self.mechanism == "confident-gaussian":
             raise ValueError(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from flwr.serverapp import Grid
 
@@ -25,8 +25,6 @@ from fedct_flwr.wire.counts import can_count
 
 logger = logging.getLogger("flwr.fedct")
 
-_OF_SOME: Final = ("privacy-level", "partitions", "mechanism", "gamma")
-
 
 @dataclass(frozen=True)
 class LabelSharing:
@@ -45,18 +43,14 @@ class LabelSharing:
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
 
-        And for settings that have no effect on this algorithm, or silos with too few records for their teachers. The
-        smallest silo stands for all: what a protection asks of records is that there are enough.
+        And for silos with too few records for their teachers. The smallest silo stands for all: what a protection asks
+        of records is that there are enough.
         """
         if config.initial_model:
             raise ConfigError(
                 f"initial-model has no effect on algorithm {config.algorithm!r}, in which silos share no weights: "
                 "leave it out, or use one in which they do, such as 'fedprox'"
             )
-        given, defaults = config.to_flower(), config.defaults()
-        for key in _OF_SOME:
-            if key not in self.settings and given[key] != defaults[key]:
-                raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
         _learners(config, dataset)
         if self.noise(config):
             check_extra("privacy", f"algorithm {config.algorithm!r} with noise")

@@ -32,6 +32,7 @@ class WeightSharing:
     title: str
     strategy: type[Averaging]
     leaves: ClassVar[str] = "the weights of its network"
+    settings: ClassVar[frozenset[str]] = frozenset()
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
