@@ -1,10 +1,14 @@
 """What stands in a model file beside the model: all that is needed to use it without the run."""
 
-from typing import Annotated, Any, Literal
+import math
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fedct_flwr.config.settings import NAME_PATTERN, Settings
+
+_MOST_FEATURES: Final = 3 * 4096 * 4096
+"""Of one example: a color image of the largest size that a study takes."""
 
 
 class ModelDescription(Settings):
@@ -21,6 +25,13 @@ class ModelDescription(Settings):
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     """Of one example's features, before preprocessing."""
-    image_size: tuple[int, int] | None = None
+    image_size: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
+
+    @model_validator(mode="after")
+    def _check_size(self) -> Self:
+        # Memory is taken for it before anything else is known of the model.
+        if math.prod(self.shape) > _MOST_FEATURES:
+            raise ValueError(f"'shape' has more than {_MOST_FEATURES} features")
+        return self

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable
-from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, package
+from fedct_flwr.learners.build import untrained, wanted_of
+from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, make, package
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.schema import Column, Schema
 from fedct_flwr.types import ConfigError, DataError, Features, HardLabels, TrainingError
@@ -32,6 +32,8 @@ from fedct_flwr.types import ConfigError, DataError, Features, HardLabels, Train
 _MEMBER: Final = "fedct.json"
 _ZIP: Final = b"PK\x03\x04"
 _HEADER_BYTES: Final = 8
+_LONGEST: Final = 1 << 24
+"""Bytes of a description; it names all columns and categories."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,11 @@ def _with_member(content: bytes, said: str) -> bytes:
 def _member(content: bytes) -> str | None:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
-            return file.read(_MEMBER).decode()
+            entry = file.getinfo(_MEMBER)
+            # Nothing has been audited yet: what is packed could be of any size.
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > _LONGEST:
+                return None
+            return file.read(entry).decode()
     except (KeyError, UnicodeDecodeError, zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, OSError):
         return None
 
@@ -161,6 +167,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
     try:
         from fedct_flwr.learners import tensors
+        from fedct_flwr.learners.torch_net import num_values
     except ImportError:
         raise ConfigError(
             f"{what} is a network, which needs the extra 'torch': pip install -c constraints.txt -e '.[torch]'"
@@ -171,12 +178,21 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         preprocessing = tensors.preprocessing_in(content)
         transformer = None if preprocessing is None else read_object(preprocessing, what)
         examples = np.zeros((2, *description.shape), dtype=np.float32)
+        # The names that torchvision knows say how large its networks are.
+        if name in NETWORKS and name != TORCHVISION:
+            wanted = wanted_of(len(description.classes), examples, transformer)
+            if num_values(lambda: make(name, settings.params, **wanted)) > len(content):
+                raise DataError(f"{what} is damaged or forged: it describes a larger network than it holds")
         learner = untrained(settings, 0, len(description.classes), examples, transformer)
         if not isinstance(learner, Resumable):
             raise DataError(f"{what} is no network's, though it is said to be one of {name!r}")
         learner.restore(content)
-    except (DataError, ConfigError):
+    except DataError:
         raise
+    except ConfigError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise
+        raise DataError(f"{what} describes what cannot be made: {error}") from error
     except Exception as error:  # safetensors and torch raise many types
         raise DataError(f"{what} is damaged: it does not hold what {name!r} makes") from error
     return learner

@@ -291,3 +291,9 @@ class TorchLearner(TrainedNetwork):
 def _check_finite(worst: float) -> None:
     if not math.isfinite(worst):
         raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
+
+
+def num_values(make: Callable[[], nn.Module]) -> int:
+    """How many numbers the state of such a network has; no memory is taken for them."""
+    with torch.device("meta"):
+        return sum(value.numel() for value in make().state_dict().values())

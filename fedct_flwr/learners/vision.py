@@ -9,18 +9,24 @@ def torchvision_network(model: str, num_classes: int, weights: str | None = None
     """A torchvision classification network by name, such as ``efficientnet_b0`` or ``resnet18``.
 
     ``weights``, such as ``DEFAULT``, are what torchvision trained it to on ImageNet; it downloads them into torch's
-    cache at first use. Takes float images ``(n, 3, height, width)``. Raises ConfigError for a model without a linear
-    layer at its end, or where torchvision does not go with the installed torch; ValueError for an unknown model.
+    cache at first use; without them nothing is downloaded. Takes float images ``(n, 3, height, width)``. Raises
+    ConfigError for what is no classification network, for a trained one without a linear layer at its end, or where
+    torchvision does not go with the installed torch.
     """
     try:
-        from torchvision.models import get_model
+        from torchvision import models
     except RuntimeError as error:
         raise ConfigError(f"torchvision was built for another torch, install both from one source: {error}") from error
+    # The others, for segmentation and detection, download what their backbone was trained to even without weights.
+    if model not in models.list_models(module=models):
+        raise ConfigError(
+            f"torchvision has no classification network {model!r}: take one such as 'resnet18' or 'efficientnet_b0'"
+        )
     network: nn.Module
     if weights is None:
-        network = get_model(model, weights=None, num_classes=num_classes)
+        network = models.get_model(model, weights=None, num_classes=num_classes)
         return network
-    network = get_model(model, weights=weights)
+    network = models.get_model(model, weights=weights)
     name, last = [*network.named_modules()][-1]
     if not isinstance(last, nn.Linear):
         raise ConfigError(f"{model!r} does not end in a linear layer: make the network yourself, see examples")

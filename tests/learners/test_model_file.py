@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import skops.io
+from scipy import sparse
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
@@ -191,6 +192,23 @@ def test_an_archive_that_would_unpack_into_more_than_it_is_is_refused(tmp_path: 
     assert "damaged" in refused(tmp_path / "m", packed.getvalue())
 
 
+def test_a_packed_or_very_long_description_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    original = zipfile.ZipFile.read
+
+    def noted(file: zipfile.ZipFile, name: Any, pwd: bytes | None = None) -> bytes:
+        read.append(getattr(name, "filename", name))
+        return original(file, name, pwd)
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", noted)
+    for method, size in ((zipfile.ZIP_DEFLATED, 10), (zipfile.ZIP_STORED, 1 << 25)):
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", method) as file:
+            file.writestr("fedct.json", b" " * size)
+        assert "damaged" in refused(tmp_path / "m", content.getvalue())
+    assert read == []
+
+
 @pytest.mark.parametrize(
     "forge",
     [
@@ -270,6 +288,137 @@ def test_a_forged_xgboost_tree_is_refused(tmp_path: Path) -> None:
     assert "damaged" in refused(tmp_path / "m", pack(model, steps=[("transform", trained("xgboost")[1])]))
 
 
+class TestForgedParts:
+    """Each file reads out of bounds in compiled code, or would let something else do so, were it loaded."""
+
+    def refused(self, path: Path, name: str, forge: Callable[[Any], Any]) -> None:
+        learner, transformer = trained(name)
+        steps = [("transform", transformer)]
+        model = learner._trained  # type: ignore[attr-defined]
+        path.write_bytes(pack(model, steps=steps))
+        load_model(path)
+        forge(model)
+        assert "damaged" in refused(path, pack(model, steps=steps))
+
+    @pytest.mark.parametrize("decoy", ["_predictors", "_Booster", "tree_", "estimators_"])
+    def test_attributes_of_another_type_do_not_lead_around_the_check(self, tmp_path: Path, decoy: str) -> None:
+        def forge_machine(machine: Any) -> None:
+            machine._n_support = np.array([10**8, len(machine.support_vectors_) - 2 * 10**8, 10**8], dtype=np.int32)
+            setattr(machine, decoy, [])
+
+        def forge_neighbors(neighbors: Any) -> None:
+            neighbors._fit_X = neighbors._fit_X[:, :1].tolist()
+            setattr(neighbors, decoy, [])
+
+        self.refused(tmp_path / "m", "svm", forge_machine)
+        self.refused(tmp_path / "m", "nearest-neighbors", forge_neighbors)
+
+    def test_a_decoy_does_not_keep_a_forged_search_tree(self, tmp_path: Path) -> None:
+        learner, transformer = trained("nearest-neighbors")
+        model = learner._trained  # type: ignore[attr-defined]
+        expected = model.predict(model._fit_X)
+        forge_search_tree(model)
+        model._predictors = []
+        (tmp_path / "m").write_bytes(pack(model, steps=[("transform", transformer)]))
+        _, found = load_model(tmp_path / "m").learner.parts  # type: ignore[attr-defined]
+        assert np.asarray(found._tree.__getstate__()[1]).max() < len(found._fit_X)
+        assert (found.predict(found._fit_X) == expected).all()
+
+    def test_neighbors_without_examples(self, tmp_path: Path) -> None:
+        def forge(model: Any) -> None:
+            forge_search_tree(model)
+            del model._fit_X
+
+        self.refused(tmp_path / "m", "nearest-neighbors", forge)
+
+    @pytest.mark.parametrize("name", ["gradient-boosting", "random-forest", "hist-gradient-boosting"])
+    def test_trees_held_by_another_type(self, tmp_path: Path, name: str) -> None:
+        tree = trained("decision-tree")[0]._trained  # type: ignore[attr-defined]
+        other = StandardScaler()
+        other.tree_, other.n_features_in_ = tree.tree_, tree.n_features_in_
+
+        def forge(model: Any) -> None:
+            if name == "hist-gradient-boosting":
+                model._predictors[0][0] = other
+            elif name == "random-forest":
+                model.estimators_[1] = other
+            else:
+                model.estimators_[1, 0] = other
+
+        self.refused(tmp_path / "m", name, forge)
+
+    @pytest.mark.parametrize("what", ["tree_", "_tree", "anything", "list"])
+    def test_a_tree_where_none_belongs(self, tmp_path: Path, what: str) -> None:
+        tree = trained("decision-tree")[0]._trained.tree_  # type: ignore[attr-defined]
+
+        def forge(model: Any) -> None:
+            if what == "list":
+                model.anything = [tree]
+            else:
+                setattr(model, what, tree)
+
+        self.refused(tmp_path / "m", "logistic-regression", forge)
+        neighbors = trained("nearest-neighbors")[0]._trained  # type: ignore[attr-defined]
+        tree = neighbors._tree
+        self.refused(tmp_path / "m", "logistic-regression", forge)
+
+    @pytest.mark.parametrize(
+        ("attribute", "value"), [("kernel", "precomputed"), ("kernel", np.exp), ("_sparse", True), ("_impl", "nu_svr")]
+    )
+    def test_machines_that_read_other_arrays(self, tmp_path: Path, attribute: str, value: Any) -> None:
+        self.refused(tmp_path / "m", "svm", lambda model: setattr(model, attribute, value))
+
+    def test_trees_in_a_set(self, tmp_path: Path) -> None:
+        def forge(model: Any) -> None:
+            for tree in model.estimators_:
+                state = tree.tree_.__getstate__()
+                state["nodes"]["left_child"][0] = 10**9
+                tree.tree_.__setstate__(state)
+            model.estimators_ = set(model.estimators_)
+
+        self.refused(tmp_path / "m", "random-forest", forge)
+
+    @pytest.mark.parametrize(
+        "forge",
+        [
+            lambda encoder: encoder._n_features_outs.__setitem__(0, 1),
+            lambda encoder: setattr(encoder, "categories_", [encoder.categories_[0][::-1].copy()]),
+            lambda encoder: setattr(encoder, "_infrequent_enabled", True),
+        ],
+    )
+    def test_categories_that_are_not_where_they_are_said_to_be(
+        self, tmp_path: Path, forge: Callable[[Any], None]
+    ) -> None:
+        learner, transformer = trained("decision-tree")
+        forge(transformer.named_transformers_["categorical"][-1])
+        content = pack(learner._trained, steps=[("transform", transformer)])  # type: ignore[attr-defined]
+        assert "damaged" in refused(tmp_path / "m", content)
+
+    @pytest.mark.parametrize("name", LISTED)
+    def test_an_attribute_that_hides_a_method(self, tmp_path: Path, name: str) -> None:
+        self.refused(tmp_path / "m", name, lambda model: setattr(model, "predict_proba", np.float64))
+
+    @pytest.mark.parametrize("value", [np.exp, sparse.csr_array(np.eye(2)), len])
+    def test_values_that_no_learner_has(self, tmp_path: Path, value: Any) -> None:
+        learner, _ = trained("logistic-regression")
+        learner._trained.coef_ = value  # type: ignore[attr-defined]
+        refused(tmp_path / "m", pack(learner._trained))  # type: ignore[attr-defined]
+
+    def test_a_histogram_trees_bits_and_encoders(self, tmp_path: Path) -> None:
+        def bits(model: Any) -> None:
+            model._bin_mapper.is_categorical_[0] = 1
+
+        self.refused(tmp_path / "m", "hist-gradient-boosting", bits)
+        encoder = trained("decision-tree")[1]
+        self.refused(tmp_path / "m", "hist-gradient-boosting", lambda model: setattr(model, "_preprocessor", encoder))
+
+
+def forge_search_tree(neighbors: Any) -> None:
+    state = [np.asarray(part).copy() if hasattr(part, "shape") else part for part in neighbors._tree.__getstate__()]
+    state[1][:] = 10**9
+    neighbors._tree.__setstate__(tuple(state))
+
+
 def test_a_label_that_is_no_class_of_the_study_is_refused(tmp_path: Path) -> None:
     learner, transformer = trained("decision-tree")
     model = learner._trained  # type: ignore[attr-defined]
@@ -331,3 +480,26 @@ class TestNetworks:
         save_model(tmp_path / "n", learner, None, description("", **{**self.SAID, "params": {"width": 9}}))
         with pytest.raises(DataError, match="does not hold what 'fashion-mnist-mlp' makes"):
             load_model(tmp_path / "n")
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"shape": (10**12,)},
+            {"shape": (10**6, 10**6)},
+            {"classes": [str(k) for k in range(40_000)]},
+            {"shape": (784,), "image-size": (10**6, 8)},
+            {"shape": (784,), "params": {"width": 10**6}},
+            {"learner": "torchvision", "params": {"model": "resnet50"}, "shape": (3, 32, 32)},
+            {"learner": "torchvision", "params": {"model": "deeplabv3_resnet50"}, "shape": (3, 32, 32)},
+        ],
+    )
+    def test_no_memory_is_taken_for_more_than_the_file_holds(self, tmp_path: Path, said: dict[str, Any]) -> None:
+        learner, _ = self.learner()
+        whole = save_model(tmp_path / "m", learner, None, description("", **self.SAID))
+        length = int.from_bytes(whole[:8], "little")
+        header = json.loads(whole[8 : 8 + length])
+        header["__metadata__"]["fedct"] = json.dumps(json.loads(header["__metadata__"]["fedct"]) | said)
+        forged = json.dumps(header).encode()
+        (tmp_path / "m").write_bytes(len(forged).to_bytes(8, "little") + forged + whole[8 + length :])
+        with pytest.raises(DataError, match=r"damaged|no classification network"):
+            load_model(tmp_path / "m")
