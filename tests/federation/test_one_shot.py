@@ -156,7 +156,16 @@ class TestRefused:
             ({"algorithm": "fedct", "partitions": 2}, "partitions has no effect on algorithm 'fedct': leave it out"),
             ({"algorithm": "pate", "gamma": 1.0}, "gamma has no effect on algorithm 'pate'"),
             ({"algorithm": "dp-pate", "privacy_level": "L1"}, "privacy-level has no effect on algorithm 'dp-pate'"),
-            ({"algorithm": "fedkt", "mechanism": "confident-gaussian"}, "fedkt labels every example under noise"),
+            (
+                {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "confident-gaussian"},
+                "fedkt labels every example under noise",
+            ),
+            ({"algorithm": "fedkt", "gamma": 1.0}, "fedkt adds no noise at privacy-level = 'L0'"),
+            ({"algorithm": "fedavg", "gamma": 1.0}, "gamma has no effect on algorithm 'fedavg'"),
+            (
+                {"algorithm": "fedkt", "bad_silos": "zurich", "corruption": "collusion"},
+                "colluders send the labels of their own model",
+            ),
             ({"algorithm": "fedkt", "protection": "teachers"}, "protects records by privacy-level = 'L2', and not by"),
             ({"algorithm": "fedkt", "teachers": 60}, "silo 'zurich': 2 partitions of 60 teachers need 120 records"),
             ({"algorithm": "dp-pate", "delta": 0.0}, "no noise keeps what is planned within epsilon 1 at delta 0"),
