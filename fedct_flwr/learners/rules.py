@@ -26,16 +26,26 @@ class _OneAtATime(RuleFitClassifier):  # type: ignore[misc]  # imodels is untype
 
 
 def rule_fit(
-    tree_size: int = 4, max_rules: int = 200, include_linear: bool = False, random_state: int | None = None
+    tree_size: int = 4,
+    max_rules: int = 200,
+    include_linear: bool = False,
+    alpha: float | None = None,
+    random_state: int | None = None,
 ) -> Any:
     """RuleFit, one against the rest as imodels' knows two classes only.
 
-    The defaults are those of Abourayya et al., arXiv:2310.05696, §5.
+    The defaults are those of Abourayya et al., arXiv:2310.05696, §5. ``alpha`` is the strength of the penalty on rules;
+    without it, it is chosen by cross-validation, so that at most ``max_rules`` are left, which takes most of the time.
     """
     # imodels calls scikit-learn in its old ways, some thousand times a fit.
     for message in ("'penalty' was deprecated", "Inconsistent values", "The least populated class", "'n_jobs' has no"):
         warnings.filterwarnings("ignore", message=message, module="sklearn")
+    warnings.filterwarnings("ignore", message="Ignoring max_rules parameter since alpha passed")
     rules = _OneAtATime(
-        tree_size=tree_size, max_rules=max_rules, include_linear=include_linear, random_state=random_state
+        tree_size=tree_size,
+        max_rules=max_rules,
+        include_linear=include_linear,
+        alpha=alpha,
+        random_state=random_state,
     )
     return OneVsRestClassifier(rules)
