@@ -141,7 +141,7 @@ def find_algorithm(config: RunConfig) -> Algorithm:
         raise ConfigError(f"unknown algorithm {config.algorithm!r}: {suggest(config.algorithm, ALGORITHMS)}")
     found = ALGORITHMS[config.algorithm]
     given, defaults = config.to_flower(), config.defaults()
-    for key in _OF_SOME - found.settings:
+    for key in sorted(_OF_SOME - found.settings):
         if given[key] != defaults[key]:
             raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
     return found

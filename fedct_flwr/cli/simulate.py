@@ -25,7 +25,7 @@ from fedct_flwr.cli.watch import Watch, print_end, reason
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Resumable
-from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.public_set import queried
@@ -122,10 +122,13 @@ def simulate(
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
     folder = RunFolder(path)
-    if not in_process:
+    run: _Runner = run_on_engine
+    if in_process:
+        networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
+        run = partial(run_in_process, one_at_a_time=networks)
+    else:
         check_interpreter()
-    alone = partial(run_in_process, one_at_a_time=_has_networks(config, dataset))
-    _run(console, config, dataset, folder, alone if in_process else run_on_engine)
+    _run(console, config, dataset, folder, run)
     with console.status("training the baselines: every silo alone, and all data in one place"):
         rows = scoreboard.score(config, how, dataset, folder)
     console.print()
@@ -142,15 +145,6 @@ def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
     algorithm.check(config, dataset)
     check_student(config, dataset.schema, dataset.public)
     return algorithm
-
-
-def _has_networks(config: RunConfig, dataset: FederatedDataset) -> bool:
-    """Whether any silo trains on from round to round, as networks do."""
-    examples = dataset.silos[0].private.X
-    return any(
-        isinstance(build_learner(config, dataset, position, examples), Resumable)
-        for position in range(len(config.learner))
-    )
 
 
 def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder, run: _Runner) -> None:

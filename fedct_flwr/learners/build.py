@@ -32,6 +32,12 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
     )
 
 
+def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
+    """One of each that the run config names, untrained. Raises what ``learner_for`` does."""
+    positions = range(len(config.learner))
+    return [build_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
+
+
 def learner_for(
     settings: LearnerSettings,
     silo: SiloName,

@@ -47,6 +47,12 @@ class Account:
         return self.spent <= self.epsilon * (1 + 1e-9)
 
 
+SIMULATED: Final = (
+    "**This was a simulation.** Its noise follows from a seed, so it protects nobody; what follows is what the same "
+    "settings promise where silos are real."
+)
+
+
 def promise(privacy: PrivacySettings, num_public: int, answers: Answers = _LABELS) -> list[str]:
     """What is promised, in sentences for who approves it."""
     return [
@@ -100,10 +106,7 @@ def sheet(
         )
         return "\n\n".join(parts) + "\n"
     if simulated:
-        parts.append(
-            "**This was a simulation.** Its noise follows from a seed, so it protects nobody; what follows is what the "
-            "same settings promise where silos are real."
-        )
+        parts.append(SIMULATED)
     parts += [
         "## What is promised",
         bullets(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
-from fedct_flwr.privacy.sheet import bullets, factor, scores
+from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, scores
 
 _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 
@@ -32,10 +32,7 @@ def sheet_of_noise(
     epsilon, delta, queries = float(_UP.create_decimal(cost["epsilon"])), cost["delta"], cost["queries"]
     parts = [f"# Privacy sheet: study {study}, the coordinator's promise"]
     if simulated:
-        parts.append(
-            "**This was a simulation.** Its noise follows from a seed, so it protects nobody; what follows is what the "
-            "same settings promise where silos are real."
-        )
+        parts.append(SIMULATED)
     parts += [
         "## What is promised",
         bullets(

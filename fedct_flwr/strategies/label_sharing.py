@@ -12,7 +12,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Consensus
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
-from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.protect import check_extra, check_protection
 from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.public_set import queried
@@ -203,7 +203,4 @@ def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None
 
 def _learners(config: RunConfig, dataset: FederatedDataset | None) -> list[Learner]:
     """One of each that the run config names; none for real silos, which have their own."""
-    if dataset is None:
-        return []
-    positions = range(len(config.learner))
-    return [build_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
+    return named_learners(config, dataset) if dataset else []

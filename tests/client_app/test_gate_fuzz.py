@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,8 +49,9 @@ class Target(NamedTuple):
     reply: bytes
 
 
-@pytest.fixture(scope="module")
-def target() -> Iterator[Target]:
+@contextmanager
+def silo_in_memory(**policy: Any) -> Iterator[Silo]:
+    """A silo without limits, whose egress log is intact in the end."""
     # In memory where there is such a place: every message is a line that is synced to disk.
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
@@ -57,41 +59,35 @@ def target() -> Iterator[Target]:
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        limits = {"max_bytes": MANY, "max_queries": MANY, "max_rounds": MANY}
-        silo = open_silo(folder, metrics=True, **limits)
-        with silo.gate() as gate:
-            request, reply = silo.request(2, size=40), silo.reply(2, 40, scores=Scores(0.5, 0.25, 1.0, float("nan")))
-            gate.admit(to_record(request), RUN, CODE)
-            assert outcome(from_record(gate.release(to_record(reply), request, RUN, CODE))) == reply
-            yield Target(silo, gate, request, reply)
-            spent = gate.spent()
-        assert (spent.rounds, spent.queries) == (1, 40)
+        silo = open_silo(folder, max_bytes=MANY, max_queries=MANY, max_rounds=MANY, **policy)
+        yield silo
         assert silo.verify().intact
     finally:
         logger.setLevel(level)
         shutil.rmtree(folder)
+
+
+def answered(silo: Silo, gate: Gate, request: bytes, reply: bytes) -> Target:
+    gate.admit(to_record(request), RUN, CODE)
+    assert outcome(from_record(gate.release(to_record(reply), request, RUN, CODE))) == reply
+    return Target(silo, gate, request, reply)
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    with silo_in_memory(metrics=True) as silo, silo.gate() as gate:
+        scores = Scores(0.5, 0.25, 1.0, float("nan"))
+        yield answered(silo, gate, silo.request(2, size=40), silo.reply(2, 40, scores=scores))
+        spent = gate.spent()
+        assert (spent.rounds, spent.queries) == (1, 40)
 
 
 @pytest.fixture(scope="module")
 def counts_target() -> Iterator[Target]:
     """The same where votes were asked for."""
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
-    logger = logging.getLogger("flwr.fedct")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        silo = open_silo(folder, kinds=["hard", "counts"], max_bytes=MANY, max_queries=MANY, max_rounds=MANY)
-        with silo.gate() as gate:
-            request, reply = silo.request(2, size=40, votes=2), silo.counts(2, 40, votes=2)
-            gate.admit(to_record(request), RUN, CODE)
-            assert outcome(from_record(gate.release(to_record(reply), request, RUN, CODE))) == reply
-            yield Target(silo, gate, request, reply)
-            assert (gate.spent().rounds, gate.spent().queries) == (1, 80)
-        assert silo.verify().intact
-    finally:
-        logger.setLevel(level)
-        shutil.rmtree(folder)
+    with silo_in_memory(kinds=["hard", "counts"]) as silo, silo.gate() as gate:
+        yield answered(silo, gate, silo.request(2, size=40, votes=2), silo.counts(2, 40, votes=2))
+        assert (gate.spent().rounds, gate.spent().queries) == (1, 80)
 
 
 def varint(value: int, padding: int = 0) -> bytes:
