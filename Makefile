@@ -72,7 +72,7 @@ $(BIN)/python:
 $(VENV)/.simulation: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) (once, about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) --editable '.[simulation]'
+	@$(PIP) --editable '.[simulation,report]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt
