@@ -100,7 +100,7 @@ def _pate_noise(config: RunConfig) -> str:
 
 
 _NOISY: Final = frozenset({"mechanism", "gamma"})
-_OF_SOME: Final = _NOISY | {"privacy-level", "partitions"}
+_OF_SOME: Final = _NOISY | {"privacy-level", "partitions", "lessons"}
 
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),

@@ -64,13 +64,14 @@ class Transfer:
 
     ``transformer`` is fitted preprocessing (or none) that all of them share: the public set goes through it once and
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
-    votes: FedKT-L2. The paper's gamma is 1 / scale. ``num_records`` is public. Raises ConfigError for impossible
-    numbers, or too few records.
+    votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
+    mechanism, which makes each of them cost something, so many ``lessons`` drawn at random, or for 0 those that
+    students are asked about. ``num_records`` is public. Raises ConfigError for impossible numbers, or too few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
-        for each record of the silo, **added or removed**: what ``votes`` returns costs ``event(n)`` for n lessons, and
-        each further call as much again.
+        for each record of the silo, **added or removed**: what ``votes`` returns on n examples costs ``event(n)``,
+        and each further call as much again.
 
         In each partition, each record draws its teacher uniformly, independently of all others, from the noise's
         source. So the same draws of the other records go with either of two adjacent data sets, and given these one
@@ -99,6 +100,7 @@ class Transfer:
         num_records: int,
         seed: int,
         mechanism: "Mechanism | None" = None,
+        lessons: int = 0,
         transformer: Any = None,
         workers: int = 1,
     ) -> None:
@@ -113,17 +115,21 @@ class Transfer:
         self._teachers = teachers
         self._seed = seed
         self._mechanism = mechanism
+        self._lessons = lessons
         self._transformer = transformer
         self._workers = workers
 
-    def event(self, num_queries: int) -> "DpEvent":
-        """What noisy votes on so many lessons cost, all partitions together. Raises ValueError without a mechanism."""
+    def event(self, num_asked: int) -> "DpEvent":
+        """What it costs to ask about so many examples, all partitions together: their lessons' noisy votes.
+
+        Raises ValueError without a mechanism.
+        """
         from fedct_flwr.privacy.mechanisms import event_of
         from fedct_flwr.privacy.mechanisms.base import repeated
 
         if self._mechanism is None:
             raise ValueError("votes without noise have no price")
-        return repeated(event_of(self._mechanism, num_queries), self._partitions)
+        return repeated(event_of(self._mechanism, self._lessons or num_asked), self._partitions)
 
     def votes(
         self,
@@ -131,17 +137,13 @@ class Transfer:
         public: Features,
         positions: NDArray[np.intp],
         noise: "Noise | None",
-        lessons: NDArray[np.intp] | None = None,
     ) -> VoteCounts:
         """For each queried example how many students vote for each class, ``(positions, classes)``.
 
-        Rows sum to the number of partitions. ``lessons`` are the public examples that the teachers label and the
-        students learn from: by default all, but with a mechanism, where each is paid for, those at ``positions``.
-        ``noise`` is what the mechanism draws from. Raises TrainingError if no teacher of a partition could vote, or a
-        student cannot be trained.
+        Rows sum to the number of partitions. ``noise`` is what the mechanism draws from. Raises TrainingError if no
+        teacher of a partition could vote, or a student cannot be trained.
         """
-        if lessons is None:
-            lessons = np.arange(len(public)) if self._mechanism is None else positions
+        lessons = self._chosen(len(public), positions)
         public = _transformed(self._transformer, public)
         lectures = public[lessons]
         # All draws are made here, in one order, whatever workers do.
@@ -158,6 +160,14 @@ class Transfer:
             pupils.append((random_state(self._seed, "student", partition), labels))
         asked = partial(_learn, self._make_learner, lectures, public[positions])
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
+
+    def _chosen(self, num_public: int, positions: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The public examples that are lessons. Nothing about the records decides which."""
+        if self._mechanism is None:
+            return np.arange(num_public)
+        if not self._lessons:
+            return positions
+        return np.sort(generator(self._seed, "lessons").permutation(num_public)[: self._lessons])
 
     def _parts(self, partition: int, num_records: int, noise: "Noise | None") -> list[NDArray[np.intp]]:
         """The records of each teacher."""

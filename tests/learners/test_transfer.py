@@ -169,6 +169,25 @@ def test_students_learn_from_the_whole_public_set_or_from_the_lessons_that_were_
     assert [student.X.tolist() for student in paid] == [PUBLIC[:7].tolist()] * 2
 
 
+def test_what_students_are_asked_about_costs_nothing_beyond_their_lessons() -> None:
+    made = transfer(mechanism=Gumbel(0.01), lessons=20)
+    assert epsilon(made.event(60), 1e-5).upper == epsilon(made.event(1), 1e-5).upper
+    assert epsilon(made.event(60), 1e-5).upper == epsilon(Gumbel(0.01).event(2 * 20), 1e-5).upper
+    counts = made.votes(PRIVATE, PUBLIC, ALL, noise())
+    assert counts.sum() == 2 * len(PUBLIC)
+    assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.6
+
+
+def test_lessons_are_public_examples_drawn_without_a_look_at_the_records() -> None:
+    taught = []
+    for private in (PRIVATE, Examples(PRIVATE.X + 1, 1 - PRIVATE.y)):
+        one, other = (student.X.tolist() for student in entries(private, mechanism=Gumbel(0.1), lessons=20)[-2:])
+        assert one == other
+        assert len({tuple(row) for row in one} & {tuple(row) for row in PUBLIC.tolist()}) == 20
+        taught.append(one)
+    assert taught[0] == taught[1]
+
+
 @pytest.mark.parametrize("mechanism", [None, Gumbel(2.0)])
 def test_any_number_of_workers_says_the_same(mechanism: Mechanism | None) -> None:
     one, two = (
