@@ -4,6 +4,7 @@ Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (Fe
 to 14. The students stay: what they say about the public set is all that the coordinator needs of them.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
     from fedct_flwr.privacy.mechanisms import Mechanism
     from fedct_flwr.privacy.randomness import Noise
+
+
+logger = logging.getLogger("flwr.fedct")
 
 
 def check_records(num_records: int, partitions: int, teachers: int) -> None:
@@ -86,8 +90,8 @@ class Transfer:
         casts no vote, and where nobody voted noise decides: nothing is raised for it.
 
         Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
-        preprocessing takes its statistics from the public set. Not covered: the time that it takes, and learners whose
-        result depends on more than their own part.
+        preprocessing takes its statistics from the public set. Not covered: the time that it takes, learners whose
+        result depends on more than their own part, and the silo's own log, which tells what its votes cost.
     """
 
     def __init__(
@@ -153,11 +157,13 @@ class Transfer:
             for number, part in enumerate(parts)
         ]
         votes = spread(partial(_teach, self._make_learner, self._transformer, lectures), jobs, self._workers)
-        pupils = []
+        pupils, cast = [], []
         for partition in range(self._partitions):
             own = votes[partition * self._teachers : (partition + 1) * self._teachers]
-            labels = self._labels(partition, own, len(lectures), noise)
+            cast.append(tally((vote for vote in own if vote is not None), len(lectures), self._num_classes))
+            labels = self._labels(partition, cast[-1], noise)
             pupils.append((random_state(self._seed, "student", partition), labels))
+        self._tell(cast, noise)
         asked = partial(_learn, self._make_learner, lectures, public[positions])
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
 
@@ -177,12 +183,22 @@ class Transfer:
         drawn = uniform_below(_needed(noise), self._teachers, num_records)
         return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
 
-    def _labels(
-        self, partition: int, votes: Sequence[HardLabels | None], num_lessons: int, noise: "Noise | None"
-    ) -> HardLabels:
+    def _tell(self, votes: Sequence[VoteCounts], noise: "Noise | None") -> None:
+        """Tell the silo, in its own log alone, what its noise costs as its teachers voted. Nothing of it leaves."""
+        if self._mechanism is None or not _needed(noise).secure:
+            return
+        from fedct_flwr.privacy.mechanisms import Laplace
+        from fedct_flwr.privacy.moments import fedkt_epsilon_of_votes
+
+        if isinstance(self._mechanism, Laplace):
+            logger.info(
+                "As the teachers voted, their noise costs epsilon %.3g at delta 1e-05 by FedKT's accountant; this is "
+                "as private as the votes, so keep it here: the ledger has what holds for any votes",
+                fedkt_epsilon_of_votes(1 / self._mechanism.scale, np.concatenate(votes)),
+            )
+
+    def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""
-        cast = [vote for vote in votes if vote is not None]
-        counts = tally(cast, num_lessons, self._num_classes)
         if self._mechanism is not None:
             from fedct_flwr.privacy.noisy_max import noisy_max
 
@@ -192,7 +208,7 @@ class Transfer:
                 f"none of the {self._teachers} teachers of partition {partition + 1} labeled any public example: set "
                 "fewer teachers, or choose a learner that can be trained on a few records"
             )
-        nobody = np.full(num_lessons, ABSTAIN, dtype=LABEL_DTYPE)
+        nobody = np.full(len(counts), ABSTAIN, dtype=LABEL_DTYPE)
         return plurality(counts, nobody, generator(self._seed, "ties", partition))
 
 

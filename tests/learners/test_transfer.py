@@ -1,5 +1,7 @@
 """What a silo's students say of the public set, and what a record changes in it."""
 
+import logging
+import re
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.transfer import Transfer, check_records
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism
+from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError, Examples, TrainingError
 
@@ -268,6 +271,19 @@ def test_with_next_to_no_noise_students_say_what_they_say_without(mechanism: Mec
 def test_with_much_noise_they_say_nothing(mechanism: Mechanism) -> None:
     counts = transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
     assert 0.2 < (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() < 0.8
+
+
+def test_what_the_votes_themselves_cost_is_told_to_a_real_silo_alone(caplog: pytest.LogCaptureFixture) -> None:
+    told = []
+    for source, mechanism in ((SecureNoise(), Laplace(25.0)), (noise(), Laplace(25.0)), (SecureNoise(), Gumbel(25.0))):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "flwr.fedct"):
+            transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, source)
+        told.append(caplog.text)
+    most = fedkt_epsilon(1 / 25, 2 * len(PUBLIC))
+    (found,) = re.findall(r"epsilon ([\d.]+) at delta 1e-05 by FedKT's accountant; this is as private", told[0])
+    assert 0 < float(found) <= round(most, 2)
+    assert told[1:] == ["", ""]
 
 
 def test_with_noise_nothing_is_raised_where_nobody_votes() -> None:
