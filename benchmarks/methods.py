@@ -117,6 +117,8 @@ METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
     "local only": _alone,
     "FedCT": partial(_cotrained, "fedct"),
     "FedCT (QM)": partial(_cotrained, "fedct-qualified"),
+    "FedCT (agreement)": partial(_cotrained, "fedct-agreement"),
+    "FedCT (DS)": partial(_cotrained, "fedct-dawid-skene"),
     "FedAvg": partial(_averaged, "fedavg"),
     "FedProx .1": partial(_averaged, "fedprox", proximal_mu=0.1),
     "FedProx 1": partial(_averaged, "fedprox", proximal_mu=1.0),
@@ -125,4 +127,4 @@ METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
     "FedDF": partial(_averaged, "feddf"),
     "centralized": _centralized,
 }
-"""QM: qualified majority, with the paper's quorum of 0.9. After FedProx stands mu."""
+"""QM: qualified majority, with the paper's quorum of 0.9. DS: Dawid-Skene. After FedProx stands mu."""
