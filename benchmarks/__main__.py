@@ -12,6 +12,7 @@ from benchmarks import (
     convergence,
     experiments,
     fashion_mnist,
+    fedkt_one_round,
     fedkt_rounds,
     fedkt_speed,
     fedkt_tables,
@@ -38,6 +39,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "fedkt-speed": fedkt_speed.run,
     "fedkt-table1": fedkt_tables.table_1,
     "fedkt-rounds": fedkt_rounds.run,
+    "fedkt-one-round": fedkt_one_round.run,
     **{name: partial(fedkt_tables.run, name) for name in fedkt_tables.TABLES},
     **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }

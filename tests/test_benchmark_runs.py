@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from benchmarks import consensus_rules, fedkt, fedkt_rounds, fedkt_tables, privacy, privacy_text, report, round_overhead
+from benchmarks import (
+    consensus_rules,
+    fedkt,
+    fedkt_one_round,
+    fedkt_rounds,
+    fedkt_tables,
+    privacy,
+    privacy_text,
+    report,
+    round_overhead,
+)
 from benchmarks.federation import Runs, measure
 from benchmarks.privacy_averaging import dp_fedavg
 from benchmarks.privacy_data import Setting, Sizes, load
@@ -252,12 +262,25 @@ def test_fedkts_baselines_are_alone_pooled_and_constant() -> None:
     assert fedkt.pate(config)["accuracy"] > 0.85
 
 
+NETWORK = {
+    "learner": "tests.federation.learners.network", "student": "tests.federation.learners.network",
+    "learner-params": "{}", "student-params": "{}", "epochs": 20, "batch-size": 16, "learning-rate": 0.01,
+}  # fmt: skip
+
+
 def test_fedkts_student_goes_on_as_the_first_model_of_fedprox() -> None:
-    network = {"learner": "tests.federation.learners.network", "student": "tests.federation.learners.network"}
-    params = {"learner-params": "{}", "student-params": "{}", "epochs": 20, "batch-size": 16, "learning-rate": 0.01}
-    runs = fedkt_rounds.measure({**SMALL, **network, **params}, 1, 3)
+    runs = fedkt_rounds.measure({**SMALL, **NETWORK}, 1, 3)
     assert list(runs) == ["1", "2", "3"]
     # FedKT is trained to the end before the others begin.
     assert runs["1"].mean("FedKT-Prox") > 0.85
     assert runs["2"].mean("FedKT-Prox") > runs["1"].mean("FedKT-Prox") - 0.1
     assert all(set(found.values) == set(fedkt_rounds.METHODS) for found in runs.values())
+
+
+def test_one_round_of_fedkt_stands_beside_one_of_what_shares_weights() -> None:
+    found = fedkt_one_round.measure({**SMALL, **NETWORK}, 1)
+    assert set(found.values) == set(fedkt_one_round.METHODS) > set(fedkt_one_round.PAPER)
+    # Control variates begin at zero, so nothing is corrected yet.
+    assert found.mean("SCAFFOLD, SGD") == found.mean("FedAvg, SGD")
+    assert found.mean("FedKT") > 0.85
+    assert found.mean("PATE") > 0.85
