@@ -1,5 +1,6 @@
 """The benchmarks measure what a run without scores sends, and say by what command."""
 
+import json
 import math
 import subprocess
 import sys
@@ -131,6 +132,16 @@ def test_label_quality_is_measured_by_mechanism_beside_local_training_and_the_re
     assert "(reference .92)" in table
     # It protects silos, and shares no labels.
     assert "| 8 | dp-fedavg, per silo | – | – | 0.500 ± 0.250 |" in table
+
+
+def test_the_table_that_is_kept_says_what_the_values_beside_it_do() -> None:
+    kept = json.loads((report.RESULTS / "privacy.json").read_text("utf-8"))
+    runs = {name: Runs(values) for name, values in kept["values"].items()}
+    told = privacy.text(runs, privacy.EPSILONS, Sizes(**kept["settings"]["sizes"]))
+    assert (report.RESULTS / "privacy.md").read_text("utf-8").partition("\nMeasured by")[0] == told
+    # The paper's setting was measured before on FashionMNIST with 5 silos alone.
+    papers = [line for line in told.splitlines() if "xor, the paper's" in line]
+    assert [line.split(" | ")[3] for line in papers] == [".10", "–", "–"]
 
 
 def test_dp_fedavg_is_measured_in_a_run_of_its_own() -> None:

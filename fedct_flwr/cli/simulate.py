@@ -116,7 +116,7 @@ def simulate(
         if weakness := budget_of(privacy).weakness(smallest):
             console.print(f"[yellow]{weakness}[/]")
 
-    for warning in warnings(config):
+    for warning in warnings(config, len(config.roster or dataset.silos)):
         console.print(f"[yellow]{escape(warning)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
