@@ -25,6 +25,7 @@ from server_app.main import app as server_app
 
 SETTINGS: Final[dict[str, Any]] = {
     "study": "benchmark",
+    "algorithm": "fedct",
     "data": "fashion-mnist",
     "learner": "fashion-mnist-mlp",
     "preprocessing": "none",

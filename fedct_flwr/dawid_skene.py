@@ -7,7 +7,7 @@ performance level estimation (STAPLE)", IEEE Transactions on Medical Imaging 23(
 Who is right where two silos disagree, their votes do not tell: with fewer than three silos there is nothing to estimate
 from (Zhang, Chen, Zhou, Jordan, "Spectral methods meet EM", NeurIPS 2014, arXiv:1406.3824, begins with three groups).
 
-Recommended for hard labels, with class-balanced silos where they know few of a class. It does not hold where nearly
+The default for hard labels; with class-balanced silos where they know few of a class. It does not hold where nearly
 half of the silos err in the same way while the others differ: benchmarks/results/README.md, 14.
 """
 

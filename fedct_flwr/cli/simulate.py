@@ -51,10 +51,11 @@ def simulate(
     algorithm: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(ALGORITHMS)}; fedkt and pate take one round, and from fedavg on they are "
+            help=f"One of {', '.join(ALGORITHMS)}; fedct counts votes as its paper does, fedct-dawid-skene weighs them "
+            "by how good each silo is at each class; fedkt and pate take one round, and from fedavg on they are "
             "baselines for networks."
         ),
-    ] = "fedct",
+    ] = "fedct-dawid-skene",
     rounds: Annotated[
         int | None,
         typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.", show_default="10"),
