@@ -13,6 +13,7 @@ from benchmarks import (
     experiments,
     fashion_mnist,
     fedkt_columns,
+    fedkt_one_round,
     fedkt_rounds,
     fedkt_speed,
     fedkt_tables,
@@ -40,6 +41,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "fedkt-table1": fedkt_tables.table_1,
     "fedkt-columns": fedkt_columns.run,
     "fedkt-rounds": fedkt_rounds.run,
+    "fedkt-one-round": fedkt_one_round.run,
     **{name: partial(fedkt_tables.run, name) for name in fedkt_tables.TABLES},
     **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }

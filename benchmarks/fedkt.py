@@ -138,7 +138,8 @@ def majority(config: RunConfig) -> dict[str, float]:
 
 def sharing_weights(config: RunConfig, epochs: int) -> RunConfig:
     """The same federation for an algorithm that shares weights, with so many epochs of a mean silo in each round."""
-    return change(config, algorithm="fedavg", student="", student_params="{}", local_steps=steps(config, epochs))
+    local_steps = steps(config, epochs)
+    return change(config, algorithm="fedavg", student="", student_params="{}", local_steps=local_steps, epochs=0)
 
 
 def steps(config: RunConfig, epochs: int) -> int:

@@ -50,7 +50,7 @@ class Data(NamedTuple):
 
 
 def run(seeds: int | None, fast: bool) -> None:
-    """Settings of the DP linear labeler, compared on other data than it is measured on; about 10 minutes.
+    """Settings of the DP linear labeler, compared on other data than it is measured on; about 4 minutes.
 
     3 seeds; ``fast``: 2 seeds, without Adult.
     """

@@ -25,6 +25,7 @@ from server_app.main import app as server_app
 
 SETTINGS: Final[dict[str, Any]] = {
     "study": "benchmark",
+    "algorithm": "fedct",
     "data": "fashion-mnist",
     "learner": "fashion-mnist-mlp",
     "preprocessing": "none",
@@ -117,6 +118,8 @@ METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
     "local only": _alone,
     "FedCT": partial(_cotrained, "fedct"),
     "FedCT (QM)": partial(_cotrained, "fedct-qualified"),
+    "FedCT (agreement)": partial(_cotrained, "fedct-agreement"),
+    "FedCT (DS)": partial(_cotrained, "fedct-dawid-skene"),
     "FedAvg": partial(_averaged, "fedavg"),
     "FedProx .1": partial(_averaged, "fedprox", proximal_mu=0.1),
     "FedProx 1": partial(_averaged, "fedprox", proximal_mu=1.0),
@@ -125,4 +128,4 @@ METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
     "FedDF": partial(_averaged, "feddf"),
     "centralized": _centralized,
 }
-"""QM: qualified majority, with the paper's quorum of 0.9. After FedProx stands mu."""
+"""QM: qualified majority, with the paper's quorum of 0.9. DS: Dawid-Skene. After FedProx stands mu."""

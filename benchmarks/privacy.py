@@ -21,7 +21,16 @@ from benchmarks.federation import Runs
 from benchmarks.privacy_averaging import TRAINING, dp_fedavg
 from benchmarks.privacy_data import MODEL, Federation, Setting, Sizes, learner_of, load
 from benchmarks.privacy_text import about, key, notes, table
-from benchmarks.privacy_votes import DELTA, HIDDEN, MECHANISMS, PAPERS_XOR, no_labels, xor_votes
+from benchmarks.privacy_votes import (
+    DELTA,
+    HIDDEN,
+    MECHANISMS,
+    PAPERS_EPSILON,
+    PAPERS_MECHANISM,
+    PAPERS_XOR,
+    no_labels,
+    xor_votes,
+)
 from fedct_flwr.consensus import plurality
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.seeding import generator
@@ -49,6 +58,7 @@ SETTINGS: Final = (
             "teachers": {1.0: ".17", 3.0: ".45", 8.0: ".67"},
             "randomized-response": dict.fromkeys((0.5, 1.0, 3.0, 8.0), ".10"),
             "xor": dict.fromkeys((0.5, 1.0, 3.0, 8.0), ".10"),
+            PAPERS_MECHANISM: {PAPERS_EPSILON: ".10"},
         },
     ),
     Setting(
@@ -76,12 +86,9 @@ def run(seeds: int | None, fast: bool) -> None:
     seeds, epsilons, sizes = seeds or 3, FAST_EPSILONS if fast else EPSILONS, FAST if fast else FULL
     start = time.perf_counter()
     runs: dict[str, Runs] = {}
-    parts = []
     for setting in SETTINGS:
         measured = measure(setting, epsilons, sizes, range(seeds))
         runs |= {f"{setting.title}: {name}": found for name, found in measured.items()}
-        parts.append(f"## {setting.title}\n\n{table(setting, epsilons, measured)}")
-    text = "# Label quality at a total epsilon, by mechanism\n\n" + about(sizes) + "\n".join(parts) + notes()
     settings = {
         "delta": DELTA,
         "sizes": sizes._asdict(),
@@ -90,7 +97,17 @@ def run(seeds: int | None, fast: bool) -> None:
         "dp-fedavg": TRAINING,
         "seeds": seeds,
     }
-    report.write("privacy", text, runs, settings, time.perf_counter() - start)
+    report.write("privacy", text(runs, epsilons, sizes), runs, settings, time.perf_counter() - start)
+
+
+def text(runs: dict[str, Runs], epsilons: Sequence[float], sizes: Sizes) -> str:
+    """All of it in words and tables; ``runs`` by setting and, after a colon, the names of ``measure``."""
+    parts = []
+    for setting in SETTINGS:
+        title = f"{setting.title}: "
+        measured = {name.removeprefix(title): found for name, found in runs.items() if name.startswith(title)}
+        parts.append(f"## {setting.title}\n\n{table(setting, epsilons, measured)}")
+    return "# Label quality at a total epsilon, by mechanism\n\n" + about(sizes) + "\n".join(parts) + notes()
 
 
 def measure(setting: Setting, epsilons: Sequence[float], sizes: Sizes, seeds: Sequence[int]) -> dict[str, Runs]:

@@ -12,6 +12,7 @@ from benchmarks.privacy_votes import (
     DELTA,
     PAPERS_BITS,
     PAPERS_EPSILON,
+    PAPERS_MECHANISM,
     PAPERS_PUBLIC,
     PAPERS_ROUNDS,
     PAPERS_XOR,
@@ -39,8 +40,9 @@ def table(setting: Setting, epsilons: Sequence[float], measured: dict[str, Runs]
             rows.append([f"{epsilon:g}", name, *_cells(measured[key(epsilon, name)], reference, alone_mean)])
         averaged = measured[key(epsilon, "dp-fedavg")]
         rows.append([f"{epsilon:g}", "dp-fedavg, per silo", *_cells(averaged, _NONE, alone_mean)])
-    paper = _cells(measured["paper's xor"], ".10", alone_mean)
-    rows.append([f"{PAPERS_EPSILON:g} a round", "xor, the paper's", *paper])
+    reference = setting.reference.get(PAPERS_MECHANISM, {}).get(PAPERS_EPSILON, _NONE)
+    paper = _cells(measured["paper's xor"], reference, alone_mean)
+    rows.append([f"{PAPERS_EPSILON:g} a round", PAPERS_MECHANISM, *paper])
     alone = setting.reference.get("local only", {}).get(math.inf)
     return (
         report.table(

@@ -165,6 +165,7 @@ MECHANISMS: Final[dict[str, Votes]] = {
     "xor": _xor,
 }
 
+PAPERS_MECHANISM: Final = "xor, the paper's"
 PAPERS_BITS: Final = 3_000
 PAPERS_EPSILON: Final = 0.1
 PAPERS_ROUNDS: Final = 400

@@ -1,5 +1,8 @@
 """Speed, side by side with a yardstick: ``python -m pytest benchmarks``. Never part of the tests."""
 
+import time
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from client_app.site import simulated_site
 from fedct_flwr.agreement import agreement
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import plurality, tally
+from fedct_flwr.consensus import Ballot, plurality, tally
 from fedct_flwr.dawid_skene import dawid_skene
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.wire.codec import Reply, decode_instruction, encode_reply
@@ -65,6 +68,32 @@ def test_rules_that_know_their_silos(benchmark: BenchmarkFixture, crowd: list[tu
     consensus = dawid_skene(CLASSES) if rule == "dawid-skene" else agreement(CLASSES, trust="static")
     incumbent = np.full(10_000, -1, dtype=np.int16)
     benchmark(lambda: consensus.apply(crowd, incumbent, consensus.init([]), np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("rule", ["dawid-skene", "agreement"])
+def test_memory_of_rules_that_know_their_silos(rule: str) -> None:
+    """100 silos x 50,000 examples x 10 classes: the votes are 5 MB; says the most that a round takes (``-s``)."""
+    examples = EXAMPLES // 2
+    truth = np.random.default_rng(0).integers(0, CLASSES, examples)
+
+    def ballots() -> Iterator[Ballot]:
+        rng = np.random.default_rng(1)
+        for number in range(SILOS):
+            right = rng.random(examples) < rng.uniform(0.1, 0.4)
+            yield f"silo-{number}", np.where(right, truth, rng.integers(0, CLASSES, examples)).astype(np.int16)
+
+    consensus = dawid_skene(CLASSES) if rule == "dawid-skene" else agreement(CLASSES, trust="static")
+    incumbent = np.full(examples, -1, dtype=np.int16)
+    start = time.perf_counter()
+    consensus.apply(ballots(), incumbent, consensus.init([]), np.random.default_rng(0))
+    seconds = time.perf_counter() - start
+    tracemalloc.start()
+    consensus.apply(ballots(), incumbent, consensus.init([]), np.random.default_rng(0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    print(f"\n{rule}: {seconds:.2f} s with drawing the votes, {peak / 1e6:.1f} MB at most")
+    # The votes, and up to five tables of examples x classes.
+    assert peak < SILOS * examples + 5 * 8 * CLASSES * examples
 
 
 @pytest.mark.benchmark(group="votes of 500 teachers x 4,000 examples: at most 50 ms")

@@ -24,7 +24,8 @@ from fedct_flwr.learners.labeler import Asked, Labeler
 from fedct_flwr.learners.protect import decides_labeler
 from fedct_flwr.privacy.budget import Budget, budget_of
 from fedct_flwr.privacy.events import from_json, to_json
-from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.sheet import Account
 from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes

@@ -19,27 +19,34 @@ from fedct_flwr.types import HardLabels, SiloName
 
 _TRUST: Final = "trust"
 _UNIT: Final = 1 << 16
+_BLOCK: Final = 1 << 18
+"""Votes that are floats at a time; a product of matrices needs them, and they take four bytes each."""
 
 
 def kappas(matrix: LabelMatrix) -> NDArray[np.float64]:
     """Cohen's kappa of each two silos ``(silos, silos)``, on the examples that both voted on; at most 1.
 
     How much more often they vote the same than by chance with the same shares of classes, of how much more they could.
-    0 where that says nothing: without common examples, or if both always vote for the same class.
+    0 where that says nothing: without common examples, or if both always vote for the same class. Memory is that of the
+    votes and of ``(classes, silos, silos)`` floats.
 
     >>> kappas(LabelMatrix(["a", "b"], np.uint8([[0, 0, 1, 1], [0, 1, 1, 1]]), 2))[0, 1]
     np.float64(0.5)
     """
-    silos = len(matrix.silos)
-    both, same, chance = (np.zeros((silos, silos)) for _ in range(3))
-    cast = (matrix.votes < matrix.num_classes).astype(np.float32)
-    both = (cast @ cast.T).astype(np.float64)
-    for c in range(matrix.num_classes):
-        chose = (matrix.votes == c).astype(np.float32)
-        same += chose @ chose.T
-        # How often the one voted for it where the other voted at all.
-        times = (chose @ cast.T).astype(np.float64)
-        chance += times * times.T
+    silos, classes = len(matrix.silos), matrix.num_classes
+    both, same = np.zeros((silos, silos)), np.zeros((silos, silos))
+    # How often the one voted for a class where the other voted at all.
+    times = np.zeros((classes, silos, silos))
+    block = max(1, _BLOCK // max(silos, 1))
+    for start in range(0, matrix.votes.shape[1], block):
+        votes = matrix.votes[:, start : start + block]
+        cast = (votes < classes).astype(np.float32)
+        both += cast @ cast.T
+        for c in range(classes):
+            chose = (votes == c).astype(np.float32)
+            same += chose @ chose.T
+            times[c] += chose @ cast.T
+    chance = np.einsum("cij,cji->ij", times, times)
     shared = np.maximum(both, 1)
     chance /= shared**2
     kappa: NDArray[np.float64] = np.divide(

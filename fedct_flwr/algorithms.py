@@ -144,4 +144,22 @@ def find_algorithm(config: RunConfig) -> Algorithm:
     for key in sorted(_OF_SOME - found.settings):
         if given[key] != defaults[key]:
             raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
+    _check_used(config)
     return found
+
+
+def _check_used(config: RunConfig) -> None:
+    """Raise ConfigError for settings that do nothing with the others."""
+    if config.noise != config.defaults()["noise"] and config.protection != "teachers":
+        instead = ": leave it out" + (", or set mechanism" if config.votes else "")
+        raise ConfigError(f"noise has no effect without protection = 'teachers'{instead}")
+    if config.epochs and not (config.votes or config.student or config.protection == "teachers"):
+        raise ConfigError(
+            f"epochs has no effect on algorithm {config.algorithm!r}, whose networks take local-steps in each round: "
+            "leave it out, or name a student, which is trained once"
+        )
+    if config.report_scores and config.votes:
+        raise ConfigError(
+            f"report-scores has no effect on algorithm {config.algorithm!r}, in which silos' own models have no part: "
+            "leave it out"
+        )

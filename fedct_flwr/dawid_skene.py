@@ -4,7 +4,10 @@ A. P. Dawid, A. M. Skene, "Maximum likelihood estimation of observer error-rates
 Statistics 28(1), 1979. With two classes this is STAPLE: S. K. Warfield, K. H. Zou, W. M. Wells, "Simultaneous truth and
 performance level estimation (STAPLE)", IEEE Transactions on Medical Imaging 23(7), 2004.
 
-Recommended for hard labels, with class-balanced silos where they know few of a class. It does not hold where nearly
+Who is right where two silos disagree, their votes do not tell: with fewer than three silos there is nothing to estimate
+from (Zhang, Chen, Zhou, Jordan, "Spectral methods meet EM", NeurIPS 2014, arXiv:1406.3824, begins with three groups).
+
+The default for hard labels; with class-balanced silos where they know few of a class. It does not hold where nearly
 half of the silos err in the same way while the others differ: benchmarks/results/README.md, 14.
 """
 
@@ -16,7 +19,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fedct_flwr.consensus import Ballot, Consensus, State, plurality
+from fedct_flwr.consensus import Ballot, Consensus, State, plurality, tally
 from fedct_flwr.label_matrix import LabelMatrix, label_matrix, no_rows, rows_of, unanimous, with_rows
 from fedct_flwr.types import HardLabels, SiloName
 
@@ -26,6 +29,8 @@ _TOLERANCE: Final = 1e-3
 _CAP: Final = 50
 _UNIT: Final = 1 << 20
 """Probabilities that differ by less than one part in so many are equal."""
+_FEWEST: Final = 3
+"""Silos whose votes tell how good each is."""
 _CONFUSION: Final = "confusion"
 
 
@@ -96,7 +101,8 @@ def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _
     """The consensus that takes the most probable class of each example.
 
     Equally probable ones are tied as in ``plurality``. Where all votes cast agree, their label stands, also against
-    the estimate: so a single silo's votes are the consensus, and unanimous ones. ABSTAIN where nobody voted.
+    the estimate: so a single silo's votes are the consensus, and unanimous ones. ABSTAIN where nobody voted. In a round
+    in which fewer than three silos vote, all count the same, as in ``plurality``.
 
     Every round is estimated from its own votes, so the same votes give the same labels. The state keeps each silo's
     last confusion matrix, for whoever wants to look at it: ``report`` has its diagonal, the ``recall`` of each class,
@@ -110,8 +116,8 @@ def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
     ) -> tuple[HardLabels, State]:
         matrix = label_matrix(ballots, len(incumbent), num_classes)
-        if not matrix.silos:
-            return plurality(np.zeros((len(incumbent), num_classes), dtype=np.int32), incumbent, rng), state
+        if sum(bool((row < num_classes).any()) for row in matrix.votes) < _FEWEST:
+            return plurality(tally(matrix.votes, len(incumbent), num_classes), incumbent, rng), state
         found = estimate(matrix, tolerance=tolerance, cap=cap)
         counts = np.rint(found.posterior * _UNIT).astype(np.int32)
         agreed, vote = unanimous(matrix)

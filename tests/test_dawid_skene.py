@@ -142,6 +142,21 @@ class TestWhatIsDefined:
         votes = np.int16([[0, 1, 0, 1], [1, 0, 1, 0]])
         assert decided(votes, 2, np.int16([0, 0, 1, 1])).tolist() == [0, 0, 1, 1]
 
+    @pytest.mark.parametrize("abstaining", [0, 2])
+    def test_two_silos_count_the_same_and_nothing_is_said_of_them(self, abstaining: int) -> None:
+        # Estimated, the one that says the frequent class would have its way wherever they disagree.
+        votes = np.zeros((2, 100), np.int16)
+        votes[0, :30] = 1
+        votes = np.concatenate([votes, np.full((abstaining, 100), ABSTAIN, np.int16)])
+        incumbent = np.int16([0, 1] * 50)
+        assert decided(votes, 2, incumbent).tolist() == np.where(np.arange(100) < 30, incumbent, 0).tolist()
+        consensus = dawid_skene(2)
+        silos = [f"silo-{n}" for n in range(len(votes))]
+        _, state = consensus.apply(
+            zip(silos, votes, strict=True), incumbent, consensus.init(silos), np.random.default_rng(0)
+        )
+        assert consensus.report(state) == {}
+
     def test_ends_at_its_cap(self, rng: Generator) -> None:
         _, votes = crowd(rng, TestCrowds.POOR)
         assert estimate(label_matrix([("a", v) for v in votes], 400, 2), tolerance=0.0, cap=7).iterations == 7

@@ -1,12 +1,16 @@
 """The votes of a round as a matrix, and what a consensus keeps of each silo."""
 
 import tracemalloc
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedct_flwr.agreement import agreement
+from fedct_flwr.consensus import Ballot, Consensus
+from fedct_flwr.dawid_skene import dawid_skene
 from fedct_flwr.label_matrix import label_matrix, no_rows, rows_of, unanimous, with_rows
 from fedct_flwr.types import ABSTAIN
 
@@ -41,6 +45,29 @@ def test_memory_is_one_byte_for_each_silo_and_example() -> None:
     assert matrix.votes.nbytes == silos * examples
     assert held < 1.2 * silos * examples
     assert peak < 2.5 * silos * examples
+
+
+@pytest.mark.parametrize("rule", [dawid_skene(3), agreement(3, trust="static")], ids=["dawid-skene", "agreement"])
+def test_rules_need_hardly_more_for_each_further_silo_than_its_votes(rule: Consensus) -> None:
+    examples = 10_000
+
+    def ballots(silos: int) -> Iterator[Ballot]:
+        rng = np.random.default_rng(0)
+        truth = rng.integers(0, 3, examples)
+        for number in range(silos):
+            wrong = rng.random(examples) < 0.2
+            yield f"silo-{number}", ((truth + wrong) % 3).astype(np.int16)
+
+    def peak(silos: int) -> int:
+        tracemalloc.start()
+        rule.apply(ballots(silos), np.full(examples, ABSTAIN, np.int16), rule.init([]), np.random.default_rng(0))
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(2)  # what is imported and allocated once
+    # A byte for the vote, and another while the matrix is filled from rows, which are dropped on the way.
+    assert (peak(150) - peak(50)) / (100 * examples) < 2.2
 
 
 def test_no_ballots_are_a_matrix_without_rows() -> None:

@@ -50,10 +50,11 @@ def simulate(
     algorithm: Annotated[
         str,
         typer.Option(
-            help=f"One of {', '.join(ALGORITHMS)}; fedkt and pate take one round, and from fedavg on they are "
+            help=f"One of {', '.join(ALGORITHMS)}; fedct counts votes as its paper does, fedct-dawid-skene weighs them "
+            "by how good each silo is at each class; fedkt and pate take one round, and from fedavg on they are "
             "baselines for networks."
         ),
-    ] = "fedct",
+    ] = "fedct-dawid-skene",
     rounds: Annotated[
         int | None,
         typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.", show_default="10"),
@@ -115,7 +116,7 @@ def simulate(
         if weakness := budget_of(privacy).weakness(smallest):
             console.print(f"[yellow]{weakness}[/]")
 
-    for warning in warnings(config):
+    for warning in warnings(config, len(config.roster or dataset.silos)):
         console.print(f"[yellow]{escape(warning)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")

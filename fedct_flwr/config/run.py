@@ -69,7 +69,8 @@ class RunConfig(Settings):
     corruption_number: int = Field(default=1, ge=0, le=MAX_INT)
     """By how many classes labels are shifted, or the number of the class that colluders vote for."""
 
-    algorithm: str = "fedct"
+    algorithm: str = "fedct-dawid-skene"
+    """What silos share, and how a consensus is made of it (``algorithms.py``)."""
     quorum: float = Field(default=0.9, gt=0, le=1)
     """Share of the votes cast that a label needs, for qualified majorities."""
     trust: Literal["static", "dynamic"] = "static"

@@ -22,6 +22,16 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
     """The learner of the simulated silo at ``position``, untrained. Raises what ``learner_for`` does."""
     if config.corruption == "collusion" and dataset.silos[position].name in config.bad_silos:
         return Colluder(config.corruption_number)
+    return _named(config, dataset, position, private)
+
+
+def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
+    """One of each that the run config names, untrained, also where a silo colludes. Raises as ``learner_for``."""
+    positions = range(len(config.learner))
+    return [_named(config, dataset, position, dataset.silos[position].private.X) for position in positions]
+
+
+def _named(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
     return learner_for(
         config.learner_settings(position, len(dataset.silos)),
         dataset.silos[position].name,
@@ -30,12 +40,6 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
         private,
         total_steps=config.local_steps * config.rounds,
     )
-
-
-def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
-    """One of each that the run config names, untrained. Raises what ``learner_for`` does."""
-    positions = range(len(config.learner))
-    return [build_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
 
 
 def learner_for(

@@ -42,18 +42,23 @@ class Budget:
             raise ConfigError(f"the privacy budget's delta is {self.delta}; set it to a number in [0, 1), such as 1e-5")
 
     def weakness(self, num_units: int) -> str | None:
-        """What is wrong with a delta of at least 1 / ``num_units``: publishing one unit at random would be private."""
-        if self.delta * num_units < 1:
-            return None
-        return (
-            f"delta is {self.delta:g}, which allows a mechanism that publishes one of the {num_units} {self.unit}s; "
-            f"set it well below {1 / num_units:.1g}"
-        )
+        """What is wrong with its delta, where each of ``num_units`` is protected; None if nothing is."""
+        return weak_delta(self.delta, num_units, self.unit)
 
     def warn_if_weak(self, num_units: int) -> None:
         """Warn of a weakness."""
         if weakness := self.weakness(num_units):
             warnings.warn(weakness, PrivacyWarning, stacklevel=2)
+
+
+def weak_delta(delta: float, num_units: int, unit: PrivacyUnit) -> str | None:
+    """What is wrong with a delta of at least 1 / ``num_units``: publishing one unit at random would be private."""
+    if delta * num_units < 1:
+        return None
+    return (
+        f"delta is {delta:g}, which allows a mechanism that publishes one of the {num_units} {unit}s; "
+        f"set it well below {1 / num_units:.1g}"
+    )
 
 
 def budget_of(privacy: PrivacySettings) -> Budget:

@@ -1,55 +1,25 @@
 """What a silo has spent, on its own disk: charged before anything is released, across runs and restarts.
 
-One SQLite file in write-ahead mode, synced at every commit. Beside it, elsewhere in the state folder, a mark says which
-ledger it is and how many charges it has, so that a ledger that is lost, or put back from an old copy, is noticed.
-Whatever is wrong with the ledger, nothing is released.
+Whatever is wrong with the ledger (how it is kept, ``ledger_file`` knows), nothing is released.
 """
 
 import os
 import sqlite3
-import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent, UnsupportedEventError
 
-from fedct_flwr.atomic import write_atomically
 from fedct_flwr.privacy.accounting import Epsilon, epsilon, fits
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import check, from_json, to_json
+from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile
 from fedct_flwr.types import RunError
 
 CLOCK_TOLERANCE: Final = 120.0
 """Seconds that the clock may go back: time servers correct it by less."""
-
-_VERSION: Final = 1
-_FOLDER: Final = "privacy"
-_FILE: Final = "ledger.sqlite"
-_MARK: Final = "ledger.mark"
-_PATIENCE: Final = 30.0
-_SCHEMA: Final = """
-CREATE TABLE ledger (id TEXT NOT NULL, version INTEGER NOT NULL);
-CREATE TABLE budgets (
-    study TEXT NOT NULL, data_set TEXT NOT NULL,
-    epsilon REAL NOT NULL, delta REAL NOT NULL, unit TEXT NOT NULL, approval TEXT NOT NULL,
-    PRIMARY KEY (study, data_set)
-);
-CREATE TABLE charges (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    study TEXT NOT NULL, data_set TEXT NOT NULL,
-    time REAL NOT NULL, event TEXT NOT NULL, question BLOB, answer BLOB
-);
-CREATE INDEX spent ON charges (study, data_set, event);
-CREATE UNIQUE INDEX asked ON charges (study, data_set, question) WHERE question IS NOT NULL;
-"""
-
-
-class LedgerError(RunError):
-    """The ledger cannot be trusted or used; nothing may be released."""
 
 
 class BudgetExceeded(RunError):
@@ -71,15 +41,6 @@ class SpentOn(NamedTuple):
     studies: frozenset[str]
 
 
-_PARENTS: Final[list[sqlite3.Connection]] = []
-
-
-class _Opened(NamedTuple):
-    connection: sqlite3.Connection
-    place: tuple[int, int, int]
-    """Device, file and process."""
-
-
 class Ledger:
     """The ledger in a silo's state folder, which processes and threads may share. Made, and opened, when first used.
 
@@ -95,11 +56,8 @@ class Ledger:
     """
 
     def __init__(self, state: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file = state / _FOLDER / _FILE
-        self._mark = state / _MARK
+        self._kept = LedgerFile(state)
         self._clock = clock
-        self._one_at_a_time = threading.Lock()
-        self._opened: _Opened | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -109,8 +67,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
-        with self._one_at_a_time:
-            self._let_go()
+        self._kept.close()
 
     def charge(self, study: str, data_set: str, budget: Budget, event: DpEvent) -> None:
         """Spend ``event`` from the budget; only if this returns may the release happen.
@@ -118,7 +75,7 @@ class Ledger:
         ``data_set`` is a name or digest of the records. Raises BudgetExceeded, LedgerError (unreadable, lost, older
         than its mark, clock gone back, budget raised without an approval, no disk space), or UnsupportedEventError.
         """
-        with self._transaction() as ledger:
+        with self._kept.transaction() as ledger:
             self._spend(ledger, study, data_set, budget, event, None)
 
     def answer(
@@ -145,21 +102,21 @@ class Ledger:
 
         Raises as ``charge``, and what ``draw`` raises.
         """
-        with self._transaction() as ledger:
+        with self._kept.transaction() as ledger:
             known = self._pay(ledger, study, data_set, budget, event, question)
         if known is not None:
             return known
         try:
             drawn = draw()
         except Exception:
-            with self._transaction() as ledger:
+            with self._kept.transaction() as ledger:
                 ledger.execute(
                     "UPDATE charges SET question = NULL WHERE study = ? AND data_set = ? AND question = ? "
                     "AND answer IS NULL",
                     (study, data_set, question),
                 )
             raise
-        with self._transaction() as ledger:
+        with self._kept.transaction() as ledger:
             # Once more: somebody else's question may have taken the charge over in the meantime.
             known = self._pay(ledger, study, data_set, budget, event, question)
             if known is not None:
@@ -172,7 +129,7 @@ class Ledger:
 
     def answered(self, study: str, data_set: str, question: bytes) -> bytes | None:
         """The answer that was given to this question, at no cost; None if none was. Raises LedgerError."""
-        with self._transaction() as ledger:
+        with self._kept.transaction() as ledger:
             found = ledger.execute(
                 "SELECT answer FROM charges WHERE study = ? AND data_set = ? AND question = ?",
                 (study, data_set, question),
@@ -182,14 +139,14 @@ class Ledger:
     @property
     def used(self) -> bool:
         """Whether there is a ledger, or was one. Makes none, as all else does."""
-        return self._file.exists() or self._mark.exists()
+        return self._kept.used
 
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on somebody's approval (a name, a digest).
 
         What was spent stays spent. Raises LedgerError.
         """
-        with self._transaction() as ledger:
+        with self._kept.transaction() as ledger:
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
                 "excluded.epsilon, delta = excluded.delta, unit = excluded.unit, approval = excluded.approval",
@@ -198,7 +155,7 @@ class Ledger:
 
     def spent(self, study: str, data_set: str) -> Spent | None:
         """What the study has spent on the data set; None before its first charge or approval. Raises LedgerError."""
-        with self._transaction() as ledger:
+        with self._kept.transaction() as ledger:
             budget = _budget(ledger, study, data_set)
             if budget is None:
                 return None
@@ -207,7 +164,7 @@ class Ledger:
 
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """What all studies together have spent on the data set, at ``delta``. Raises LedgerError."""
-        with self._transaction() as ledger:
+        with self._kept.transaction() as ledger:
             spent, _ = _events(ledger, None, data_set)
             studies = ledger.execute("SELECT DISTINCT study FROM charges WHERE data_set = ?", (data_set,)).fetchall()
         return SpentOn(epsilon(spent, delta), frozenset(study for (study,) in studies))
@@ -280,127 +237,6 @@ class Ledger:
                 "the clock is earlier than the privacy ledger's last charge; set the clock right, nothing is released"
             )
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One writer at a time, from the first read on; committed and synced on leaving, or undone."""
-        with self._one_at_a_time:
-            try:
-                ledger = self._connection()
-                ledger.execute("BEGIN IMMEDIATE")
-                self._check_mark(ledger)
-                yield ledger
-                ledger.execute("COMMIT")
-                self._mark_charges(ledger)
-            except (sqlite3.Error, OSError) as error:
-                self._let_go()
-                raise LedgerError(
-                    f"the privacy ledger in {self._file.parent} cannot be used ({type(error).__name__}); nothing is "
-                    "released until it can: check disk space and permissions, or restore it from a backup"
-                ) from error
-            except BaseException:
-                self._let_go()
-                raise
-
-    def _connection(self) -> sqlite3.Connection:
-        """The open connection, if this process opened it and the file is still the one that was opened."""
-        self._create_if_new()
-        status = self._file.stat()
-        place = status.st_dev, status.st_ino, os.getpid()
-        if self._opened is not None and self._opened.place != place:
-            self._let_go()
-        if self._opened is None:
-            self._opened = _Opened(self._open(), place)
-        return self._opened.connection
-
-    def _let_go(self) -> None:
-        """Close the file, which undoes what was not committed; in a forked process, leave the parent's alone."""
-        opened, self._opened = self._opened, None
-        if opened is None:
-            return
-        if opened.place[-1] == os.getpid():
-            opened.connection.close()
-        else:
-            _PARENTS.append(opened.connection)  # closing it would drop the parent's locks
-
-    def _open(self) -> sqlite3.Connection:
-        # mode=rw: an SQLite that creates what it does not find would forget everything.
-        ledger = sqlite3.connect(
-            f"{self._file.absolute().as_uri()}?mode=rw",
-            uri=True,
-            isolation_level=None,
-            timeout=_PATIENCE,
-            check_same_thread=False,  # a lock keeps threads apart
-        )
-        try:
-            ledger.execute("PRAGMA synchronous = FULL")  # sync at every commit, not only at checkpoints
-            if ledger.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                raise sqlite3.DatabaseError
-        except BaseException:
-            ledger.close()
-            raise
-        return ledger
-
-    def _create_if_new(self) -> None:
-        if self._file.exists():
-            return
-        if self._mark.exists() and not self._file.exists():  # another process may just have made both, the file first
-            raise LedgerError(
-                f"the privacy ledger {self._file} is gone, and was used; restore it from a backup: without it nobody "
-                "knows what was spent, so nothing is released"
-            )
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = uuid.uuid4().hex
-        draft = self._file.with_name(f".{name}")
-        try:
-            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            with closing(sqlite3.connect(draft, isolation_level=None)) as ledger:
-                ledger.executescript(_SCHEMA)
-                ledger.execute("INSERT INTO ledger VALUES (?, ?)", (name, _VERSION))
-                ledger.execute("PRAGMA journal_mode = WAL")
-            # Of several processes that begin at once, one wins; a file is there whole or not at all.
-            try:
-                os.link(draft, self._file)
-            except FileExistsError:
-                return
-            _sync(self._file)
-            _sync(self._file.parent)
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def _check_mark(self, ledger: sqlite3.Connection) -> None:
-        name, version = ledger.execute("SELECT id, version FROM ledger").fetchone() or ("", 0)
-        if version != _VERSION:
-            raise LedgerError(f"the privacy ledger {self._file} is of another version; nothing is released")
-        charges = _count(ledger)
-        if not self._mark.exists() and charges == 0:
-            write_atomically(self._mark, f"{name}\n".encode())
-            return
-        marked = self._marked(name)
-        if marked is None or marked > charges:
-            raise LedgerError(
-                f"the privacy ledger {self._file} is not the one that {self._mark} knows, or charges are missing from "
-                "it; restore the latest ones of both from a backup, until then nothing is released"
-            )
-
-    def _mark_charges(self, ledger: sqlite3.Connection) -> None:
-        """Note how many charges are on the disk, before what they paid for is released: one dot for each."""
-        ledger.execute("BEGIN IMMEDIATE")
-        (name,) = ledger.execute("SELECT id FROM ledger").fetchone()
-        missing = _count(ledger) - (self._marked(name) or 0)
-        if missing > 0:
-            with self._mark.open("ab", buffering=0) as mark:
-                mark.write(b"." * missing)
-                os.fsync(mark.fileno())
-        ledger.execute("ROLLBACK")
-
-    def _marked(self, name: str) -> int | None:
-        """How many charges the mark knows of; None if it is missing, or another ledger's."""
-        try:
-            known, _, dots = self._mark.read_bytes().partition(b"\n")
-        except FileNotFoundError:
-            return None
-        return len(dots) if known == name.encode() else None
-
 
 def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budget) -> Budget:
     """The lower of the budget asked for and the one in the ledger. Raises LedgerError for one raised since."""
@@ -414,7 +250,8 @@ def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budg
     if asked.epsilon > known.epsilon or asked.delta > known.delta or asked.unit != known.unit:
         raise LedgerError(
             f"the privacy budget of study {study} was raised from epsilon {known.epsilon:g}, delta {known.delta:g} per "
-            f"{known.unit} to epsilon {asked.epsilon:g}, delta {asked.delta:g} per {asked.unit} after use; approve it"
+            f"{known.unit} to epsilon {asked.epsilon:g}, delta {asked.delta:g} per {asked.unit} after use; "
+            "approve it with 'fedct silo approve', or set it back"
         )
     return asked
 
@@ -437,16 +274,3 @@ def _events(ledger: sqlite3.Connection, study: str | None, data_set: str) -> tup
     except UnsupportedEventError:
         raise LedgerError("the privacy ledger holds an event that nobody knows; nothing is released") from None
     return ComposedDpEvent(events), sum(count for _, count in rows)
-
-
-def _count(ledger: sqlite3.Connection) -> int:
-    (charges,) = ledger.execute("SELECT count(*) FROM charges").fetchone()
-    return int(charges)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,6 +15,7 @@ from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.protect import check_extra, check_protection
 from fedct_flwr.model_card import promised_by_noise
+from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.global_model import add_global_model
@@ -51,8 +52,9 @@ class LabelSharing:
                 "leave it out, or use one in which they do, such as 'fedprox'"
             )
         _learners(config, dataset)
-        if self.noise(config):
+        if kind := self.noise(config):
             check_extra("privacy", f"algorithm {config.algorithm!r} with noise")
+            _check_delta(kind, config.delta)
         if config.votes:
             _check_students(config, dataset)
             return
@@ -114,7 +116,7 @@ class LabelSharing:
         # Need the extra privacy, which an algorithm without noise does not.
         from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
 
-        for warning in warnings(config):
+        for warning in warnings(config, len(study.roster.silos)):
             logger.warning("%s", warning)
         queries = config.asked_about(study.terms.num_public)
         mechanism = tally_mechanism(config, kind, max(1, config.votes), queries, len(study.roster.silos))
@@ -129,15 +131,19 @@ def _promised(cost: dict[str, Any]) -> dict[str, Any] | None:
     return promised_by_noise(cost["privacy"]) if cost else None
 
 
-def warnings(config: RunConfig) -> list[str]:
-    """What is allowed and hardly meant, a sentence each."""
-    if config.privacy_level != "L1":
+def warnings(config: RunConfig, num_silos: int) -> list[str]:
+    """What is allowed and hardly meant of noise that protects silos, a sentence each."""
+    if not (config.coordinator_adds_noise or config.algorithm == "dp-fedavg"):
         return []
-    # Needs the extra privacy, which an algorithm without noise does not.
-    from fedct_flwr.privacy.fedkt import dear_partitions
+    weakness = weak_delta(config.delta, num_silos, PrivacyUnit.SILO)
+    found = [weakness] if weakness else []
+    if config.privacy_level == "L1":
+        # Needs the extra privacy, which an algorithm without noise does not.
+        from fedct_flwr.privacy.fedkt import dear_partitions
 
-    dear = dear_partitions(config.privacy_level, config.votes, config.gamma)
-    return [dear] if dear else []
+        dear = dear_partitions(config.privacy_level, config.votes, config.gamma)
+        found += [dear] if dear else []
+    return found
 
 
 def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> dict[str, Any]:
@@ -165,6 +171,15 @@ def _log_cost(what: str, privacy: dict[str, Any]) -> None:
     )  # fmt: skip
 
 
+def _check_delta(kind: str, delta: float) -> None:
+    """Raise ConfigError for noise on votes that promises nothing."""
+    if "gaussian" in kind and delta == 0:
+        raise ConfigError(
+            "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or mechanism to 'laplace' or "
+            "'gumbel'"
+        )
+
+
 def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:
     """Raise ConfigError for students that cannot be taught, or whose votes cannot be sent."""
     if config.protection != "none":
@@ -181,6 +196,8 @@ def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None
 
     fewest = min(dataset.silos, key=lambda silo: silo.private.size)
     transfer = config.transfer_settings(fewest.private.size)
+    if config.privacy_level == "L2":
+        _check_delta(transfer.noise, config.delta)
     try:
         check_records(fewest.private.size, config.votes, max(1, transfer.teachers))
     except ConfigError as error:

@@ -37,6 +37,11 @@ class WeightSharing:
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
         dataset = _simulated(config, dataset)
+        if config.corruption == "collusion":
+            raise ConfigError(
+                f"colluders vote for a class, and with algorithm {config.algorithm!r} silos send weights: choose "
+                "another corruption, such as 'label-shift'"
+            )
         if config.protection != "none":
             raise ConfigError(
                 f"algorithm {config.algorithm!r} shares weights, which protection = {config.protection!r} does not "

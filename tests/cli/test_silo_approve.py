@@ -14,7 +14,8 @@ from client_app.revocation import withdraw
 from client_app.site import terms_of
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.ledger import Ledger, LedgerError
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import Reply, Scores, encode_reply
 from tests.cli.silos import Fedct, Kit

@@ -28,6 +28,7 @@ from client_app.workplace import open_workplace
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.learners.protect import decides_labeler
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.privacy.randomness import simulated
 from fedct_flwr.public_set import Query
 from fedct_flwr.run_folder import RunFolder
@@ -298,7 +299,8 @@ def die_at(point: int) -> Callable[[], None]:
         setattr(owner, name, around)
 
     for owner, name in (
-        (Ledger, "_spend"), (Ledger, "_mark_charges"), (Drawing, "answer"), (FolderState, "put"), (Ledger, "answered"),
+        (Ledger, "_spend"), (LedgerFile, "_mark_charges"), (Drawing, "answer"), (FolderState, "put"),
+        (Ledger, "answered"),
     ):  # fmt: skip
         wrap(owner, name)
     return step

@@ -359,5 +359,5 @@ def test_an_initial_model_that_does_not_fit_stops_the_run_before_it_begins(feder
 
 
 def test_where_silos_share_labels_an_initial_model_has_no_effect(federation: Federation) -> None:
-    with pytest.raises(ConfigError, match="has no effect on algorithm 'fedct'"):
+    with pytest.raises(ConfigError, match="has no effect on algorithm 'fedct-dawid-skene'"):
         federation.run(initial_model="/a/model")

@@ -9,6 +9,7 @@ import pytest
 
 from client_app.release import DATA_SET
 from fedct_flwr import datasets
+from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
@@ -16,6 +17,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.strategies.label_sharing import warnings
 from fedct_flwr.types import ConfigError, RunError
 from tests.federation import learners
 from tests.federation.conftest import Federation
@@ -181,13 +183,49 @@ class TestRefused:
             ),
             ({"algorithm": "fedkt", "protection": "teachers"}, "protects records by privacy-level = 'L2', and not by"),
             ({"algorithm": "fedkt", "teachers": 60}, "silo 'zurich': 2 partitions of 60 teachers need 120 records"),
-            ({"algorithm": "dp-pate", "delta": 0.0}, "no noise keeps what is planned within epsilon 1 at delta 0"),
+            ({"algorithm": "dp-pate", "delta": 0.0}, "Gaussian noise promises nothing at delta = 0: set delta to 1e-5"),
+            ({"algorithm": "dp-pate", "delta": 0.0, "gamma": 0.1, "mechanism": "confident-gaussian"}, "at delta = 0"),
+            (
+                {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "gaussian", "delta": 0.0},
+                "Gaussian noise promises nothing at delta = 0",
+            ),
+            (
+                {"algorithm": "fedkt", "privacy_level": "L2", "mechanism": "gaussian", "delta": 0.0},
+                "Gaussian noise promises nothing at delta = 0",
+            ),
+            (
+                {"algorithm": "fedkt", "privacy_level": "L2", "noise": "gaussian"},
+                "noise has no effect without protection = 'teachers': leave it out, or set mechanism",
+            ),
+            (
+                {"algorithm": "fedct", "noise": "gaussian", "protection": "dp-linear"},
+                "noise has no effect without protection = 'teachers': leave it out$",
+            ),
+            ({"algorithm": "fedct", "epochs": 3}, "epochs has no effect on algorithm 'fedct'"),
+            ({"algorithm": "fedavg", "epochs": 3}, "epochs has no effect on algorithm 'fedavg'"),
+            ({"algorithm": "pate", "epochs": 3}, "epochs has no effect on algorithm 'pate'"),
+            ({"algorithm": "fedkt", "report_scores": True}, "report-scores has no effect on algorithm 'fedkt'"),
         ],
     )
-    def test_in_one_sentence(self, federation: Federation, settings: dict[str, Any], sentence: str) -> None:
+    def test_in_one_sentence_before_anything_runs(
+        self, federation: Federation, settings: dict[str, Any], sentence: str
+    ) -> None:
         with pytest.raises(ConfigError, match=sentence) as refused:
             federation.run(num_server_rounds=1, **settings)
         assert "\n" not in str(refused.value)
+        assert not (federation.path / "run").exists()
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"algorithm": "fedct", "epochs": 3, "student": "fashion-mnist-mlp"},
+            {"algorithm": "fedct", "epochs": 3, "protection": "teachers", "noise": "gaussian"},
+            {"algorithm": "fedkt", "epochs": 3},
+            {"algorithm": "pate", "report-scores": True},
+        ],
+    )
+    def test_unless_it_does_something(self, settings: dict[str, Any]) -> None:
+        assert find_algorithm(RunConfig.from_flower({"study": "s", "data": "d", **settings}))
 
     def test_a_run_in_which_all_silos_abstain_fails(self, federation: Federation) -> None:
         """Students that are never of one mind: which class they call, their random state decides."""
@@ -195,6 +233,14 @@ class TestRefused:
             federation.run(
                 **FEDKT, partitions=20, teachers=2, learner="tests.federation.learners.Contrary", learner_params="{}"
             )
+
+
+@pytest.mark.parametrize("settings", [{"algorithm": "dp-pate"}, {"algorithm": "fedkt", "privacy-level": "L1"}])
+def test_a_delta_that_lets_a_silo_be_published_is_warned_of(settings: dict[str, Any]) -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "d", "delta": 0.25, **settings})
+    assert warnings(config, 3) == []
+    (warning,) = warnings(config, 4)
+    assert warning.startswith("delta is 0.25, which allows a mechanism that publishes one of the 4 silos")
 
 
 def test_without_noise_a_row_on_which_no_silo_is_consistent_abstains(federation: Federation) -> None:

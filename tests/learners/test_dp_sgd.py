@@ -159,12 +159,30 @@ def test_weights_that_are_frozen_are_neither_trained_nor_counted() -> None:
     assert same == [True, False, False, True]
 
 
-def test_without_clipping_to_speak_of_the_gradient_is_that_of_plain_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = labeler(clipping_norm=1e6)
-    plain = plain_gradient(same_network(model), X[:30], Y[:30]) / 30
+def normalized() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("make", [network, normalized], ids=["linear layers alone", "others too"])
+def test_without_clipping_to_speak_of_the_gradient_is_that_of_plain_training(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = labeler(make, clipping_norm=1e6)
+    plain = plain_gradient(same_network(model, make), X[:30], Y[:30]) / 30
     torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
-    monkeypatch.setattr(clipping, "_AT_ONCE", 7)  # in parts, the last of them smaller
+    for limit in ("_AT_ONCE", "_SINGLY_AT_ONCE"):
+        monkeypatch.setattr(clipping, limit, 7)  # in parts, the last of them smaller
     torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("make", "passes"), [(network, [300]), (normalized, [256, 44])])
+def test_only_where_gradients_by_example_take_memory_a_batch_is_taken_in_parts(make: Any, passes: list[int]) -> None:
+    model = labeler(make)
+    gradient(model, X[:1], Y[:1])
+    taken: list[int] = []
+    model._network.register_forward_hook(lambda module, inputs, output: taken.append(len(output)))
+    gradient(model, X, Y)
+    assert taken == passes
 
 
 def test_an_example_counts_by_its_weight_after_clipping() -> None:

@@ -15,7 +15,8 @@ from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, UnsupportedDpEvent
 
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import pure
-from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger, LedgerError
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.types import RunError
 
 ROOT = Path(__file__).parents[2]
@@ -491,7 +492,7 @@ class TestFailsClosed:
 
 def test_every_commit_is_synced_in_write_ahead_mode(ledger: Ledger) -> None:
     ledger.charge(*WHERE, ONE, TENTH)
-    with ledger._transaction() as connection:
+    with ledger._kept.transaction() as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
