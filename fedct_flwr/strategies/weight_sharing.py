@@ -47,11 +47,6 @@ class WeightSharing:
                 f"algorithm {config.algorithm!r} shares weights, which protection = {config.protection!r} does not "
                 "cover: set protection = 'none', or an algorithm that shares labels"
             )
-        if config.corruption == "collusion":
-            raise ConfigError(
-                f"colluders agree upon labels, and with algorithm {config.algorithm!r} silos share weights: choose "
-                "another corruption, such as 'label-shift', or an algorithm that shares labels"
-            )
         if config.student:
             raise ConfigError(
                 f"algorithm {config.algorithm!r} ends with a global model of its own: leave student out, which learns "

@@ -126,10 +126,6 @@ def test_a_silo_keeps_its_optimizer_and_spends_the_steps_of_co_training(federati
             "same network",
         ),
         ({"resume": True}, "no checkpoint to resume from"),
-        (
-            {"bad_silos": "cleveland", "corruption": "collusion"},
-            "colluders agree upon labels, and with algorithm 'fedavg'",
-        ),
     ],
 )
 def test_what_cannot_be_averaged_stops_the_run_before_it_begins(
