@@ -19,6 +19,8 @@ STUDY: Final = "study"
 ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate"})
 """Algorithms that ask the silos once."""
 
+TRACKERS: Final = ("none", "mlflow", "tensorboard")
+
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
@@ -151,6 +153,8 @@ class RunConfig(Settings):
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False
+    tracking: str = "none"
+    """Where the coordinator writes the run besides: none, mlflow or tensorboard (extras of these names)."""
 
     @classmethod
     def from_flower(cls, run_config: Mapping[str, Any]) -> Self:
@@ -166,6 +170,13 @@ class RunConfig(Settings):
         """The flat mapping of all settings that need not be given."""
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return _flat(cls.model_construct().model_dump(by_alias=True, exclude=required))
+
+    @field_validator("tracking")
+    @classmethod
+    def _check_tracking(cls, name: str) -> str:
+        if name not in TRACKERS:
+            raise ValueError(suggest(name, TRACKERS))
+        return name
 
     @field_validator("learner_params", "student_params")
     @classmethod
