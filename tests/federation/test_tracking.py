@@ -152,7 +152,7 @@ def test_tensorboard_has_the_run_config_and_the_result(board: RunFolder) -> None
     found = events(board)
     stored = found.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
     hparams = metadata.parse_session_start_info_plugin_data(stored).hparams
-    assert hparams["algorithm"].string_value == "fedct"
+    assert hparams["algorithm"].string_value == board.settings()["algorithm"]
     assert hparams["num-server-rounds"].number_value == 2
     assert hparams["report-scores"].bool_value is True
     (result,) = found.Tensors(to_tensorboard.RESULT)
