@@ -8,6 +8,7 @@
 - ``models/``: the silos' models (simulation only); the global one, with its card, where a student is wanted or silos
   share weights, which leaves no checkpoint and no labels
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
+- ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
 - ``.lock``: held by the coordinator that writes here
 """
 
@@ -15,7 +16,7 @@ import csv
 import io
 import json
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -121,6 +122,7 @@ class RunFolder:
         self.path = path
         # Held by the process, not by whichever of its threads asked for it.
         self._lock = FileLock(path / _LOCK, thread_local=False)
+        self._listeners: list[Callable[[Mapping[str, Any]], None]] = []
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> "RunFolder":
@@ -217,10 +219,17 @@ class RunFolder:
         """Where the coordinator keeps the global model, if there is one."""
         return self.models / f"global{suffix}"
 
+    def listen(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+        """From now on, tell each round's record to ``listener`` as soon as it is written."""
+        self._listeners.append(listener)
+
     def append_round(self, record: RoundRecord | WeightsRecord) -> None:
         """Add a line to ``rounds.jsonl``."""
+        line = asdict(record)
         with self._writing(f"round {record.round}"), (self.path / "rounds.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
+            file.write(json.dumps(line) + "\n")
+        for listener in self._listeners:
+            listener(line)
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint."""

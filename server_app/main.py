@@ -17,6 +17,7 @@ from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_pat
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.strategies.study import Study, Subject
 from fedct_flwr.student import check_student
+from fedct_flwr.tracking import Tracked, check_tracking
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.codec import Terms
 
@@ -34,6 +35,7 @@ _MAY_CHANGE = frozenset(
         "round-deadline",
         "student",
         "student-params",
+        "tracking",
     }
 )
 
@@ -52,6 +54,7 @@ def main(grid: Grid, context: Context) -> None:
         algorithm = find_algorithm(config)
         algorithm.check(config, dataset)
         check_student(config, subject.schema, subject.public)
+        check_tracking(config)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
         folder, checkpoint = _open(path, config, terms, roster)
     except FedctError as error:
@@ -80,7 +83,9 @@ def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Subject, Seque
 def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
     try:
         logger.info("Run folder: %s", study.folder.path)
-        facts = algorithm.run(study, grid)
+        with Tracked(study.config, study.folder, resumed=study.checkpoint is not None) as tracked:
+            facts = algorithm.run(study, grid)
+            tracked.completed(facts)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)
         # On a full disk there is no room for the reason either; the log has it.

@@ -53,7 +53,7 @@ class TestTally:
         assert counts.tolist() == [[2, 1, 0], [0, 1, 2], [0, 0, 1]]
 
     @given(ballot_boxes(max_silos=800))
-    @settings(deadline=None, max_examples=40)
+    @settings(max_examples=40)
     def test_equals_a_count_of_each_example(self, box: tuple[np.ndarray, int]):
         votes, num_classes = box
         assert (tally(iter(votes), votes.shape[1], num_classes) == naive_tally(votes, num_classes)).all()
@@ -173,7 +173,6 @@ class TestQualified:
 
 class TestEveryDecision:
     @given(classes=st.lists(st.integers(0, 4), min_size=1, max_size=5), silos=st.integers(1, 300))
-    @settings(deadline=None)
     @pytest.mark.parametrize("name", DECISIONS)
     def test_unanimity_wins(self, name: str, classes: list[int], silos: int):
         vote = np.int16(classes)
@@ -183,7 +182,6 @@ class TestEveryDecision:
 
     @given(ballot_boxes(), st.integers(0, 20))
     @example((np.int16([[0, ABSTAIN]]), 2), 600)
-    @settings(deadline=None)
     @pytest.mark.parametrize("name", DECISIONS)
     def test_abstentions_never_count(self, name: str, box: tuple[np.ndarray, int], idle: int):
         votes, num_classes = box
@@ -247,7 +245,7 @@ class TestEveryRule:
 
     @every_rule
     @given(ballot_boxes(), st.randoms(use_true_random=False))
-    @settings(deadline=None, max_examples=50)
+    @settings(max_examples=50)
     def test_permuting_silos_changes_nothing_in_any_round(
         self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int], random
     ):
@@ -260,7 +258,7 @@ class TestEveryRule:
 
     @every_rule
     @given(ballot_boxes())
-    @settings(deadline=None, max_examples=50)
+    @settings(max_examples=50)
     def test_where_all_votes_cast_agree_the_label_is_theirs(
         self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int]
     ):
@@ -272,7 +270,7 @@ class TestEveryRule:
 
     @every_rule
     @given(ballot_boxes(), st.integers(0, 20))
-    @settings(deadline=None, max_examples=50)
+    @settings(max_examples=50)
     def test_abstentions_never_count(self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int], idle: int):
         votes, num_classes = box
         with_idle = np.vstack([votes, np.full((idle, votes.shape[1]), ABSTAIN, np.int16)])

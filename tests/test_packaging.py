@@ -94,6 +94,8 @@ EXTRAS = {
     "fedct_flwr/learners/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
     "fedct_flwr/strategies/private_averaging.py": "privacy",
+    "fedct_flwr/tracking/to_mlflow.py": "mlflow",
+    "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
 
 
@@ -144,7 +146,7 @@ def test_the_wheel_is_for_every_platform(wheel: Path) -> None:
 
 def test_the_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel: Path) -> None:
     found = [name for name in files_in(wheel) if ".dist-info/" not in name]
-    assert found == sorted([*SOURCES, "fedct_flwr/cli/app.toml"])
+    assert found == sorted([*SOURCES, "fedct_flwr/cli/app.toml", "fedct_flwr/cli/tested.txt"])
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def budget(
     plot: Annotated[
         Path | None, typer.Option(help="Also write label quality over epsilon to this file, .svg or .png.")
     ] = None,
+    json_: Json = False,
 ) -> None:
     """Estimate the quality of the labels that a privacy budget leaves, by mechanism, before anything runs."""
     try:
@@ -70,18 +72,21 @@ def budget(
         from fedct_flwr.cli import budget_plot
 
         budget_plot.check(plot)
-    console = Console(highlight=False)
-    with console.status("drawing labels and adding noise"):
+    out = Output(as_json=json_)
+    with out.doing("drawing labels and adding noise"):
         found = list(_all(plan, features, seed))
-    _print(console, plan, found)
+    warned = list(_warnings(plan, found))
+    if not json_:
+        _print(out, plan, found, warned)
     if plot:
-        with console.status("the same for the other epsilons"):
+        with out.doing("the same for the other epsilons"):
             others = sorted({*PLOTTED, plan.epsilon})
             curves = {
                 e: found if e == plan.epsilon else list(_all(replace(plan, epsilon=e), features, seed)) for e in others
             }
         budget_plot.draw(plot, plan, curves)
-        console.print(f"\nplot: {escape(str(plot))}", soft_wrap=True)
+        out.say(f"\nplot: {plot}")
+    out.show(_document(plan, found, warned, plot))
 
 
 def _all(plan: "Plan", features: int, seed: int) -> "Iterator[Estimate]":
@@ -92,7 +97,27 @@ def _all(plan: "Plan", features: int, seed: int) -> "Iterator[Estimate]":
     yield from estimates(plan, seed)
 
 
-def _print(console: Console, plan: "Plan", found: "list[Estimate]") -> None:
+def _document(plan: "Plan", found: "list[Estimate]", warned: list[str], plot: Path | None) -> documents.Budget:
+    return {
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "silos": plan.num_silos,
+        "records": plan.num_records,
+        "labels": plan.labels,
+        "classes": plan.num_classes,
+        "accuracy": plan.accuracy,
+        "guess": plan.guess,
+        "estimates": [
+            {"mechanism": e.mechanism, "noise": e.noise, "silo": e.silo, "consensus": e.consensus, "verdict": e.verdict}
+            for e in found
+        ],
+        "warnings": warned,
+        "plot": str(plot) if plot else None,
+    }
+
+
+def _print(out: Output, plan: "Plan", found: "list[Estimate]", warned: list[str]) -> None:
+    console = out.console
     console.print(
         f"epsilon {plan.epsilon:g} at delta {plan.delta:g}, in total, per record: {plan.num_silos} silos with "
         f"{plan.num_records:,} records, each asked for {plan.labels:,} labels, {plan.num_classes} classes"
@@ -116,7 +141,7 @@ def _print(console: Console, plan: "Plan", found: "list[Estimate]") -> None:
     table.add_row("a silo's own model", "never leaves", f"{plan.accuracy:.2f}", "", "")
     table.add_row("guessing", "", f"{plan.guess:.2f}", "", "")
     console.print(table)
-    for warning in _warnings(plan, found):
+    for warning in warned:
         console.print(f"[yellow]Warning:[/] {escape(warning)}", soft_wrap=True)
     console.print(
         "An estimate on stand-in data, not a promise: labels of silos that err as a learning curve says, and Gaussian "

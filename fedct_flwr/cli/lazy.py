@@ -1,21 +1,23 @@
 """Commands whose modules are imported when they are called, so that help and version do not wait for scikit-learn."""
 
 import importlib
-from collections.abc import Mapping
-from typing import Any, Final
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_type_hints
 
 import click
 import typer
 from typer.core import TyperGroup
+from typer.models import ArgumentInfo
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 
-def lazy_commands(package: str, helps: Mapping[str, str]) -> type[TyperGroup]:
+def lazy_commands(package: str, helps: Mapping[str, str], panels: Mapping[str, str] | None = None) -> type[TyperGroup]:
     """A class for ``typer.Typer(cls=...)`` with a command for each key of ``helps``, the first line of its help.
 
     Command ``start`` is the function ``start`` of the module ``start`` in ``package``, imported when it is called or
-    its own help is asked for.
+    its own help is asked for. ``panels`` says below which title help shows a command.
     """
 
     class Commands(TyperGroup):
@@ -23,20 +25,42 @@ def lazy_commands(package: str, helps: Mapping[str, str]) -> type[TyperGroup]:
             super().__init__(**attributes)
             for name, text in helps.items():
                 # Stands for the command in the group's help.
-                self.add_command(click.Command(name, help=text))
+                command = click.Command(name, help=text)
+                if panels and name in panels:
+                    # Where Typer looks for it.
+                    vars(command)["rich_help_panel"] = panels[name]
+                self.add_command(command)
+
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return [*helps, *(name for name in super().list_commands(ctx) if name not in helps)]
 
         def resolve_command(
             self, ctx: click.Context, args: list[str]
         ) -> tuple[str | None, click.Command | None, list[str]]:
             name, command, rest = super().resolve_command(ctx, args)
-            return name, _load(package, name) if name and name in helps else command, rest
+            return name, load_command(package, name) if name and name in helps else command, rest
 
     return Commands
 
 
-def _load(package: str, name: str) -> click.Command:
-    function = name.replace("-", "_")
-    module = importlib.import_module(f"{package}.{function}")
+def load_command(package: str, name: str) -> click.Command:
+    """The command itself. Its help is the function's docstring, each paragraph in one line."""
+    function_name = name.replace("-", "_")
+    function = getattr(importlib.import_module(f"{package}.{function_name}"), function_name)
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, context_settings=SETTINGS)
-    single.command(name)(getattr(module, function))
-    return typer.main.get_command(single)
+    single.command(name)(function)
+    command = typer.main.get_command(single)
+    # Typer breaks the lines of all paragraphs but the first where the docstring does.
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    _explain_arguments(command, function)
+    return command
+
+
+def _explain_arguments(command: click.Command, function: Callable[..., Any]) -> None:
+    """Give arguments their help back, which this Typer loses with the newest click."""
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in command.params:
+        for said in getattr(hints.get(parameter.name or ""), "__metadata__", ()):
+            if isinstance(said, ArgumentInfo) and isinstance(parameter, click.Argument) and said.help:
+                vars(parameter)["help"] = said.help

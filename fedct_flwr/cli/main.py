@@ -1,11 +1,19 @@
 """``fedct``: subcommands, and errors as one sentence with an exit code.
 
-Exit codes: 0 done, 1 unexpected, 2 settings, 3 data, 4 the run failed, 5 a learner failed,
-129 hung up, 130 interrupted, 143 terminated.
+| exit code | means |
+| --- | --- |
+| 0 | done |
+| 1 | declined (``silo approve``, ``silo revoke``), not healthy (``silo status``), or an error that nobody foresaw |
+| 2 | a setting or an option is missing, misspelled or out of range |
+| 3 | data or a file cannot be used, or a check (``doctor``, ``silo check``) has found something bad |
+| 4 | the run failed, or the disk is full; ``silo verify``: the log is not intact |
+| 5 | a learner failed |
+| 129, 130, 143 | hung up, interrupted (Ctrl-C), terminated |
 """
 
 import signal
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -18,23 +26,42 @@ from fedct_flwr.types import FedctError, RunError
 
 HELPS = {
     "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
+    "doctor": "Look at this machine: what is ready for simulations, and what to do where something is missing.",
+    "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
     "predict": "Use a study's global model on new records.",
     "export": "Write a study's global model as ONNX, for programs without Python.",
-    "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
-    "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
     "budget": "Estimate the quality of the labels that a privacy budget leaves, by mechanism, before anything runs.",
+    "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
 }
+
+_SIMULATE, _REAL, _MODELS, _PRIVACY = "Simulate", "Real silos", "Models", "Privacy"
+PANELS = {
+    "simulate": _SIMULATE,
+    "doctor": _SIMULATE,
+    "demo": _REAL,
+    "predict": _MODELS,
+    "export": _MODELS,
+    "budget": _PRIVACY,
+    "privacy-sheet": _PRIVACY,
+}
+
+EPILOG = """Begin with 'fedct simulate': four real hospitals, in a minute.
+
+Exit codes: 0 done; 1 declined, or an error nobody foresaw; 2 settings; 3 data, or a check that found something bad;
+4 the run failed; 5 a learner failed; 130 interrupted.
+"""
 
 app = typer.Typer(
     name="fedct",
-    cls=lazy_commands("fedct_flwr.cli", HELPS),
+    cls=lazy_commands("fedct_flwr.cli", HELPS, PANELS),
+    epilog=EPILOG,
     help="Federated co-training on Flower: silos share class labels on a public set, never data or models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
 )
-app.add_typer(coordinator.app, name="coordinator")
-app.add_typer(silo.app, name="silo")
+app.add_typer(coordinator.app, name="coordinator", rich_help_panel=_REAL)
+app.add_typer(silo.app, name="silo", rich_help_panel=_REAL)
 
 
 def _print_version(wanted: bool) -> None:
@@ -44,7 +71,11 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True)) -> None:
+def options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
     """Federated co-training on Flower: silos share class labels on a public set, never data or models."""
 
 
@@ -57,9 +88,16 @@ def run() -> None:
     try:
         app()
     except FedctError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
-        sys.exit(error.exit_code)
+        _fail(str(error), error.exit_code)
     except OSError as error:
         # A disk that is full or a folder that may not be written to, on this side of the engine.
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(str(error))}", highlight=False)
-        sys.exit(RunError.exit_code)
+        where = error.filename2 or error.filename
+        _fail(
+            f"{where}: {error.strerror}; see to that, or choose another place" if where else str(error),
+            RunError.exit_code,
+        )
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(sentence)}", highlight=False)
+    sys.exit(code)

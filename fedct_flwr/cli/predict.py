@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import typer
 
-from fedct_flwr.cli.predictions import check_new, say_unknown, write_table
+from fedct_flwr.cli.output import Json
+from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, write_table
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.learners.model_file import load_model
 from fedct_flwr.types import DataError
@@ -25,6 +27,7 @@ def predict(
         list[str] | None,
         typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
     ] = None,
+    json_: Json = False,
 ) -> None:
     """Say the class of each new record, as a study's global model sees it.
 
@@ -35,19 +38,23 @@ def predict(
     found = load_model(model, package or ())
     said = found.description
     records = read_unlabeled(found.schema, said.image_size, said.image_mode, data)
-    labels, probabilities = found.predict(records.X), found.probabilities(records.X)
+    said_of = [(found.predict(X), found.probabilities(X)) for X in in_chunks(records.X)]
+    labels = np.concatenate([labels for labels, _ in said_of])
+    known = [chances for _, chances in said_of if chances is not None]
+    probabilities = np.concatenate(known) if known else None
     say_unknown(records)
     classes = found.schema.classes
     header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in classes])]
-    before = _as_read(data, records)
+    before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
     added: Sequence[Sequence[Any]] = [[]] * len(labels)
     if probabilities is not None:
-        added = [[f"{value:.6g}" for value in row] for row in probabilities.tolist()]
+        numbers = probabilities.tolist()
+        added = numbers if json_ else [[f"{value:.6g}" for value in row] for row in numbers]
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
     rows = ([*own, classes[label], *more] for own, label, more in zip(kept, labels, added, strict=True))
-    write_table([*before.column_names, *header], rows, out)
+    write_table([*before.column_names, *header], rows, out, records.unknown if json_ else None)
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:

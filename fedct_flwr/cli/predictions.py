@@ -3,17 +3,20 @@
 import csv
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.output import Output, json_text
 from fedct_flwr.datasets.unlabeled import Unlabeled
-from fedct_flwr.types import DataError
+from fedct_flwr.types import DataError, Features
+
+CHUNK: Final = 65_536
+"""So many records are predicted at a time, so that one can say how far it is."""
 
 
 def check_new(out: Path | None) -> None:
@@ -26,20 +29,31 @@ def check_new(out: Path | None) -> None:
 
 def say_unknown(records: Unlabeled) -> None:
     """Say on standard error where a value is no category of the study's: models take it for one of no known kind."""
+    output = Output(to_stderr=True)
     for column, count in records.unknown.items():
-        Console(stderr=True, soft_wrap=True).print(
-            f"[yellow]{count} of {len(records.names)} records have a value of {escape(repr(column))} that the study "
-            "does not know[/]",
-            highlight=False,
-        )
+        output.warn(f"{count} of {len(records.names)} records have a value of {column!r} that the study does not know")
 
 
-def write_table(header: Sequence[str], rows: Iterable[Sequence[Any]], out: Path | None) -> None:
-    """As CSV, to a file or to standard output."""
+def in_chunks(X: Features) -> Iterator[Features]:
+    """The records in their order, some at a time, with a bar on a terminal where there are many."""
+    starts = range(0, len(X), CHUNK)
+    steps = Output(to_stderr=True).progress(starts, "predicting") if len(starts) > 1 else starts
+    return (X[start : start + CHUNK] for start in steps)
+
+
+def write_table(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], out: Path | None, unknown: Mapping[str, int] | None = None
+) -> None:
+    """As CSV, or with ``unknown`` as the JSON document that has this beside the rows, to a file or standard output."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    if unknown is None:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+    else:
+        records = [dict(zip(header, row, strict=True)) for row in rows]
+        document: documents.Predictions = {"columns": [*header], "records": records, "unknown": dict(unknown)}
+        text.write(json_text(document))
     if out:
         write_atomically(out, text.getvalue().encode())
     else:

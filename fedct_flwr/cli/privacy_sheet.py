@@ -1,7 +1,8 @@
 """``fedct privacy-sheet``: what is promised, what was spent by the ledger, what is not covered."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -9,6 +10,8 @@ from client_app.approval import unprotected_labels
 from client_app.log_entry import read_entries
 from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.output import Json, json_text, plain
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -24,6 +27,7 @@ from fedct_flwr.types import ConfigError, RunError
 def privacy_sheet(
     folder: Annotated[Path, typer.Argument(help="A run's folder (of a simulation), or a silo's.")],
     out: Annotated[Path | None, typer.Option(help="Write there.", show_default="standard output")] = None,
+    json_: Json = False,
 ) -> None:
     """Write one page of plain language, as Markdown: what is promised, what was spent, what is not covered.
 
@@ -31,18 +35,39 @@ def privacy_sheet(
     Exit code 4 if neither can be read.
     """
     if (folder / SILO_FILE).is_file():
-        text = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
+        page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
     elif RunFolder(folder).exists():
-        text = _of_run(RunFolder(folder))
+        page = _of_run(RunFolder(folder))
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
+    text = json_text(_document(page)) if json_ else page.markdown
     if out:
         write_atomically(out, text.encode())
     else:
         typer.echo(text, nl=False)
 
 
-def _of_silo(config: SiloConfig) -> str:
+class _Page(NamedTuple):
+    """The page, and the numbers in it: of the silos' ledgers, and of the coordinator's noise."""
+
+    study: str
+    protection: str
+    markdown: str
+    accounts: Sequence[Account] = ()
+    noise: Mapping[str, Any] | None = None
+
+
+def _document(page: _Page) -> documents.PrivacySheet:
+    return {
+        "study": page.study,
+        "protection": page.protection,
+        "accounts": [plain(account) | {"kept": account.kept} for account in page.accounts],
+        "noise": plain(page.noise),
+        "markdown": page.markdown,
+    }
+
+
+def _of_silo(config: SiloConfig) -> _Page:
     study, privacy = read_study(config.study), config.privacy
     accounts: list[Account] = []
     if privacy.enabled:
@@ -50,7 +75,7 @@ def _of_silo(config: SiloConfig) -> str:
         from client_app.release import account_of
 
         accounts = [account_of(config, study.name)]
-    return sheet(
+    text = sheet(
         study.name,
         privacy,
         len(study.public),
@@ -60,13 +85,17 @@ def _of_silo(config: SiloConfig) -> str:
         unprotected=unprotected_labels(read_entries(config.state), study.name),
         answers=Answers.of(config),
     )
+    return _Page(study.name, privacy.protection, text, accounts)
 
 
-def _of_run(run: RunFolder) -> str:
+def _of_run(run: RunFolder) -> _Page:
     config = RunConfig.from_flower(run.settings())
     if config.coordinator_adds_noise:
         page = _of_coordinator(run, config)
-        return page if config.protection == "none" else f"{page}\n{_of_silos(run, config)}"
+        if config.protection == "none":
+            return page
+        own = _of_silos(run, config)
+        return own._replace(markdown=f"{page.markdown}\n{own.markdown}", noise=page.noise)
     if config.data == STUDY:
         raise ConfigError(
             f"the silos of the run in {run.path} are real and keep their ledgers to themselves: ask each of them for "
@@ -80,22 +109,23 @@ def _of_run(run: RunFolder) -> str:
     return _of_silos(run, config)
 
 
-def _of_coordinator(run: RunFolder, config: RunConfig) -> str:
+def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
     cost = run.read_json("result.json").get("privacy") if run.ended_at() else None
     if not isinstance(cost, dict):
         raise RunError(
             f"the run in {run.path} has not completed, and only then tells what its noise costs: wait, or resume it"
         )
-    return sheet_of_noise(
+    text = sheet_of_noise(
         config.study,
         cost,
         simulated=config.data != STUDY,
         metrics=config.report_scores,
         silos_protect=config.protection != "none",
     )
+    return _Page(config.study, config.protection, text, noise=cost)
 
 
-def _of_silos(run: RunFolder, config: RunConfig) -> str:
+def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
     facts = run.read_json("config.json")
     num_public = int(facts["num_public"])
     privacy = config.privacy_settings(config.asked_about(num_public))
@@ -106,7 +136,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> str:
         from fedct_flwr.privacy.ledger import Ledger
 
         accounts = [account(Ledger(run.silo_privacy(silo)), silo, config.study, privacy) for silo in facts["silos"]]
-    return sheet(
+    text = sheet(
         config.study,
         privacy,
         num_public,
@@ -115,3 +145,4 @@ def _of_silos(run: RunFolder, config: RunConfig) -> str:
         metrics=config.report_scores,
         answers=Answers(labels=not config.votes, students=config.votes, lessons=config.lessons),
     )
+    return _Page(config.study, privacy.protection, text, accounts)

@@ -1,9 +1,8 @@
 """The table at the end of a run: every silo alone, co-trained, and with all data in one place."""
 
 import contextlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -16,8 +15,10 @@ from rich.table import Table
 from fedct_flwr.algorithms import Algorithm
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.baselines import centralized, local_only
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.output import json_text, plain
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
@@ -39,16 +40,23 @@ class SiloScores:
     bytes_sent: int
 
 
-def score(config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, folder: RunFolder) -> list[SiloScores]:
+def score(
+    config: RunConfig,
+    algorithm: Algorithm,
+    dataset: FederatedDataset,
+    folder: RunFolder,
+    progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+) -> list[SiloScores]:
     """Train the baselines, load the models that silos ended with from the run folder, and score all of them.
 
+    ``progress`` goes through the silos, and may tell how far it is.
     A silo that had no part in the last round has NaN throughout: its model is not the run's, and its learner, which
     may have failed or hung, is not tried again. NaN is also what stands for a model that was not kept.
     """
     rounds = folder.rounds()
     last = rounds[-1]["silos"]
     rows = []
-    for position, silo in enumerate(dataset.silos):
+    for position, silo in enumerate(progress(dataset.silos)):
         models = _models(config, algorithm, dataset, position, folder) if silo.name in last else {}
         own, pooled = (
             {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
@@ -121,8 +129,7 @@ def _baselines(config: RunConfig, dataset: FederatedDataset, position: int) -> d
 
 def save(rows: list[SiloScores], path: Path) -> None:
     """Write the scores as JSON, null where there is none."""
-    content = json.dumps([_without_nan(asdict(row)) for row in rows], indent=2) + "\n"
-    write_atomically(path, content.encode())
+    write_atomically(path, json_text(rows).encode())
 
 
 def of_global_models(folder: RunFolder) -> dict[str, float]:
@@ -153,9 +160,7 @@ def table(
     for row in rows:
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
         result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
-    # One-shot algorithms leave no model at a silo: then silos are compared by what they have.
-    had = [m for m in methods if any(_is_complete(getattr(row, name), [m]) for row in rows for _, name in sections)]
-    complete = [row for row in rows if all(_is_complete(getattr(row, name), had) for _, name in sections)]
+    complete = _comparable(rows, methods)
     means = [_cell(_means(complete, name, methods), method) for _, name in sections for method in methods]
     over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
     result.add_section()
@@ -172,6 +177,43 @@ def table(
     return result
 
 
+def document(
+    folder: RunFolder, config: RunConfig, algorithm: Algorithm, rows: Sequence[SiloScores], seconds: float
+) -> documents.Run:
+    """The run for programs, with the rows and their mean."""
+    complete, left = _comparable(rows, METHODS), algorithm.leaves
+    mean: documents.MeanScores = plain(
+        {
+            "own": _means(complete, "own", METHODS),
+            "pooled": _means(complete, "pooled", METHODS),
+            "bytes_sent": fmean(row.bytes_sent for row in rows),
+            "silos": len(complete),
+        }
+    )
+    return {
+        "study": config.study,
+        "algorithm": config.algorithm,
+        "run_folder": str(folder.path),
+        "seconds": seconds,
+        "rounds": len(folder.rounds()),
+        "fixed_point": folder.read_json("result.json").get("fixed_point"),
+        "leaves": f"{left} and test scores" if config.report_scores else left,
+        "silos": plain(list(rows)),
+        "mean": mean,
+        "global_models": of_global_models(folder),
+    }
+
+
+def _comparable(rows: Sequence[SiloScores], methods: Sequence[str]) -> list[SiloScores]:
+    """Rows with a score wherever any row has one: silos are compared by what they have.
+
+    One-shot algorithms leave no model at a silo, and where there is no test set there are no scores.
+    """
+    cells = [(name, m) for name in ("own", "pooled") for m in methods]
+    had = [(name, m) for name, m in cells if any(_is_complete(getattr(row, name), [m]) for row in rows)]
+    return [row for row in rows if all(_is_complete(getattr(row, name), [m]) for name, m in had)]
+
+
 def _has_scores(scores: dict[str, float]) -> bool:
     return not all(np.isnan(value) for value in scores.values())
 
@@ -180,7 +222,7 @@ def _is_complete(scores: dict[str, float], methods: Sequence[str]) -> bool:
     return not any(np.isnan(scores[method]) for method in methods)
 
 
-def _means(complete: list[SiloScores], name: str, methods: Sequence[str]) -> dict[str, float]:
+def _means(complete: Sequence[SiloScores], name: str, methods: Sequence[str]) -> dict[str, float]:
     """Over the silos that have a value for every method: only those can be compared."""
     known = {method: fmean(getattr(row, name)[method] for row in complete) for method in methods if complete}
     return _UNKNOWN | known
@@ -189,9 +231,3 @@ def _means(complete: list[SiloScores], name: str, methods: Sequence[str]) -> dic
 def _cell(scores: dict[str, float], method: str) -> str:
     text = f"{scores[method]:.3f}" if not np.isnan(scores[method]) else "-"
     return f"[green]{text}[/]" if method == "federated" and scores["federated"] > scores["local"] else text
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return None if isinstance(value, float) and np.isnan(value) else value

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 from rich.console import Console
@@ -17,9 +17,10 @@ from rich.markup import escape
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import ALGORITHMS, Algorithm, find_algorithm
-from fedct_flwr.cli import scoreboard
+from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
+from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import only, overrides, refuse_options
 from fedct_flwr.cli.watch import Watch, print_end, reason
 from fedct_flwr.config import RunConfig
@@ -31,46 +32,85 @@ from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.strategies.label_sharing import warnings
 from fedct_flwr.student import check_student
+from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, RunError
+
+_DATA: Final = "Data"
+_METHOD: Final = "Method"
 
 _Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
 
 
 def simulate(
     context: typer.Context,
-    data: Annotated[str, typer.Option(help="Data set by name.")] = "heart-disease",
+    data: Annotated[
+        str, typer.Option(help="Data set by name.", autocompletion=complete.data_sets, rich_help_panel=_DATA)
+    ] = "heart-disease",
     data_dir: Annotated[
-        Path | None, typer.Option(help="Instead: folder with public.csv and one CSV or Parquet file per silo.")
+        Path | None,
+        typer.Option(
+            help="Instead: folder with public.csv and one CSV or Parquet file per silo.", rich_help_panel=_DATA
+        ),
     ] = None,
-    label: Annotated[str, typer.Option(help="The label column of the files in --data-dir.")] = "",
+    label: Annotated[
+        str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
+    ] = "",
     learner: Annotated[
-        str, typer.Option(help="Short name or import path of a classifier; several with commas, one for each silo.")
+        str,
+        typer.Option(
+            help="Short name or import path of a classifier; several with commas, one for each silo.",
+            autocompletion=complete.learners,
+            rich_help_panel=_METHOD,
+        ),
     ] = "logistic-regression",
-    learner_params: Annotated[str, typer.Option(help="The learners' parameters as JSON.")] = "{}",
+    learner_params: Annotated[
+        str, typer.Option(help="The learners' parameters as JSON.", rich_help_panel=_METHOD)
+    ] = "{}",
     algorithm: Annotated[
         str,
         typer.Option(
             help=f"One of {', '.join(ALGORITHMS)}; fedct counts votes as its paper does, fedct-dawid-skene weighs them "
             "by how good each silo is at each class; fedkt and pate take one round, and from fedavg on they are "
-            "baselines for networks."
+            "baselines for networks.",
+            autocompletion=complete.algorithms,
+            rich_help_panel=_METHOD,
         ),
     ] = "fedct-dawid-skene",
     rounds: Annotated[
         int | None,
-        typer.Option(help="Most rounds to run; fewer if the consensus reaches a fixed point.", show_default="10"),
+        typer.Option(
+            help="Most rounds to run; fewer if the consensus reaches a fixed point.",
+            show_default="10",
+            rich_help_panel=_METHOD,
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.", rich_help_panel=_METHOD)] = 0,
     run_dir: Annotated[
-        Path | None, typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME")
+        Path | None,
+        typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")] = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Without Flower's engine, in this process: the same results, sooner.")
     ] = False,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any other run-config key, as KEY=VALUE.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py.",
+            autocompletion=complete.keys,
+        ),
+    ] = None,
+    json_: Json = False,
 ) -> None:
-    """Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained."""
-    console = Console(highlight=False)
+    """Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.
+
+    For example: fedct simulate --learner random-forest --rounds 5. With files of your own: fedct simulate --data-dir
+    wards --label ill. All of a run is in its folder: settings, rounds, labels, models, scores.
+    """
+    out = Output(as_json=json_)
+    console = out.console
     # Learners of one's own are looked for where the command is given, here and by the silos' processes.
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     if in_process:
@@ -79,7 +119,7 @@ def simulate(
     started = time.monotonic()
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        refuse_options(context, allowed={"resume", "rounds", "in_process"}, why="with --resume")
+        refuse_options(context, allowed={"resume", "rounds", "in_process", "json_"}, why="with --resume")
         stored = RunFolder(resume.resolve()).settings()
         chosen = {**stored, **only(rounds), "resume": True}
     else:
@@ -129,13 +169,14 @@ def simulate(
     else:
         check_interpreter()
     _run(console, config, dataset, folder, run)
-    with console.status("training the baselines: every silo alone, and all data in one place"):
-        rows = scoreboard.score(config, how, dataset, folder)
+    baselines = partial(out.progress, what="training the baselines: every silo alone, and all data in one place")
+    rows = scoreboard.score(config, how, dataset, folder, baselines)
+    scoreboard.save(rows, path / "scores.json")
     console.print()
-    console.print(scoreboard.table(rows, how.title, global_models=scoreboard.of_global_models(folder)))
+    document = scoreboard.document(folder, config, how, rows, time.monotonic() - started)
+    out.show(document, scoreboard.table(rows, how.title, global_models=scoreboard.of_global_models(folder)))
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
-    scoreboard.save(rows, path / "scores.json")
 
 
 def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
@@ -144,6 +185,7 @@ def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
     config.check_fits([silo.name for silo in dataset.silos], len(dataset.public))
     algorithm.check(config, dataset)
     check_student(config, dataset.schema, dataset.public)
+    check_tracking(config)
     return algorithm
 
 

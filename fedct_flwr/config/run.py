@@ -22,6 +22,8 @@ ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate"})
 WHOLE_SET_UP_TO: Final = 5000
 """A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
 
+TRACKERS: Final = ("none", "mlflow", "tensorboard")
+
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
@@ -158,6 +160,8 @@ class RunConfig(Settings):
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False
+    tracking: str = "none"
+    """Where the coordinator writes the run besides: none, mlflow or tensorboard (extras of these names)."""
 
     @classmethod
     def from_flower(cls, run_config: Mapping[str, Any]) -> Self:
@@ -173,6 +177,13 @@ class RunConfig(Settings):
         """The flat mapping of all settings that need not be given."""
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return _flat(cls.model_construct().model_dump(by_alias=True, exclude=required))
+
+    @field_validator("tracking")
+    @classmethod
+    def _check_tracking(cls, name: str) -> str:
+        if name not in TRACKERS:
+            raise ValueError(suggest(name, TRACKERS))
+        return name
 
     @field_validator("learner_params", "student_params")
     @classmethod

@@ -259,7 +259,7 @@ def test_files_that_cannot_be_read_are_a_verdict_not_an_exception(tmp_path: Path
         EgressLog.open(tmp_path / "file", SILO, KEY)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(data=st.data())
 def test_no_byte_can_be_changed_and_no_garbage_raises(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

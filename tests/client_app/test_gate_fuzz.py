@@ -34,7 +34,6 @@ def share(part: float) -> settings:
     return settings(
         max_examples=max(1, round(EXAMPLES * part)),
         derandomize="FEDCT_FUZZ" not in os.environ,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -77,6 +77,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "save-models": False,
     "run-dir": "/runs/1",
     "resume": True,
+    "tracking": "mlflow",
 }
 
 

@@ -455,14 +455,14 @@ def spliced(draw: st.DrawFn, whole: bytes) -> bytes:
 class TestHostileBytes:
     @given(st.binary(max_size=300) | spliced(INSTRUCTION_BYTES))
     @example(b"\x7b" * 1200)
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=500)
     def test_an_instruction_is_read_or_refused(self, payload: bytes):
         with suppress(Refused):
             assert encode_instruction(decode_instruction(payload, TERMS), TERMS) == payload
 
     @given(st.binary(max_size=300) | spliced(REPLY_BYTES))
     @example(b"\x7b" * 1200)
-    @settings(max_examples=500, deadline=None)
+    @settings(max_examples=500)
     def test_a_reply_is_read_or_refused(self, payload: bytes):
         with suppress(Refused):
             assert encode_reply(read_reply(payload), TERMS) == payload

@@ -11,11 +11,10 @@ import typer
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
-from rich.console import Console
-from rich.markup import escape
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.flower import SuperLink, Unreachable
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.types import ConfigError
 
@@ -33,13 +32,14 @@ def register(
             show_default="all in silos/",
         ),
     ] = None,
+    json_: Json = False,
 ) -> None:
     """Admit the silos' nodes to the running SuperLink, by their public keys.
 
     A key that is registered already is fine, and one key under two names is none. A SuperLink that has just been
     started is waited for, a minute at most.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    out, registered = Output(as_json=json_), []
     coordinator = CoordinatorFolder.open(folder)
     named = _unique(_named(item) for item in keys or [])
     for name, path in named.items():
@@ -57,8 +57,9 @@ def register(
         for name, path in chosen.items():
             new = _register(superlink, path, name, end)
             # Flower does not tell under which name.
-            said = f"{name} is registered" if new else f"the key of {name} is registered already"
-            console.print(escape(said))
+            out.say(f"{name} is registered" if new else f"the key of {name} is registered already")
+            registered.append({"silo": name, "new": new})
+    out.show({"registered": registered})
 
 
 def _named(item: str) -> tuple[str, Path]:

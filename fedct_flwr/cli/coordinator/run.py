@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import Algorithm, find_algorithm
-from fedct_flwr.cli import scoreboard
+from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import only, overrides, refuse_options
 from fedct_flwr.cli.watch import Watch, print_end, reason
 from fedct_flwr.config import STUDY, RunConfig
@@ -23,6 +24,7 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.student import check_student
+from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -54,21 +56,32 @@ def run(
         str,
         typer.Option(
             help="For a demonstration: train every silo alone, and all data in one place, on the library's "
-            "copy of this data set, and compare (asks for scores)."
+            "copy of this data set, and compare (asks for scores).",
+            autocompletion=complete.data_sets,
         ),
     ] = "",
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any other run-config key, as KEY=VALUE.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py.",
+            autocompletion=complete.keys,
+        ),
+    ] = None,
+    json_: Json = False,
 ) -> None:
     """Run the study with real silos on the running SuperLink: rounds are shown as they end.
 
     The silos choose data and learners themselves. Interrupted, it ends the run, which can be gone on with.
     """
-    console = Console(highlight=False)
+    out = Output(as_json=json_)
+    console = out.console
     started = time.monotonic()
     coordinator = CoordinatorFolder.open(folder)
     study = read_study(coordinator.study)
     if resume:
-        refuse_options(context, allowed={"folder", "resume", "rounds", "baselines"}, why="with --resume")
+        refuse_options(context, allowed={"folder", "resume", "rounds", "baselines", "json_"}, why="with --resume")
         stored = RunFolder(resume.absolute()).settings()
         if stored.get("data") != STUDY:
             raise ConfigError(f"the run in {resume} is a simulation: go on with 'fedct simulate --resume {resume}'")
@@ -86,7 +99,7 @@ def run(
     console.print(f"private records stay at their silos; {len(study.public)} public examples, unlabeled\n")
     run_folder = RunFolder(path)
     _run(console, coordinator, config, run_folder, folder)
-    _print_scores(console, config, how, run_folder, compared)
+    _show(out, config, how, run_folder, compared, started)
     print_end(console, config, how, run_folder, time.monotonic() - started)
 
 
@@ -114,6 +127,7 @@ def _check(config: RunConfig, study: StudyFolder) -> Algorithm:
     config.check_fits(config.roster, len(study.public))
     algorithm.check(config, None)
     check_student(config, study.schema, study.public)
+    check_tracking(config)
     return algorithm
 
 
@@ -233,25 +247,27 @@ def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:
     return log
 
 
-def _print_scores(
-    console: Console,
+def _show(
+    out: Output,
     config: RunConfig,
     how: Algorithm,
     run_folder: RunFolder,
     compared: tuple[RunConfig, FederatedDataset] | None,
+    started: float,
 ) -> None:
-    """The table, if scores were asked for, and why there is no score where there is none."""
-    if not config.report_scores:
-        return
+    """The table, if scores were asked for, and why there is no score where there is none; or the run for programs."""
     rows = scoreboard.reported(run_folder, config.roster)
     methods: Sequence[str] = ("federated",)
     if compared:
-        with console.status("training the baselines: every silo alone, and all data in one place"):
+        with out.doing("training the baselines: every silo alone, and all data in one place"):
             rows, methods = scoreboard.with_baselines(rows, *compared, run_folder), scoreboard.METHODS
-    console.print()
-    console.print(scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder)))
-    _print_gaps(console, run_folder, rows)
-    scoreboard.save(rows, run_folder.path / "scores.json")
+    tables: list[RenderableType] = []
+    if config.report_scores:
+        scoreboard.save(rows, run_folder.path / "scores.json")
+        tables = ["", scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
+    out.show(scoreboard.document(run_folder, config, how, rows, time.monotonic() - started), *tables)
+    if config.report_scores:
+        _print_gaps(out.console, run_folder, rows)
 
 
 def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scoreboard.SiloScores]) -> None:

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
@@ -18,6 +17,8 @@ from client_app.keys import load_egress_key
 from client_app.log_entry import LogEntry
 from client_app.revocation import put_down
 from client_app.site import terms_of
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
@@ -50,6 +51,7 @@ def approve(
         bool,
         typer.Option("--despite-duplicates", help="Approve although records of the silo are in the public set."),
     ] = False,
+    json_: Json = False,
 ) -> None:
     """Read in plain words what would leave this silo, and allow it. Nothing leaves before that.
 
@@ -58,8 +60,9 @@ def approve(
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     study = read_study(config.study)
     check_installed(config.privacy)
-    console = Console(highlight=False)
-    with console.status("comparing the silo's records with the public set"):
+    out = Output(as_json=json_)
+    console = out.console
+    with out.doing("comparing the silo's records with the public set"):
         records = read_records(config.data, study)
         found = find_duplicates(records.X, study.public.X, study.schema)
     # Before anybody reads for long: is it a log that an approval can go into?
@@ -73,13 +76,16 @@ def approve(
             promised = _promised(config, study, len(records.y), bare)
         else:
             promised = _ended(log.entries())
-        for title, lines in sections(config, study, here, elsewhere, found, promised).items():
+        told = sections(config, study, here, elsewhere, found, promised)
+        for title, lines in told.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
                 console.print(Padding(escape(line), (0, 0, 0, 2)))
         console.print()
-        if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates):
+        document: documents.Approval = {"approved": False, "duplicates_alarm": found.alarm, "sections": told}
+        if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates, err=json_):
             console.print("Not approved: nothing leaves.")
+            out.show(document)
             raise typer.Exit(1)
         if config.privacy.enabled:
             from client_app.release import approve_budget
@@ -89,9 +95,10 @@ def approve(
         approval.approve(log, config, study, found)
     console.print("Approved, and written into the egress log.")
     console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")
+    out.show({**document, "approved": True})
 
 
-def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool) -> bool:
+def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool, err: bool) -> bool:
     """Ask. An alarm is not passed by the way: who wants that types it out. Raises ConfigError for ``--yes`` alone."""
     if found.alarm and not despite_duplicates:
         if yes:
@@ -99,9 +106,10 @@ def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool) -> b
                 "records of this silo are in the public set, so labels on it tell about its patients: ask the "
                 "coordinator where the public set comes from, or add --despite-duplicates to approve all the same"
             )
-        if typer.prompt(f"To approve all the same, type '{_DESPITE}'", default="", show_default=False) != _DESPITE:
+        question = f"To approve all the same, type '{_DESPITE}'"
+        if typer.prompt(question, default="", show_default=False, err=err) != _DESPITE:
             return False
-    return yes or typer.confirm("Approve this?")
+    return yes or typer.confirm("Approve this?", err=err)
 
 
 def sections(

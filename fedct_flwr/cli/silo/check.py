@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
+from fedct_flwr.cli.findings import conclude, run_checks
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo import (
     probes_keys,
     probes_machine,
@@ -16,9 +15,8 @@ from fedct_flwr.cli.silo import (
     probes_records,
     probes_students,
 )
-from fedct_flwr.cli.silo.findings import Finding, Mark, Probe, Silo, Unread, bad, good
+from fedct_flwr.cli.silo.findings import Finding, Probe, Silo, Unread, bad, good
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
-from fedct_flwr.types import DataError
 
 
 def settings(silo: Silo) -> Iterator[Finding]:
@@ -61,13 +59,6 @@ NETWORK_PROBES: Final[Mapping[str, Probe]] = {
     "SuperNode": probes_network.supernode,
 }
 
-_SIGNS: Final = {
-    Mark.GOOD: ("✓", "+", "green"),
-    Mark.WARNING: ("!", "!", "yellow"),
-    Mark.BAD: ("✗", "x", "bold red"),
-    Mark.UNKNOWN: ("–", "-", "dim"),
-}
-
 
 def check(
     folder: Folder = None,
@@ -82,50 +73,18 @@ def check(
     details: Annotated[
         bool, typer.Option("--details", help="Say more about errors; this may quote files, so do not e-mail it.")
     ] = False,
+    json_: Json = False,
 ) -> None:
     """Look at everything a silo needs, and say what to do where something is missing.
 
     What it prints names no record, no label as the file writes it and no path outside the silo's folder, and hides
     small counts: it is safe to e-mail. Exit code 3 if anything is bad.
     """
-    file = silo_file(folder, folder_option)
-    console = Console(highlight=False)
-    silo, found = Silo(file), []
-    for title, probe in {**PROBES, **({} if offline else NETWORK_PROBES)}.items():
-        with console.status(f"looking at: {title}"):
-            findings = list(look(title, probe, silo))
-        for finding in findings:
-            show(console, finding, details=details)
-        found += findings
+    out = Output(as_json=json_)
+    probes = {**PROBES, **({} if offline else NETWORK_PROBES)}
+    subject = Silo(silo_file(folder, folder_option))
+    found = run_checks(out, probes, subject, more="fedct silo check --details", details=details)
     if details:
-        console.print("\nThis may quote files: do not e-mail it.")
-    wrong = sum(finding.mark is Mark.BAD for finding in found)
-    open_ = sum(finding.mark is Mark.WARNING for finding in found)
-    console.print(f"\n{wrong or 'nothing'} to be put right, {open_ or 'nothing'} to be looked at")
-    if wrong:
-        raise typer.Exit(DataError.exit_code)
-
-
-def look(title: str, probe: Probe, silo: Silo) -> Iterator[Finding]:
-    """What a probe finds; it never raises, and what it did not expect is a finding as well."""
-    try:
-        yield from probe(silo)
-    except Unread as what:
-        yield Finding(Mark.UNKNOWN, f"{title}: not looked at, as {what} cannot be read")
-    except Exception as error:
-        yield bad(
-            f"{title}: could not be looked at ({type(error).__name__})", "fedct silo check --details says more", error
-        )
-
-
-def show(console: Console, finding: Finding, *, details: bool) -> None:
-    """One finding, wrapped under itself."""
-    sign, plain, style = _SIGNS[finding.mark]
-    table = Table.grid(padding=(0, 1))
-    sign = sign if console.encoding.lower().startswith("utf") else plain
-    table.add_row(f"[{style}]{sign}[/]", escape(finding.said))
-    if finding.fix:
-        table.add_row("", f"fix: {escape(finding.fix)}")
-    if details and finding.details:
-        table.add_row("", f"details: {escape(finding.details)}")
-    console.print(table)
+        out.say("\nThis may quote files: do not e-mail it.")
+    if code := conclude(out, found):
+        raise typer.Exit(code)

@@ -1,64 +1,23 @@
-"""What a check has found, in words that tell nothing of the records.
+"""What a check of a silo looks at; its findings tell nothing of the records.
 
 Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
 ``silo.toml`` but neither its mapping nor where the records lie, and counts of records, where small ones are hidden. The
 text of an error, which may quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from fedct_flwr.cli import findings
+from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, good, warning
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import Examples, FedctError
 
 HIDDEN_BELOW: Final = 5
-
-
-class Mark(StrEnum):
-    """How a finding is."""
-
-    GOOD = "good"
-    WARNING = "warning"
-    """Worth knowing, or still to be done."""
-    BAD = "bad"
-    """So it cannot work, or must not."""
-    UNKNOWN = "unknown"
-    """Could not be looked at, because something else is bad."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of a check. ``fix`` says what to do; ``details`` may quote files and are not for others."""
-
-    mark: Mark
-    said: str
-    fix: str = ""
-    details: str = ""
-
-
-def good(said: str) -> Finding:
-    """As it should be."""
-    return Finding(Mark.GOOD, said)
-
-
-def warning(said: str, fix: str) -> Finding:
-    """Worth knowing, or still to be done."""
-    return Finding(Mark.WARNING, said, fix)
-
-
-def bad(said: str, fix: str, details: object = "") -> Finding:
-    """So it cannot work, or must not."""
-    return Finding(Mark.BAD, said, fix, str(details))
-
-
-class Unread(Exception):
-    """A probe needs something that cannot be read, which another finding tells already."""
 
 
 class Silo:
@@ -93,7 +52,7 @@ class Silo:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else f"…/{path.name}"
 
 
-Probe: TypeAlias = Callable[[Silo], Iterator[Finding]]
+Probe: TypeAlias = findings.Probe[Silo]
 
 
 def count(number: int) -> str:
@@ -111,3 +70,6 @@ def _unread(what: str) -> Iterator[None]:
         yield
     except (FedctError, OSError):
         raise Unread(what) from None
+
+
+__all__ = ["Finding", "Mark", "Probe", "Silo", "Unread", "bad", "count", "good", "warning"]

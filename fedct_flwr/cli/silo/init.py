@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from client_app.keys import create_egress_key, create_node_key
+from fedct_flwr.cli import complete
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import SiloConfig, StudyConfig
@@ -30,9 +31,10 @@ def init(
     label: Annotated[str, typer.Option(help="The label column of the records; not for images.")] = "",
     superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT.")] = "",
     ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt.")] = None,
-    learner: Annotated[str, typer.Option(help="What is trained: a short name, or an import path.")] = (
-        "logistic-regression"
-    ),
+    learner: Annotated[
+        str,
+        typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
+    ] = "logistic-regression",
 ) -> None:
     """Make a silo's folder: settings with every key explained, keys, a secret, and a copy of the study.
 

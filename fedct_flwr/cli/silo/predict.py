@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from client_app.site import real_site
 from client_app.workplace import model_of
-from fedct_flwr.cli.predictions import check_new, say_unknown, write_table
+from fedct_flwr.cli.output import Json
+from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -26,6 +28,7 @@ def predict(
         Path | None, typer.Option(help="A model that the agent has kept.", show_default="the one in the silo's state")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+    json_: Json = False,
 ) -> None:
     """Say the class of each new record, as the silo's own trained model sees it, as CSV: record,class.
 
@@ -43,7 +46,8 @@ def predict(
     path = model or model_of(config, site)
     if path is None or not path.is_file():
         raise DataError(f"there is no model {path}: the agent keeps one after the first round")
-    labels = site.learner.load(path).predict(records.X)
+    trained = site.learner.load(path)
+    labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
     say_unknown(records)
     classes = (study.schema.classes[label] for label in labels)
-    write_table(["record", "class"], zip(records.names, classes, strict=True), out)
+    write_table(["record", "class"], zip(records.names, classes, strict=True), out, records.unknown if json_ else None)

@@ -1,13 +1,12 @@
 """``fedct silo status``: what the agent does, what has left, what is left of the limits."""
 
-import json
 import time
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 from rich.live import Live
 
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
@@ -19,7 +18,7 @@ def status(
     folder: Folder = None,
     folder_option: FolderOption = None,
     watch: Annotated[bool, typer.Option("--watch", help="Stay, and show what changes.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    json_: Json = False,
     healthy: Annotated[
         bool,
         typer.Option("--healthy", help="Print nothing; exit code 1 unless the agent lives and is in contact."),
@@ -34,14 +33,12 @@ def status(
     from fedct_flwr.cli.silo.standing import facts, study_of, table
 
     study = study_of(config)
-    if json_:
-        typer.echo(json.dumps(facts(config, study), indent=2))
+    out = Output(as_json=json_)
+    if json_ or not (watch and out.console.is_terminal):
+        said = facts(config, study)
+        out.show(said, table(said))
         return
-    console = Console(highlight=False)
-    if not (watch and console.is_terminal):
-        console.print(table(facts(config, study)))
-        return
-    with Live(table(facts(config, study)), console=console, auto_refresh=False) as live:
+    with Live(table(facts(config, study)), console=out.console, auto_refresh=False) as live:
         while True:
             time.sleep(_REFRESH_SECONDS)
             live.update(table(facts(config, study)), refresh=True)

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
-from client_app.books import spent
+from client_app.books import Spent, spent
 from client_app.keys import load_public_key, public_key_path
 from client_app.log_entry import LOG_FILE, Event, read_entries
-from client_app.log_proof import verify_log
+from client_app.log_proof import Verdict, verify_log
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, RunError, SiloName
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -28,6 +29,7 @@ def verify(
     since: Annotated[
         str, typer.Option(metavar="HASH", help="A line's hash that was written down earlier: it must still be there.")
     ] = "",
+    json_: Json = False,
 ) -> None:
     """Prove that the log of all that left is as it was written, and say what has left.
 
@@ -38,29 +40,44 @@ def verify(
         raise ConfigError(f"--since {since!r} is no hash of a line: give the 64 digits that were written down")
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     verdict = verify_log(config.state, load_public_key(key or public_key_path(config.egress_key)), config.silo)
+    out = Output(as_json=json_)
+    found = _line_with(since, config.state / LOG_FILE, verdict.lines) if since and verdict.intact else None
+    # The agent may write meanwhile: only what was proven is added up.
+    proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines] if verdict.intact else []
+    sums, refused = spent(proven), sum(entry.event is Event.REFUSED for entry in proven)
+    out.show(_document(config.silo, verdict, sums, refused, found))
     if not verdict.intact:
         where = f", line {verdict.bad_line}" if verdict.bad_line else ""
         raise RunError(f"the egress log is not intact{where}: {verdict.sentence}")
-    found = _line_with(since, config.state / LOG_FILE, verdict.lines) if since else None
     if since and not found:
         raise RunError(
             f"the egress log has no line with the hash {since}: an older copy was put back, or it was begun anew, and "
             "what left in between is not in it"
         )
-    # The agent may write meanwhile: only what was proven is added up.
-    proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines]
-    sums, refused = spent(proven), sum(entry.event is Event.REFUSED for entry in proven)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    console.print(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
-    console.print(
+    out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
+    out.say(
         f"Left: {sums.rounds:,} messages with labels, {sums.queries:,} labels, {sums.bytes:,} bytes; "
         f"refused: {refused:,}."
     )
     if found:
-        console.print(f"The line that was written down is there: line {found:,}.")
+        out.say(f"The line that was written down is there: line {found:,}.")
     if verdict.lines:
-        console.print(f"Hash of its last line: {verdict.last}")
-        console.print("Write that down elsewhere: 'fedct silo verify --since HASH' proves later that nothing is gone.")
+        out.say(f"Hash of its last line: {verdict.last}")
+        out.say("Write that down elsewhere: 'fedct silo verify --since HASH' proves later that nothing is gone.")
+
+
+def _document(silo: SiloName, verdict: Verdict, sums: Spent, refused: int, found: int | None) -> documents.Verification:
+    return {
+        "silo": silo,
+        "intact": verdict.intact,
+        "sentence": verdict.sentence,
+        "lines": verdict.lines,
+        "bad_line": verdict.bad_line,
+        "last_hash": verdict.last or None,
+        "sent": {"messages": sums.rounds, "labels": sums.queries, "bytes": sums.bytes},
+        "refused": refused,
+        "since_line": found,
+    }
 
 
 def _line_with(digest: str, path: Path, lines: int) -> int | None:

@@ -1,0 +1,196 @@
+"""``fedct doctor``: is this machine fit for simulations, and what is missing for what."""
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import psutil
+import typer
+
+from fedct_flwr.cli import installed
+from fedct_flwr.cli.findings import Finding, Probe, bad, conclude, good, run_checks, warning
+from fedct_flwr.cli.output import Json, Output
+
+_GIGABYTE: Final = 1_000_000_000
+_LEAST_MEMORY: Final = 1.0
+_GOOD_MEMORY: Final = 4.0
+_LEAST_DISK: Final = 1.0
+_GOOD_DISK: Final = 5.0
+_MEMORY_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_THREADS: Final = "OMP_NUM_THREADS"
+_PARTS_OF_FLOWER: Final = ("flwr", "flower-superlink")
+_BUILT_IN: Final = ("heart-disease", "breast-cancer")
+
+
+def python(_: None) -> Iterator[Finding]:
+    """Which Python this is, and whether Flower's engine can start workers with it."""
+    said = f"Python {'.'.join(map(str, sys.version_info[:3]))} on {sys.platform}"
+    if sys.version_info[:2] < installed.PYTHON:
+        yield bad(said, "install Python 3.11 or newer")
+    elif sys.platform == "win32":
+        yield warning(said, "use fedct simulate --in-process, or Linux in WSL: the engine is not tested on Windows")
+    else:
+        yield good(said)
+
+
+def packages(_: None) -> Iterator[Finding]:
+    """What is required, what extras are there, and whether these are the versions that were tested."""
+    wrong = installed.wrong()
+    for name, (wanted, found) in wrong.items():
+        yield bad(f"{name} {found or 'is not installed'}, and {wanted} is needed", f"pip install '{wanted}'")
+    if not wrong:
+        yield good(f"fedct-flwr {installed.version_of('fedct-flwr')} with flwr {installed.version_of('flwr')}")
+    extras = installed.extras()
+    if there := sorted(name for name, lacks in extras.items() if not lacks):
+        yield good(f"extras: {', '.join(there)}")
+    if missing := sorted(name for name, lacks in extras.items() if lacks):
+        said = f"extras not installed: {', '.join(missing)}"
+        yield warning(said, f"where you need one: pip install 'fedct-flwr[{missing[0]}]'")
+    if other := installed.untested():
+        said = ", ".join(f"{name} {found} (tested {tested})" for name, (found, tested) in sorted(other.items()))
+        yield warning(f"other versions than the tested ones: {said}", "pip install -c constraints.txt, if in doubt")
+    else:
+        yield good("all versions are those that were tested")
+
+
+def cores(_: None) -> Iterator[Finding]:
+    """How many silos can train at the same time, and with how many threads."""
+    number = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = os.environ.get(_THREADS)
+    said = f"cores: {number}, {_THREADS} {f'= {threads}' if threads else 'not set'}"
+    if threads and threads.isdecimal() and int(threads) > number:
+        yield warning(said, f"unset {_THREADS}: threads without a core of their own wait for each other")
+    elif number < 2:
+        yield warning(said, "nothing, if that is fast enough: silos train one after the other")
+    else:
+        yield good(said)
+
+
+def memory(_: None) -> Iterator[Finding]:
+    """What is free, within the limit of a container."""
+    free = min(psutil.virtual_memory().available, *_limits()) / _GIGABYTE
+    said = f"memory: {free:.1f} GB are free"
+    if free < _LEAST_MEMORY:
+        yield bad(said, f"end other programs: {_LEAST_MEMORY:g} GB are needed, {_GOOD_MEMORY:g} GB are better")
+    elif free < _GOOD_MEMORY:
+        yield warning(said, "use --in-process for large data sets: the engine has a process for each core")
+    else:
+        yield good(said)
+
+
+def _limits() -> Iterator[int]:
+    yield psutil.virtual_memory().total
+    for path in _MEMORY_LIMITS:
+        text = path.read_text("utf-8").strip() if path.is_file() else ""
+        if text.isdecimal():
+            yield int(text)
+
+
+def gpu(_: None) -> Iterator[Finding]:
+    """Where networks would be trained."""
+    try:
+        from fedct_flwr.learners.trained_network import choose_device
+    except ImportError:
+        # That the extra is missing is said already.
+        return
+    found = choose_device("auto").type
+    if found == "cpu" and shutil.which("nvidia-smi"):
+        yield warning("GPU: there is one, but this torch cannot use it", "install a build of torch with CUDA")
+    elif found == "cpu":
+        yield good("GPU: none; networks are trained on the CPU")
+    else:
+        yield good(f"GPU: networks are trained on {found}")
+
+
+def engine(_: None) -> Iterator[Finding]:
+    """Whether Flower's simulation engine could start; it is not started."""
+    fix = "use fedct simulate --in-process, or "
+    if installed.version_of("ray") is None:
+        yield warning("engine: Ray is not installed", f"{fix}pip install 'fedct-flwr[simulation]'")
+        return
+    folder = Path(sys.executable).parent
+    if missing := [name for name in _PARTS_OF_FLOWER if shutil.which(name, path=str(folder)) is None]:
+        yield bad(f"engine: {', '.join(missing)} not in {folder}", f"{fix}install flwr[simulation] again")
+    elif any(character.isspace() for character in sys.executable):
+        yield bad(f"engine: there is a space in {sys.executable}", f"{fix}install into another folder")
+    elif not _can_listen():
+        yield bad("engine: no port of 127.0.0.1 can be listened at", f"{fix}allow it in the firewall or the sandbox")
+    else:
+        yield good(f"engine: Ray {installed.version_of('ray')} and Flower's programs are there")
+
+
+def _can_listen() -> bool:
+    try:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+    except OSError:
+        return False
+    return True
+
+
+def data(_: None) -> Iterator[Finding]:
+    """Which data sets lie on this machine, beside the built-in ones."""
+    from fedct_flwr.datasets import LOADERS
+    from fedct_flwr.datasets.cache import data_folder
+
+    folder = data_folder()
+    named = f"FEDCT_DATA = {folder}" if os.environ.get("FEDCT_DATA") else f"{folder} (FEDCT_DATA is not set)"
+    if os.environ.get("FEDCT_DATA") and not folder.is_dir():
+        yield bad(f"data: {named} is no folder", "set FEDCT_DATA to the folder of the data sets, or unset it")
+        return
+    there = sorted(name for name in LOADERS if (folder / name).is_dir())
+    yield good(f"data: {', '.join([*_BUILT_IN, *there])}; others are looked for in {named}")
+
+
+def disk(_: None) -> Iterator[Finding]:
+    """Room for runs, which go below the folder that one is in, and for what is temporary."""
+    for what, folder in {"runs": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}.items():
+        free = shutil.disk_usage(folder).free / _GIGABYTE
+        said = f"disk: {free:.1f} GB are free for {what} in {folder}"
+        if not os.access(folder, os.W_OK):
+            yield bad(f"disk: {folder}, where {what} go, cannot be written to", "go to another folder")
+        elif free < _LEAST_DISK:
+            yield bad(said, f"make room, at least {_LEAST_DISK:g} GB")
+        elif free < _GOOD_DISK:
+            yield warning(said, f"make room, {_GOOD_DISK:g} GB are better")
+        else:
+            yield good(said)
+
+
+def docker(_: None) -> Iterator[Finding]:
+    """Only for real silos in containers."""
+    if shutil.which("docker"):
+        yield good("Docker: installed, for 'make up' and silos in containers")
+    else:
+        yield warning("Docker: not installed", "nothing, for simulations; 'make up' needs it")
+
+
+PROBES: Final[Mapping[str, Probe[None]]] = {
+    "Python": python,
+    "packages": packages,
+    "cores": cores,
+    "memory": memory,
+    "GPU": gpu,
+    "engine": engine,
+    "data": data,
+    "disk": disk,
+    "Docker": docker,
+}
+
+
+def doctor(
+    details: Annotated[bool, typer.Option("--details", help="Say more about errors.")] = False, json_: Json = False
+) -> None:
+    """Look at this machine: what is ready for simulations, and what to do where something is missing.
+
+    Nothing is started and nothing is sent. Exit code 3 if anything is bad, and 0 if there are warnings at most.
+    """
+    out = Output(as_json=json_)
+    found = run_checks(out, PROBES, None, more="fedct doctor --details", details=details)
+    if code := conclude(out, found):
+        raise typer.Exit(code)

@@ -1,0 +1,184 @@
+"""What ``--json`` prints, by command. Keys stay what they are; others may be added.
+
+Accuracies and shares are in 0..1, sizes in bytes, times in seconds, paths absolute or as they were given. ``null`` is
+what is not known, does not apply, or is infinite (JSON has no word for that).
+"""
+
+from typing import Any, TypedDict
+
+
+class Scores(TypedDict):
+    """Balanced accuracy by method, of a silo or on average: null where there is none.
+
+    ``local``: every silo alone; ``federated``: as it ended the run; ``centralized``: all data in one place.
+    """
+
+    local: float | None
+    federated: float | None
+    centralized: float | None
+
+
+class SiloScores(TypedDict):
+    """One silo: its scores on its ``own`` test records and on the ``pooled`` ones of all, and bytes that it sent."""
+
+    silo: str
+    own: Scores
+    pooled: Scores
+    bytes_sent: int
+
+
+class MeanScores(TypedDict):
+    """The mean over the ``silos`` that have a score for every method that any has; ``bytes_sent`` over all silos."""
+
+    own: Scores
+    pooled: Scores
+    bytes_sent: float
+    silos: int
+
+
+class Run(TypedDict):
+    """``fedct simulate`` and ``fedct coordinator run``: how a run ended. With real silos, scores are those reported.
+
+    ``fixed_point`` is the round in which the consensus stopped changing. ``global_models`` has the balanced accuracy on
+    the pooled test set of models that are no silo's. ``leaves`` says what left the silos, in words.
+    """
+
+    study: str
+    algorithm: str
+    run_folder: str
+    seconds: float
+    rounds: int
+    fixed_point: int | None
+    leaves: str
+    silos: list[SiloScores]
+    mean: MeanScores
+    global_models: dict[str, float]
+
+
+class Estimate(TypedDict):
+    """Accuracy of the labels of one silo and of the consensus; ``verdict``: useful, costs accuracy, or noise."""
+
+    mechanism: str
+    noise: str
+    silo: float
+    consensus: float
+    verdict: str
+
+
+class Budget(TypedDict):
+    """``fedct budget``.
+
+    ``epsilon`` is null for no noise; ``labels`` are asked of each silo; ``guess`` is the share of the largest class;
+    ``plot`` the file that was written, if one was.
+    """
+
+    epsilon: float | None
+    delta: float
+    silos: int
+    records: int
+    labels: int
+    classes: int
+    accuracy: float
+    guess: float
+    estimates: list[Estimate]
+    warnings: list[str]
+    plot: str | None
+
+
+class Account(TypedDict):
+    """One silo's ledger: its budget, what was ``spent`` of it by how many ``charges``, and whether it was ``kept``.
+
+    ``lower`` bounds from below what any analysis could promise; ``others`` is the number of other studies on the same
+    records, ``together`` what all of them spent.
+    """
+
+    silo: str
+    epsilon: float
+    delta: float
+    charges: int
+    spent: float
+    lower: float | None
+    accountant: str
+    others: int
+    together: float
+    kept: bool
+
+
+class PrivacySheet(TypedDict):
+    """``fedct privacy-sheet``.
+
+    ``accounts`` is empty where no silo promises anything; ``noise`` is what the coordinator's noise costs, as its run
+    says; ``markdown`` the page itself.
+    """
+
+    study: str
+    protection: str
+    accounts: list[Account]
+    noise: dict[str, Any] | None
+    markdown: str
+
+
+class Predictions(TypedDict):
+    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's."""
+
+    columns: list[str]
+    records: list[dict[str, Any]]
+    unknown: dict[str, int]
+
+
+class Finding(TypedDict):
+    """``mark``: good, warning, bad or unknown. ``fix`` says what to do, and is empty where nothing is."""
+
+    mark: str
+    said: str
+    fix: str
+
+
+class Findings(TypedDict):
+    """``fedct doctor`` and ``fedct silo check``: what was looked at, also where the exit code is 3."""
+
+    bad: int
+    warnings: int
+    findings: list[Finding]
+
+
+class Sent(TypedDict):
+    """What left a silo: messages with labels, labels, bytes."""
+
+    messages: int
+    labels: int
+    bytes: int
+
+
+class Verification(TypedDict):
+    """``fedct silo verify``, also where the log is not intact (exit code 4). ``since_line``: of the hash given."""
+
+    silo: str
+    intact: bool
+    sentence: str
+    lines: int
+    bad_line: int | None
+    last_hash: str | None
+    sent: Sent
+    refused: int
+    since_line: int | None
+
+
+class Approval(TypedDict):
+    """``fedct silo approve``: what was read, by section, and whether it was approved (if not, the exit code is 1)."""
+
+    approved: bool
+    duplicates_alarm: bool
+    sections: dict[str, list[str]]
+
+
+class Registration(TypedDict):
+    """``fedct coordinator register``: by silo, whether its key is ``new`` to the SuperLink."""
+
+    registered: list[dict[str, Any]]
+
+
+class Stopped(TypedDict):
+    """``fedct coordinator stop``: Flower's numbers of the runs that were stopped."""
+
+    stopped: list[int]

@@ -1,0 +1,96 @@
+"""What a command prints: tables and sentences for people, or one JSON document for programs.
+
+With ``--json`` standard output has that document and nothing else; everything said by the way goes to standard error.
+Exit codes are the same. A command that fails prints no document, but where its help says so. What the documents hold is
+said in ``documents.py``.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
+
+import typer
+from rich.console import Console, RenderableType
+from rich.markup import escape
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+_T = TypeVar("_T")
+
+PANEL: Final = "Output"
+"""Where help shows options that say what is printed and what is written where."""
+
+Json: TypeAlias = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document, and all else on standard error.", rich_help_panel=PANEL),
+]
+
+
+class Output:
+    """``console`` takes what is said by the way: standard output, or standard error if that is to be had alone."""
+
+    def __init__(self, *, as_json: bool = False, to_stderr: bool = False) -> None:
+        self.as_json = as_json
+        self.console = Console(highlight=False, stderr=as_json or to_stderr)
+
+    def say(self, sentence: str) -> None:
+        """One sentence, taken literally."""
+        self.console.print(sentence, markup=False, soft_wrap=True)
+
+    def warn(self, sentence: str) -> None:
+        """One sentence in yellow."""
+        self.console.print(f"[yellow]{escape(sentence)}[/]", soft_wrap=True)
+
+    def show(self, document: Any, *shown: RenderableType) -> None:
+        """The outcome: the document for programs, or the same for people."""
+        if self.as_json:
+            typer.echo(json_text(document), nl=False)
+            return
+        for item in shown:
+            self.console.print(item)
+
+    def doing(self, what: str) -> "AbstractContextManager[object]":
+        """Say on a terminal what takes a moment."""
+        return self.console.status(what)
+
+    def progress(self, items: Sequence[_T], what: str) -> Iterable[_T]:
+        """The items, with a bar that tells how many are done; on a terminal only, and it leaves no trace."""
+        from rich.progress import track
+
+        return track(
+            items, what, console=self.console, transient=True, disable=not self.console.is_terminal, total=len(items)
+        )
+
+
+def json_text(document: Any) -> str:
+    """A document as JSON with a newline at its end; numbers in full precision.
+
+    JSON has neither NaN nor infinity: they are null.
+
+    >>> print(json_text({"epsilon": float("inf"), "file": Path("a")}), end="")
+    {
+      "epsilon": null,
+      "file": "a"
+    }
+    """
+    # What a table may hold besides, dates say, as text.
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """What JSON knows, of dataclasses, paths, enumerations and numbers as well."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,150 @@
+"""``--json``: one document on standard output and nothing else, with the keys that are documented."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_origin, get_type_hints, is_typeddict
+
+import pytest
+
+from fedct_flwr.cli import documents, main
+from fedct_flwr.cli.lazy import load_command
+from fedct_flwr.cli.output import json_text, plain
+from tests.cli.runner import Outcome
+from tests.cli.silos import Kit
+from tests.hospitals import write_study_folder
+
+Run = Callable[..., Outcome]
+
+PRINT_TABLES = {
+    "fedct_flwr.cli": ["simulate", "predict", "privacy-sheet", "budget", "doctor"],
+    "fedct_flwr.cli.silo": ["check", "approve", "status", "verify", "predict"],
+    "fedct_flwr.cli.coordinator": ["register", "run", "stop"],
+}
+
+
+def check(document: Any, kind: Any) -> None:
+    """Whether a document has the keys that its kind documents, and no others."""
+    if is_typeddict(kind):
+        hints = get_type_hints(kind)
+        assert list(document) == list(hints)
+        for key, inner in hints.items():
+            check(document[key], inner)
+    elif get_origin(kind) is list:
+        for item in document:
+            check(item, kind.__args__[0])
+
+
+@pytest.mark.parametrize(("package", "name"), [(p, name) for p, names in PRINT_TABLES.items() for name in names])
+def test_whatever_prints_a_table_has_the_option(package: str, name: str) -> None:
+    assert any("--json" in parameter.opts for parameter in load_command(package, name).params)
+
+
+@pytest.fixture
+def simulated(fedct: Run, here: Path) -> tuple[Outcome, Path]:
+    arguments = ("--in-process", "--learner", "decision-tree", "--rounds", "1", "--set", "student=decision-tree")
+    return fedct("simulate", *arguments, "--run-dir", "run", "--json"), here / "run"
+
+
+def test_a_simulation_and_what_comes_of_it(fedct: Run, simulated: tuple[Outcome, Path], here: Path) -> None:
+    outcome, run = simulated
+    document = json.loads(outcome.out)
+    check(document, documents.Run)
+    assert (outcome.code, document["run_folder"], document["rounds"]) == (0, str(run), 1)
+    assert [row["silo"] for row in document["silos"]] == ["cleveland", "budapest", "zurich", "long-beach"]
+    assert document["silos"] == json.loads((run / "scores.json").read_text())
+    mean = sum(row["pooled"]["federated"] for row in document["silos"]) / 4
+    assert math.isclose(document["mean"]["pooled"]["federated"], mean, rel_tol=1e-12)
+    assert set(document["global_models"]) == {"student", "ensemble"}
+    assert "round  1   4 silos sent" in outcome.err
+
+    # What the run leaves can be used, in JSON too.
+    public = write_study_folder(here / "study") / "public.csv"
+    asked = ("predict", public, "--model", run / "models" / "global.skops")
+    text, predicted = fedct(*asked), fedct(*asked, "--json")
+    document = json.loads(predicted.out)
+    check(document, documents.Predictions)
+    rows = list(csv.DictReader(io.StringIO(text.out)))
+    assert [record["predicted"] for record in document["records"]] == [row["predicted"] for row in rows]
+    assert document["columns"] == list(rows[0])
+    sheet = fedct("privacy-sheet", run, "--json")
+    document = json.loads(sheet.out)
+    check(document, documents.PrivacySheet)
+    assert (document["protection"], document["accounts"]) == ("none", [])
+    assert document["markdown"] == fedct("privacy-sheet", run).out
+
+
+def test_a_run_that_fails_prints_no_document(fedct: Run) -> None:
+    raising = "tests.federation.learners.Raising"
+    outcome = fedct("simulate", "--in-process", "--learner", raising, "--run-dir", "run", "--json")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert "Error: round 1 has 0 valid replies" in outcome.err
+
+
+def test_a_budget_has_the_numbers_of_its_table_in_full(fedct: Run) -> None:
+    asked = ("budget", "--silos", "3", "--records", "300", "--public", "50", "--accuracy", "0.8", "--rounds", "1")
+    outcome = fedct(*asked, "--epsilon", "inf", "--json")
+    document = json.loads(outcome.out)
+    check(document, documents.Budget)
+    assert document["epsilon"] is None, "JSON has no infinity"
+    assert len(repr(document["estimates"][0]["consensus"])) > 4
+    assert outcome.code == 0
+
+
+def test_a_silos_documents(fedct: Run, kit: Kit) -> None:
+    found = fedct("silo", "check", kit.folder, "--offline", "--json")
+    document = json.loads(found.out)
+    check(document, documents.Findings)
+    marks = [finding["mark"] for finding in document["findings"]]
+    assert (document["bad"], document["warnings"]) == (marks.count("bad"), marks.count("warning"))
+    assert found.code == (3 if document["bad"] else 0)
+
+    approved = fedct("silo", "approve", kit.folder, "--yes", "--json")
+    document = json.loads(approved.out)
+    check(document, documents.Approval)
+    assert (approved.code, document["approved"]) == (0, True)
+    assert "What leaves, to the coordinator" in document["sections"]
+
+    verified = fedct("silo", "verify", kit.folder, "--json")
+    document = json.loads(verified.out)
+    check(document, documents.Verification)
+    assert (document["intact"], document["lines"], document["sent"]["labels"]) == (True, 1, 0)
+    assert document["last_hash"] in verified.err, "what people read is there as well"
+    assert json.loads(fedct("silo", "status", kit.folder, "--json").out)["approval"]["state"] == "approved"
+
+
+def test_a_log_that_is_not_intact_is_a_document_too(fedct: Run, kit: Kit) -> None:
+    assert fedct("silo", "approve", kit.folder, "--yes").code == 0
+    log = kit.config.state / "egress.jsonl"
+    log.write_text(log.read_text().replace("approv", "aprov", 1))
+    outcome = fedct("silo", "verify", kit.folder, "--json")
+    document = json.loads(outcome.out)
+    assert (outcome.code, document["intact"], document["bad_line"]) == (4, False, 1)
+    assert "is not intact" in outcome.sentence
+
+
+def test_who_is_asked_is_asked_on_standard_error(fedct: Run, kit: Kit, types: Callable[[str], None]) -> None:
+    types("n\n")
+    outcome = fedct("silo", "approve", kit.folder, "--json")
+    assert (outcome.code, json.loads(outcome.out)["approved"]) == (1, False)
+    assert "Approve this?" in outcome.err
+
+
+def test_what_json_does_not_know_is_null_or_text() -> None:
+    assert json.loads(json_text({"a": float("nan"), "b": Path("x"), "c": (1, 2)})) == {"a": None, "b": "x", "c": [1, 2]}
+    assert plain({1: {"deep": [float("inf")]}}) == {"1": {"deep": [None]}}
+
+
+def test_help_shows_every_command_below_a_title(fedct: Run) -> None:
+    outcome = fedct("--help")
+    assert set(main.PANELS) == set(main.HELPS)
+    assert all(title in outcome.out for title in ("Simulate", "Real silos", "Models", "Privacy", "Exit codes: 0 done"))
+    assert max(map(len, outcome.out.splitlines())) <= 80
+
+
+def test_arguments_have_their_help(fedct: Run) -> None:
+    assert "The silo's folder." in fedct("silo", "verify", "--help").out
+    assert "New records: a CSV or Parquet file" in fedct("predict", "--help").out
