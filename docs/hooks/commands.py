@@ -6,8 +6,7 @@ from typing import Final
 import click
 import typer
 
-from fedct_flwr.cli.main import app
-from fedct_flwr.types import FedctError
+from fedct_flwr.cli import main
 
 _HEAD: Final = """\
 # Commands
@@ -18,20 +17,15 @@ Made from the commands themselves; `fedct COMMAND --help` prints the same.
 
 An error is one sentence on standard error, and the exit code says of which kind it is.
 
-| code | |
-| --- | --- |
-| 0 | done |
-| 1 | unexpected, or declined |
 """
-_SIGNALS: Final = "| 129, 130, 143 | hung up, interrupted, terminated |\n"
 
 
 def commands_page() -> str:
     """The page, as Markdown."""
-    group = typer.main.get_command(app)
-    codes = sorted({(kind.exit_code, _first_line(kind.__doc__)) for kind in FedctError.__subclasses__()})
-    table = "".join(f"| {code} | {said} |\n" for code, said in codes if code > 1)
-    return _HEAD + table + _SIGNALS + "\n" + "\n".join(_sections(click.Context(group, info_name="fedct")))
+    group = typer.main.get_command(main.app)
+    # The table of exit codes.
+    _, _, table = (main.__doc__ or "").partition("\n\n")
+    return f"{_HEAD}{table.replace('``', '`')}\n" + "\n".join(_sections(click.Context(group, info_name="fedct")))
 
 
 def _sections(context: click.Context) -> Iterator[str]:
@@ -50,10 +44,6 @@ def _sections(context: click.Context) -> Iterator[str]:
     yield f"```text\n{context.command_path} {usage}\n```\n"
     rows = [record for parameter in command.params if (record := parameter.get_help_record(context))]
     yield "| | |\n| --- | --- |\n" + "".join(f"| `{_cell(names)}` | {_text(_cell(said))} |\n" for names, said in rows)
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().split("\n")[0]
 
 
 def _cell(text: str) -> str:
