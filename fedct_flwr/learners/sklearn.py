@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.balance import balanced_weights
-from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, HardLabels, TrainingError
 
@@ -118,6 +118,14 @@ class SklearnLearner:
             raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
         return found
 
+    def check_soft(self) -> None:
+        """Raise ConfigError unless its models know probabilities and it takes sample weights."""
+        kind = type(self._template).__name__
+        if not hasattr(self._template, "predict_proba"):
+            raise ConfigError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
+        if not _takes_weights(self._template):
+            raise ConfigError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
+
     def save(self, path: Path) -> None:
         """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be."""
         write_atomically(path, self.to_bytes())
@@ -152,11 +160,21 @@ class SklearnLearner:
         return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
 
 
+def _soft_ones() -> str:
+    return f"use a network, or one of {', '.join(sorted(CLASSIFIERS.keys() - NOT_SOFT))}"
+
+
+def _takes_weights(estimator: Any) -> bool:
+    if isinstance(estimator, Pipeline):
+        return _takes_weights(estimator.steps[-1][1])
+    return bool(has_fit_parameter(estimator, "sample_weight"))
+
+
 def _weight_parameter(estimator: Any) -> str:
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{_weight_parameter(last)}"
-    if not has_fit_parameter(estimator, "sample_weight"):
+    if not _takes_weights(estimator):
         raise ConfigError(
             f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
         )
