@@ -3,8 +3,9 @@
 import numpy as np
 
 from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners.soft import soft_labels, train_soft
 from fedct_flwr.public_set import PublicSet, Query
-from fedct_flwr.types import ABSTAIN, Examples, HardLabels
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes
 
 
 def cotrain(
@@ -33,3 +34,28 @@ def cotrain(
         weights = np.concatenate([np.ones(private.size), np.full(len(labeled), pseudo_weight)])
     learner.fit(X, y, sample_weight=weights)
     return learner.predict(public.X[positions])
+
+
+def cotrain_softly(
+    learner: Learner,
+    private: Examples,
+    public: PublicSet,
+    targeted: Features,
+    targets: SoftVotes | None,
+    query: Query,
+    *,
+    weight: float,
+    rounds: int,
+    num_classes: int,
+) -> SoftVotes:
+    """Train on private examples and on others' probabilities, then tell those of the queried ones.
+
+    ``targets`` ``(n, classes)`` are the silo's own, of the public examples ``targeted`` ``(n, ...)``; None before there
+    are any. The loss on them counts ``weight`` beside that on private examples. Learners that can train on from the
+    round before do so, for so many ``rounds``; others give the same after one. Returns votes
+    ``(query.size, classes)``. Raises TrainingError, or ConfigError for a learner without probabilities (Fan,
+    Mendler-Dünner, Jaggi, arXiv:2305.18497, Alg. 1).
+    """
+    for _ in range(rounds if isinstance(learner, Resumable) else 1):
+        train_soft(learner, private, targeted, targets, weight)
+    return soft_labels(learner, public.X[query.positions(len(public))], num_classes)

@@ -1,28 +1,34 @@
-"""Federated co-training as a Flower strategy: the pseudo-label table takes the place of the global model."""
+"""Federated co-training as a Flower strategy: the pseudo-label table takes the place of the global model.
+
+Where the consensus has a target for each silo, silos share probabilities, and each is sent its own. The table then
+holds the labels that these stand for.
+"""
 
 import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from fedct_flwr.consensus import Ballot, Consensus, agreed
+from fedct_flwr.consensus import Ballot, Consensus, State, agreed
 from fedct_flwr.public_set import Query, queried
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator, seed_words
 from fedct_flwr.strategies.answers import Answer, ballots, read_answer
 from fedct_flwr.strategies.exchange import prompt
+from fedct_flwr.strategies.introductions import introduce
 from fedct_flwr.strategies.questions import Questions
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
-from fedct_flwr.wire.codec import Instruction, Scores, Terms, encode_instruction
+from fedct_flwr.wire.codec import Instruction, Scores, Soft, SoftTargets, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
 logger = logging.getLogger("flwr.fedct")
@@ -45,13 +51,25 @@ def no_targets(num_public: int) -> HardLabels:
     return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
 
 
+class Learning(NamedTuple):
+    """How silos learn from each other's probabilities: not at all for ``warm_up`` rounds, then with this weight.
+
+    Warm-up rounds need no messages: the first answer of a silo comes after all of them. Whoever joins later begins so
+    too.
+    """
+
+    weight: float = 0.5
+    warm_up: int = 1
+
+
 class CoTraining(Strategy):
-    """Each round: send the consensus, receive every silo's labels, form the next consensus.
+    """Each round: send the consensus, receive every silo's votes, form the next consensus.
 
     ``start`` means what it means for every Flower strategy, with ``initial_arrays`` from ``targets_to_arrays`` and
     the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point (the same silos
     voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
     deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of so many votes on each example.
+    A consensus that has targets asks for probabilities; ``learning`` is for it.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
@@ -65,6 +83,7 @@ class CoTraining(Strategy):
         min_silos: int = 2,
         query_size: int = 0,
         votes: int = 0,
+        learning: Learning | None = None,
         stop_at_fixed_point: bool = True,
         seed: int = 0,
         folder: RunFolder | None = None,
@@ -75,6 +94,7 @@ class CoTraining(Strategy):
         self._roster = roster
         self._query_size = queried(query_size, terms.num_public)
         self._votes = votes
+        self._learning = learning or Learning()
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
         self._folder = folder
@@ -86,6 +106,7 @@ class CoTraining(Strategy):
         self._instruction = Instruction(0, Query(0, 0), self._table)
         self._instruction_bytes = 0
         self._voters: frozenset[SiloName] = frozenset()
+        self._introduced = False
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
         if folder and checkpoint:
@@ -155,13 +176,32 @@ class CoTraining(Strategy):
         """
         self._table = arrays_to_targets(arrays)
         fresh = no_targets(self._terms.num_public)
-        if server_round > 1:
+        if self._consensus.targets:
+            # After a resume nobody knows a node without a name, and each silo goes on with its own targets.
+            if not self._introduced and server_round > 1:
+                introduce(grid, self._roster, self._deadline)
+            self._introduced = True
+        elif server_round > 1:
             before = self._query(server_round - 1).positions(self._terms.num_public)
             fresh[before] = self._table[before]
-        self._instruction = Instruction(server_round, self._query(server_round), fresh, self._votes)
-        payload = encode_instruction(self._instruction, self._terms)
-        self._instruction_bytes = len(payload)
-        return self._questions.ask(grid, to_record(payload), server_round, self._deadline)
+        soft = Soft(self._learning.warm_up) if self._consensus.targets else None
+        self._instruction = Instruction(server_round, self._query(server_round), fresh, self._votes, soft)
+        self._instruction_bytes = 0
+        general = self._record_of(self._instruction)
+        return self._questions.ask(grid, lambda silo: self._question(silo) or general, server_round, self._deadline)
+
+    def _question(self, silo: SiloName) -> RecordDict | None:
+        """What a silo is asked that has targets of its own."""
+        targets = self._consensus.targets(self._state, silo) if self._consensus.targets else None
+        if targets is None:
+            return None
+        learned = SoftTargets(self._query(self._instruction.round - 1), targets, self._learning.weight)
+        return self._record_of(replace(self._instruction, soft=Soft(targets=learned)))
+
+    def _record_of(self, instruction: Instruction) -> RecordDict:
+        payload = encode_instruction(instruction, self._terms)
+        self._instruction_bytes = max(self._instruction_bytes, len(payload))
+        return to_record(payload)
 
     def _query(self, server_round: int) -> Query:
         low, high = seed_words(self._seed, "query", server_round)[:2]
@@ -176,12 +216,14 @@ class CoTraining(Strategy):
         positions = self._instruction.query.positions(self._terms.num_public)
         incumbent = self._table[positions]
         rng = generator(self._seed, "consensus", server_round)
-        decided, self._state = self._consensus.apply(self._ballots(answers), incumbent, self._state, rng)
+        before = self._state
+        decided, self._state = self._consensus.apply(self._ballots(answers), incumbent, before, rng)
         targets = self._table.copy()
         targets[positions] = decided
         differs = decided != incumbent
         changed = int(differs.sum())
-        self._note_fixed_point(server_round, changed, frozenset(valid), len(positions))
+        moved = changed > 0 or (self._consensus.targets is not None and not _same(before, self._state))
+        self._note_fixed_point(server_round, moved, frozenset(valid), len(positions))
 
         had_one = incumbent != ABSTAIN
         churn = float(differs[had_one].mean()) if had_one.any() else None
@@ -194,6 +236,8 @@ class CoTraining(Strategy):
         )  # fmt: skip
         if self._folder:
             self._folder.append_round(record)
+            if self._consensus.trust:
+                self._folder.append_trust(server_round, self._consensus.trust(self._state))
             self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
         self._rounds_done = server_round
         metrics = MetricRecord(
@@ -207,8 +251,8 @@ class CoTraining(Strategy):
         )
         return targets_to_arrays(targets), metrics
 
-    def _note_fixed_point(self, server_round: int, changed: int, voters: frozenset[SiloName], asked: int) -> None:
-        """Note whether the same silos voted on the whole public set and no label changed.
+    def _note_fixed_point(self, server_round: int, changed: bool, voters: frozenset[SiloName], asked: int) -> None:
+        """Note whether the same silos voted on the whole public set and no target changed.
 
         If all of them refit, nothing changes any more then. Those that train on may still change labels.
         """
@@ -268,6 +312,10 @@ class CoTraining(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> None:
         """There is nothing to aggregate."""
+
+
+def _same(state: State, other: State) -> bool:
+    return all(np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f") for name, value in state.items())
 
 
 def _spread(silos: Iterable[SiloRecord]) -> float | None:

@@ -1,7 +1,7 @@
-"""Algorithms in which silos share labels, or counts of votes: rounds of them, with the algorithm's own consensus."""
+"""Algorithms in which silos share votes (labels, counts, probabilities): rounds of them, with a consensus each."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.protect import check_extra, check_protection
+from fedct_flwr.learners.soft import check_soft
 from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
+from fedct_flwr.strategies.cotraining import CoTraining, Learning, arrays_to_targets, no_targets, targets_to_arrays
 from fedct_flwr.strategies.global_model import add_global_model
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError, SiloName
@@ -44,6 +45,8 @@ class LabelSharing:
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
 
+        And for one that cannot share probabilities, where those are wanted.
+
         And for silos with too few records for their teachers. The smallest silo stands for all: what a protection asks
         of records is that there are enough.
         """
@@ -52,7 +55,9 @@ class LabelSharing:
                 f"initial-model has no effect on algorithm {config.algorithm!r}, in which silos share no weights: "
                 "leave it out, or use one in which they do, such as 'fedprox'"
             )
-        _learners(config, dataset)
+        learners = _learners(config, dataset)
+        if config.soft:
+            _check_probabilities(config, learners)
         if kind := self.noise(config):
             check_extra("privacy", f"algorithm {config.algorithm!r} with noise")
             _check_delta(kind, config.delta)
@@ -84,6 +89,7 @@ class LabelSharing:
             min_silos=config.min_silos,
             query_size=config.query_size,
             votes=config.votes,
+            learning=Learning(config.consensus_weight, config.warm_up_rounds),
             stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
             seed=config.seed,
             folder=study.folder,
@@ -178,6 +184,17 @@ def _check_delta(kind: str, delta: float) -> None:
             "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or mechanism to 'laplace' or "
             "'gumbel'"
         )
+
+
+def _check_probabilities(config: RunConfig, learners: Sequence[Learner]) -> None:
+    """Raise ConfigError for learners that cannot share probabilities, or a protection that does not cover them."""
+    if config.protection != "none":
+        raise ConfigError(
+            f"protection = {config.protection!r} covers labels and not probabilities, which algorithm "
+            f"{config.algorithm!r} shares: set it to 'none', or choose an algorithm that shares labels, such as 'fedct'"
+        )
+    for learner in learners:
+        check_soft(learner)
 
 
 def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:
