@@ -22,7 +22,10 @@ Measure: TypeAlias = Callable[[SoftVotes], Matrix]
 TOLERANCE: Final = 5e-3
 """By how much a row of probabilities may miss 1: half precision rounds each of them."""
 
+_NO_PROBABILITIES: Final = "probabilities must be numbers in 0..1 that sum to 1 for each example: look at the learner"
 _BLOCK: Final = 1 << 17
+"""Values of a block, so many that it stays in the processor's cache."""
+_MIN_STEP: Final = 64
 _SILOS: Final = "silos"
 _SIMILARITY: Final = "similarity"
 
@@ -41,14 +44,10 @@ class TrustRule(NamedTuple):
 
 def check_probabilities(votes: SoftVotes) -> None:
     """Raise DataError unless all of ``(..., classes)`` are in 0..1 and each row sums to 1, within ``TOLERANCE``."""
-    flat = votes.reshape(-1, votes.shape[-1])
-    _check_rows(flat, flat.sum(axis=1, dtype=np.float32))
-
-
-def _check_rows(rows: NDArray[np.float32], sums: NDArray[np.float32]) -> None:
     # Asked for what is right, not for what is wrong: NaN is neither.
-    if not (rows.min(initial=0.0) >= 0 and np.abs(sums - 1).max(initial=0.0) <= TOLERANCE):
-        raise DataError("probabilities must be numbers in 0..1 that sum to 1 for each example: look at the learner")
+    sums = votes.sum(axis=-1, dtype=np.float32)
+    if not (votes.min(initial=0.0) >= 0 and np.abs(sums - 1).max(initial=0.0) <= TOLERANCE):
+        raise DataError(_NO_PROBABILITIES)
 
 
 def similarity(votes: SoftVotes) -> Matrix:
@@ -65,16 +64,27 @@ def similarity(votes: SoftVotes) -> Matrix:
     silos, examples, classes = votes.shape
     if not examples:
         raise DataError("there are no examples to compare the silos by: ask about at least one")
-    ones = np.ones(classes, np.float32)
     found = np.zeros((silos, silos))
-    step = max(1, _BLOCK // (silos * classes))
+    step = max(_MIN_STEP, _BLOCK // (silos * classes))
     for start in range(0, examples, step):
-        p = np.array(votes[:, start : start + step], dtype=np.float32, order="C").reshape(-1, classes)
-        _check_rows(p, p @ ones)
-        minus_entropy = (p * np.log(np.maximum(p, np.finfo(np.float32).tiny))) @ ones
-        p /= np.sqrt((p * p) @ ones)[:, None]
-        surer = p / (1 - minus_entropy)[:, None]
-        found += surer.reshape(silos, -1) @ p.reshape(silos, -1).T
+        block = votes[:, start : start + step]
+        # A class at a time: sums over classes then add long rows, which is many times faster than short sums.
+        p = np.empty((classes, silos, block.shape[1]), np.float32)
+        np.copyto(p, block.transpose(2, 0, 1), casting="same_kind")
+        off = np.abs(p.sum(axis=0) - 1).max()
+        work = p + np.finfo(np.float32).tiny
+        with np.errstate(invalid="ignore"):
+            np.log(work, out=work)
+        work *= p
+        one_and_entropy = 1 - work.sum(axis=0)
+        # The logarithm of a negative number is none.
+        if not (off <= TOLERANCE and np.isfinite(one_and_entropy).all()):
+            raise DataError(_NO_PROBABILITIES)
+        np.multiply(p, p, out=work)
+        p /= np.sqrt(work.sum(axis=0))
+        np.divide(p, one_and_entropy, out=work)
+        for surer, unit in zip(work, p, strict=True):
+            found += surer @ unit.T
     return found / examples
 
 

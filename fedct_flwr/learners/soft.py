@@ -67,7 +67,7 @@ def train_soft(learner: Learner, private: Examples, public: Features, targets: S
 
     ``targets`` ``(num_public, classes)`` are probabilities; where a row is all 0, the example is not used. ``weight``
     is the paper's lambda. Without targets (warm-up) or weight it is training on private examples alone. Raises
-    ConfigError as ``check_soft``, TrainingError.
+    ConfigError as ``check_soft``, DataError for targets that are no probabilities, TrainingError.
     """
     if targets is None or not weight or not targets.any():
         if isinstance(learner, Resumable):
@@ -76,6 +76,7 @@ def train_soft(learner: Learner, private: Examples, public: Features, targets: S
             learner.fit(private.X, private.y)
         return
     check_soft(learner)
+    check_probabilities(targets[targets.any(axis=1)])
     if isinstance(learner, SoftTrainable):
         learner.advance_soft(private, public, targets, weight)
         return
