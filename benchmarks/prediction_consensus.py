@@ -13,13 +13,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from benchmarks import report
+from benchmarks import pictures, report
 from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change
 from client_app.site import simulated_site
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
+from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
@@ -87,6 +88,10 @@ class Matrix(NamedTuple):
     silos: Sequence[SiloName]
     rows: list[list[float]]
 
+    def values(self) -> Runs:
+        """A row under each silo's name."""
+        return Runs(dict(zip(self.silos, self.rows, strict=True)))
+
     def given(self, silos: Sequence[SiloName]) -> float:
         """The sum of what all give to one of these silos, on average; 1 if all count the same."""
         columns = [
@@ -102,6 +107,7 @@ class Measured(NamedTuple):
     bytes_per_silo_and_round: float
     seconds: float
     trust: list[Matrix]
+    models: dict[SiloName, Learner]
 
     def mean(self, silos: Sequence[SiloName]) -> float:
         """Accuracy of these silos' models."""
@@ -121,11 +127,12 @@ def run(seeds: int | None, fast: bool) -> None:
     one_thread_per_silo()
     seeds, length = seeds or 3, FAST if fast else LENGTH
     start = time.perf_counter()
-    runs = {
-        name: compare({**CONSENSUS, **settings}, length, seeds)
-        for name, settings in SCENARIOS.items()
-        if not fast or "bad-silos" in settings
-    }
+    runs, matrices = {}, {}
+    for name, settings in SCENARIOS.items():
+        if not fast or "bad-silos" in settings:
+            runs[name], trust = compare({**CONSENSUS, **settings}, length, seeds)
+            middle = trust["dynamic"][len(trust["dynamic"]) // 2]
+            matrices[f"{name}\ndynamic trust, answer {middle.round}"] = middle
     rows = [[name, *(report.cell(found, method) for method in METHODS), gain(found)] for name, found in runs.items()]
     rows += [[name, *figures, "-"] for name, figures in _PAPER.items()]
     text = (
@@ -134,9 +141,11 @@ def run(seeds: int | None, fast: bool) -> None:
         + report.table(["Held-out accuracy of the good silos", *METHODS, "gain by trust"], rows)
         + "\n"
         + _about_trust(runs)
+        + pictures.trust_matrices("consensus-trust", {k: m for k, m in matrices.items() if "bad" in k})
     )
     settings = {**CONSENSUS, **length._asdict(), "scenarios": SCENARIOS, "methods": METHODS}
-    report.write("consensus-table1", text, runs, settings, time.perf_counter() - start)
+    everything = {**runs, **{name.replace("\n", ", "): matrix.values() for name, matrix in matrices.items()}}
+    report.write("consensus-table1", text, everything, settings, time.perf_counter() - start)
 
 
 _ABOUT: Final = (
@@ -147,12 +156,18 @@ _ABOUT: Final = (
 )
 
 
-def compare(settings: dict[str, Any], length: Length, seeds: int) -> Runs:
-    """Accuracy of the good silos by method, and with trust what the bad ones are given, in the first and last round."""
-    runs = Runs()
+def compare(
+    settings: dict[str, Any], length: Length, seeds: int, methods: Sequence[str] = tuple(METHODS)
+) -> tuple[Runs, dict[str, list[Matrix]]]:
+    """Accuracy of the good silos by method, and what the bad ones are given, in the first and last round.
+
+    And whom silos trusted with the first seed, by method.
+    """
+    runs, trust = Runs(), {}
     bad = settings.get("bad-silos", "").split(",")
     for seed in range(seeds):
-        for name, method in METHODS.items():
+        for name in methods:
+            method = METHODS[name]
             found = measure({**settings, **method, "seed": seed}, length)
             reached = found.mean([silo for silo in found.accuracy if silo not in bad])
             print(f"seed {seed}, {name}: {reached:.3f} in {found.seconds:.0f} s", file=sys.stderr, flush=True)
@@ -161,7 +176,8 @@ def compare(settings: dict[str, Any], length: Length, seeds: int) -> Runs:
             if found.trust and "bad-silos" in settings:
                 first, last = found.trust[0].given(bad), found.trust[-1].given(bad)
                 runs.add(**{f"{name}: trust in bad, first": first, f"{name}: trust in bad, last": last})
-    return runs
+            trust.setdefault(name, found.trust)
+    return runs, trust
 
 
 def gain(runs: Runs) -> str:
@@ -182,16 +198,20 @@ def measure(settings: dict[str, Any], length: Length) -> Measured:
             for n, silo in enumerate(dataset.silos)
         }
         seconds = time.perf_counter() - start
-        return Measured({name: accuracy(model, dataset.test) for name, model in alone.items()}, 0.0, seconds, [])
+        return Measured(_accuracies(alone, dataset), 0.0, seconds, [], alone)
     with tempfile.TemporaryDirectory() as temporary:
         config = change(config, run_dir=f"{temporary}/run")
         rounds, seconds, _ = run_federation(config)
         sites = [simulated_site(config, position) for position in range(len(dataset.silos))]
         trust = [_matrix(line) for line in RunFolder(Path(config.run_dir)).trust()]
-        reached = {site.silo: accuracy(site.learner, dataset.test) for site in sites}
     simulated_site.cache_clear()
+    models = {site.silo: site.learner for site in sites}
     sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
-    return Measured(reached, sent, seconds, trust)
+    return Measured(_accuracies(models, dataset), sent, seconds, trust, models)
+
+
+def _accuracies(models: dict[SiloName, Learner], dataset: datasets.FederatedDataset) -> dict[SiloName, float]:
+    return {silo: accuracy(model, dataset.test) for silo, model in models.items()}
 
 
 def _matrix(line: dict[str, Any]) -> Matrix:
