@@ -9,6 +9,7 @@ import typer
 from benchmarks import (
     compare,
     consensus_rules,
+    consensus_toys,
     convergence,
     experiments,
     fashion_mnist,
@@ -35,6 +36,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "fedct-convergence": convergence.run,
     "consensus-rules": consensus_rules.run,
     "consensus-table1": prediction_consensus.run,
+    "consensus-toys": consensus_toys.run,
     "privacy": privacy.run,
     "dp-linear-settings": linear_settings.run,
     "round-overhead": round_overhead.run,

@@ -120,10 +120,11 @@ class SklearnLearner:
 
     def check_soft(self) -> None:
         """Raise ConfigError unless its models know probabilities and it takes sample weights."""
-        kind = type(self._template).__name__
-        if not hasattr(self._template, "predict_proba"):
+        classifier = _last(self._template)
+        kind = type(classifier).__name__
+        if not hasattr(classifier, "predict_proba"):
             raise ConfigError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
-        if not _takes_weights(self._template):
+        if not has_fit_parameter(classifier, "sample_weight"):
             raise ConfigError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
 
     def save(self, path: Path) -> None:
@@ -164,17 +165,15 @@ def _soft_ones() -> str:
     return f"use a network, or one of {', '.join(sorted(CLASSIFIERS.keys() - NOT_SOFT))}"
 
 
-def _takes_weights(estimator: Any) -> bool:
-    if isinstance(estimator, Pipeline):
-        return _takes_weights(estimator.steps[-1][1])
-    return bool(has_fit_parameter(estimator, "sample_weight"))
+def _last(estimator: Any) -> Any:
+    return _last(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def _weight_parameter(estimator: Any) -> str:
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{_weight_parameter(last)}"
-    if not _takes_weights(estimator):
+    if not has_fit_parameter(estimator, "sample_weight"):
         raise ConfigError(
             f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
         )
