@@ -123,9 +123,6 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
     "fedct-dawid-skene": LabelSharing("FedCT", _fedct_dawid_skene),
     "fedct-agreement": LabelSharing("FedCT", _fedct_agreement, frozenset({"trust"})),
-    # Probabilities in place of labels, and trust in place of votes that all count the same.
-    "prediction-consensus": LabelSharing("PredCons", _prediction_consensus, _SOFT | {"trust"}, leaves=_PROBABILITIES),
-    "dd": LabelSharing("DD", _dd, _SOFT, leaves=_PROBABILITIES),
     # One round each: what the silos' models, or the students of each, say of the public set.
     "fedkt": LabelSharing(
         "FedKT",
@@ -136,6 +133,9 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     ),
     "pate": LabelSharing("PATE", _pate),
     "dp-pate": LabelSharing("DP-PATE", _pate, _NOISY, _pate_noise),
+    # Probabilities in place of labels, and trust in place of votes that all count the same.
+    "prediction-consensus": LabelSharing("PredCons", _prediction_consensus, _SOFT | {"trust"}, leaves=_PROBABILITIES),
+    "dd": LabelSharing("DD", _dd, _SOFT, leaves=_PROBABILITIES),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
     # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).

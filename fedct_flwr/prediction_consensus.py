@@ -90,8 +90,9 @@ def _rows_among(state: State, silos: Sequence[SiloName], voters: Sequence[SiloNa
     usual = np.sum(rows, axis=1, keepdims=True, where=known) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     rows = np.where(known, rows, usual)
     # Who trusts none of them trusts all the same.
-    sums: NDArray[np.float64] = rows.sum(axis=1, keepdims=True)
-    return np.divide(rows, sums, out=np.full_like(rows, 1 / len(voters)), where=sums > 0)
+    sums = rows.sum(axis=1, keepdims=True)
+    shares: NDArray[np.float64] = np.divide(rows, sums, out=np.full_like(rows, 1 / len(voters)), where=sums > 0)
+    return shares
 
 
 def _with_rows(state: State, voters: Sequence[SiloName], matrix: NDArray[np.float64]) -> State:

@@ -39,7 +39,8 @@ def quantized(probabilities: SoftVotes) -> NDArray[np.uint8]:
     order = np.argsort(-remainders, axis=1, kind="stable")
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(exact.shape[1])[np.newaxis], axis=1)
-    return (codes + (ranks < missing)).astype(np.uint8)
+    whole: NDArray[np.uint8] = (codes + (ranks < missing)).astype(np.uint8)
+    return whole
 
 
 def probabilities_size(count: int, num_classes: int) -> int:
