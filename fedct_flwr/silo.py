@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedct_flwr.learners.base import Learner, Resumable
-from fedct_flwr.learners.soft import soft_labels, train_soft
+from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft
 from fedct_flwr.public_set import PublicSet, Query
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes
 
@@ -56,6 +56,7 @@ def cotrain_softly(
     ``(query.size, classes)``. Raises TrainingError, or ConfigError for a learner without probabilities (Fan,
     Mendler-Dünner, Jaggi, arXiv:2305.18497, Alg. 1).
     """
+    check_soft(learner)
     for _ in range(rounds if isinstance(learner, Resumable) else 1):
         train_soft(learner, private, targeted, targets, weight)
     return soft_labels(learner, public.X[query.positions(len(public))], num_classes)

@@ -144,6 +144,6 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
         accounts,
         simulated=True,
         metrics=config.report_scores,
-        answers=Answers(labels=not config.votes, students=config.votes),
+        answers=Answers(not (config.votes or config.soft), config.votes, config.soft),
     )
     return _Page(config.study, privacy.protection, text, accounts)

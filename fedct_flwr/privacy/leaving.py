@@ -1,4 +1,4 @@
-"""What leaves a silo, in plain words: labels or votes of students, under each protection and under none."""
+"""What leaves a silo, in plain words: labels, votes of students or probabilities, under each protection and none."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,10 +22,11 @@ MECHANISMS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Answers:
-    """What may be asked of a silo: its ``labels``, the votes of at most so many ``students``, or both."""
+    """What may be asked of a silo: its ``labels``, votes of at most so many ``students``, ``probabilities``, or all."""
 
     labels: bool = True
     students: int = 0
+    probabilities: bool = False
 
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
@@ -33,7 +34,9 @@ class Answers:
         covered = config.privacy.protection in ("none", "teachers")
         counted = covered and "counts" in config.policy.kinds
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
-        return cls(not students or set(config.policy.kinds) != {"counts"}, students)
+        # No protection covers these, so settings that let them out under one are refused.
+        probabilities = "soft" in config.policy.kinds
+        return cls("hard" in config.policy.kinds or not (students or probabilities), students, probabilities)
 
     def words(self, privacy: PrivacySettings) -> str:
         """What leaves under this protection."""
@@ -44,7 +47,8 @@ class Answers:
         """What leaves without any noise."""
         parts = ["the labels of the models themselves"] if self.labels else []
         students = ["the votes of students, which learned from the labels of models trained on the records"]
-        return " and ".join(parts + (students if self.students else []))
+        sure = ["the probabilities of classes that the models themselves give"]
+        return " and ".join(parts + (students if self.students else []) + (sure if self.probabilities else []))
 
     def planned(self, privacy: PrivacySettings, num_public: int) -> str:
         """How many answers noise is measured for. Students are asked once, about the public set at most."""
