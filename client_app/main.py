@@ -141,6 +141,7 @@ def _own_votes(site: Site, instruction: Instruction) -> Votes:
         instruction.query,
         weight=targets.weight if targets else 0.0,
         rounds=rounds,
+        steps=site.settings.local_steps,
         num_classes=site.terms.num_classes,
     )
 

@@ -111,6 +111,14 @@ def _pate_noise(config: RunConfig) -> str:
     return config.mechanism or "gaussian"
 
 
+def _fedmd(config: RunConfig, num_classes: int) -> Consensus:
+    """FedMD: each round silos digest the mean, then revisit their records (Li & Wang, arXiv:1910.03581, Alg. 1).
+
+    The paper's silos first learn the public set's labels. Here it has none: they begin with the first consensus on it.
+    """
+    return prediction_consensus(num_classes, naive())
+
+
 _NOISY: Final = frozenset({"mechanism", "gamma"})
 _OF_FEDKT: Final = _NOISY | {"privacy-level", "partitions"}
 _SOFT: Final = frozenset({"consensus-weight", "warm-up-rounds"})
@@ -136,6 +144,7 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     # Probabilities in place of labels, and trust in place of votes that all count the same.
     "prediction-consensus": LabelSharing("PredCons", _prediction_consensus, _SOFT | {"trust"}, leaves=_PROBABILITIES),
     "dd": LabelSharing("DD", _dd, _SOFT, leaves=_PROBABILITIES),
+    "fedmd": LabelSharing("FedMD", _fedmd, frozenset({"warm-up-rounds"}), leaves=_PROBABILITIES, in_turn=True),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
     # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).

@@ -119,6 +119,12 @@ class Sure:
     def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
         self.trained.append((public.ravel().tolist(), targets.tolist(), weight))
 
+    def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
+        self.trained.append((X.ravel().tolist(), targets.tolist(), steps))
+
+    def logits(self, X: Features) -> NDArray[np.float32]:
+        return np.zeros((len(X), 2), dtype=np.float32)
+
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
         return np.ones(len(positions), dtype=np.int16)
 
@@ -140,7 +146,9 @@ class Sure:
 
 def test_probabilities_are_told_after_as_many_rounds_alone_as_are_asked_for():
     learner, query = Sure(), Query(seed=0, size=2)
-    votes = cotrain_softly(learner, PRIVATE, PUBLIC, PUBLIC.X[:0], None, query, weight=0.0, rounds=3, num_classes=2)
+    votes = cotrain_softly(
+        learner, PRIVATE, PUBLIC, PUBLIC.X[:0], None, query, weight=0.0, rounds=3, steps=1, num_classes=2
+    )
     assert learner.trained == ["alone"] * 3
     assert votes.tolist() == [[0, 1], [0, 1]]
     assert learner.queried.ravel().tolist() == query.positions(5).tolist()
@@ -148,5 +156,15 @@ def test_probabilities_are_told_after_as_many_rounds_alone_as_are_asked_for():
 
 def test_targets_are_learned_with_their_weight():
     learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
-    cotrain_softly(learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0.5, rounds=1, num_classes=2)
+    cotrain_softly(
+        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0.5, rounds=1, steps=1, num_classes=2
+    )
     assert learner.trained == [([2, 3], targets.tolist(), 0.5)]
+
+
+def test_without_a_weight_targets_are_learned_first_and_then_private_examples_alone():
+    learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
+    cotrain_softly(
+        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0, rounds=1, steps=7, num_classes=2
+    )
+    assert learner.trained == [([2, 3], targets.tolist(), 7), "alone"]

@@ -19,7 +19,7 @@ STUDY: Final = "study"
 ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate"})
 """Algorithms that ask the silos once."""
 
-SOFT: Final = frozenset({"prediction-consensus", "dd"})
+SOFT: Final = frozenset({"prediction-consensus", "dd", "fedmd"})
 """Algorithms in which silos share probabilities."""
 
 TRACKERS: Final = ("none", "mlflow", "tensorboard")

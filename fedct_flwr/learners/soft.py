@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.base import Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
+from fedct_flwr.learners.base import Distillable, Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
 from fedct_flwr.trust import check_probabilities
 from fedct_flwr.types import (
     ABSTAIN,
@@ -43,6 +43,15 @@ def check_soft(learner: Learner) -> None:
             f"{type(learner).__name__} cannot learn probabilities, which this algorithm shares: use another learner"
         )
     learner.check_soft()
+
+
+def check_in_turn(learner: Learner) -> None:
+    """Raise ConfigError unless the learner can learn targets and then its own records, without forgetting the first."""
+    if not (isinstance(learner, Distillable) and isinstance(learner, Resumable)):
+        raise ConfigError(
+            f"{type(learner).__name__} starts anew each time, and this algorithm learns targets and records in turn: "
+            "use a network"
+        )
 
 
 def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:

@@ -54,8 +54,8 @@ def no_targets(num_public: int) -> HardLabels:
 class Learning(NamedTuple):
     """How silos learn from each other's probabilities: not at all for ``warm_up`` rounds, then with this weight.
 
-    Warm-up rounds need no messages: the first answer of a silo comes after all of them. Whoever joins later begins so
-    too.
+    With weight 0 they learn from others first, and then from their own records. Warm-up rounds need no messages: the
+    first answer of a silo comes after all of them. Whoever joins later begins so too.
     """
 
     weight: float = 0.5

@@ -14,7 +14,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.protect import check_extra, check_protection
-from fedct_flwr.learners.soft import check_soft
+from fedct_flwr.learners.soft import check_in_turn, check_soft
 from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 from fedct_flwr.public_set import queried
@@ -34,6 +34,7 @@ class LabelSharing:
 
     ``settings`` are keys of the run config that only some algorithms have, this one among them. ``noise`` names the
     kind of the coordinator's noise, if it adds any: then ``consensus`` takes how to decide on counts beside.
+    ``in_turn``: silos learn others' probabilities first and then their own records, instead of both at once.
     """
 
     title: str
@@ -41,6 +42,7 @@ class LabelSharing:
     settings: frozenset[str] = frozenset()
     noise: Callable[[RunConfig], str] = lambda config: ""
     leaves: str = "labels of public examples"
+    in_turn: bool = False
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
@@ -57,7 +59,7 @@ class LabelSharing:
             )
         learners = _learners(config, dataset)
         if config.soft:
-            _check_probabilities(config, learners)
+            _check_probabilities(config, learners, in_turn=self.in_turn)
         if kind := self.noise(config):
             check_extra("privacy", f"algorithm {config.algorithm!r} with noise")
             _check_delta(kind, config.delta)
@@ -89,7 +91,7 @@ class LabelSharing:
             min_silos=config.min_silos,
             query_size=config.query_size,
             votes=config.votes,
-            learning=Learning(config.consensus_weight, config.warm_up_rounds),
+            learning=Learning(0.0 if self.in_turn else config.consensus_weight, config.warm_up_rounds),
             stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
             seed=config.seed,
             folder=study.folder,
@@ -186,7 +188,7 @@ def _check_delta(kind: str, delta: float) -> None:
         )
 
 
-def _check_probabilities(config: RunConfig, learners: Sequence[Learner]) -> None:
+def _check_probabilities(config: RunConfig, learners: Sequence[Learner], *, in_turn: bool) -> None:
     """Raise ConfigError for learners that cannot share probabilities, or a protection that does not cover them."""
     if config.protection != "none":
         raise ConfigError(
@@ -195,6 +197,8 @@ def _check_probabilities(config: RunConfig, learners: Sequence[Learner]) -> None
         )
     for learner in learners:
         check_soft(learner)
+        if in_turn:
+            check_in_turn(learner)
 
 
 def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:

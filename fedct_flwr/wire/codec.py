@@ -59,7 +59,8 @@ NO_TERMS: Final = Terms("", b"", 0, ())
 class SoftTargets(NamedTuple):
     """What a silo shall learn of the examples of ``query``: ``probabilities`` ``(query.size, classes)``.
 
-    ``weight`` is what the loss on them counts beside that on private records.
+    ``weight`` is what the loss on them counts beside that on private records; 0: first they are learned alone, and then
+    the records.
     """
 
     query: Query
@@ -296,10 +297,12 @@ def _read_soft(message: labels_pb2.Instruction, terms: Terms) -> Soft:
         return Soft(soft.rounds)
     if not 1 <= soft.targeted.size <= terms.num_public:
         raise Refused(Refusal.QUERY)
-    if not 0 < soft.weight <= MAX_WEIGHT:
+    if not 0 <= soft.weight <= MAX_WEIGHT:
         raise Refused(Refusal.MALFORMED)
     probabilities = _read_probabilities(soft.targets, soft.targeted.size, terms)
-    return Soft(soft.rounds, SoftTargets(Query(soft.targeted.seed, soft.targeted.size), probabilities, soft.weight))
+    query = Query(soft.targeted.seed, soft.targeted.size)
+    # One zero: the other one would be another encoding.
+    return Soft(soft.rounds, SoftTargets(query, probabilities, soft.weight + 0.0))
 
 
 def _max_size(terms: Terms, count: int, votes: int = 0, *, soft: bool = False) -> int:

@@ -144,9 +144,24 @@ def test_distributed_distillation_is_the_mean(federation: Federation) -> None:
     assert dd.trust()[0]["matrix"] == [[0.25] * 4] * 4
 
 
+def test_fedmd_learns_the_mean_first_and_its_own_records_then(federation: Federation) -> None:
+    settings: dict[str, Any] = {**NETWORK, "warm_up_rounds": 1, "num_server_rounds": 2}
+    one, other = (
+        federation.run(algorithm=name, **settings, run_dir=str(federation.path / name)) for name in ("fedmd", "dd")
+    )
+    first, second = one.rounds(), other.rounds()
+    # The first answer is the same; what is made of others' is not.
+    assert one.trust() == other.trust()
+    assert first[0]["class_counts"] == second[0]["class_counts"]
+    assert (one.load_checkpoint().state["votes"] != other.load_checkpoint().state["votes"]).any()
+    assert not any(entry["absent"] for entry in first)
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
+        ({"algorithm": "fedmd", "trust": "static"}, "in turn: use a network"),
+        ({"algorithm": "fedmd", "trust": "static", "consensus_weight": 2.0}, "consensus-weight has no effect"),
         ({"learner": "svm"}, "use a network, or one of"),
         ({"learner": "logistic-regression,svm,svm,svm"}, "random-forest"),
         ({"protection": "dp-linear"}, "'dp-linear' covers labels and not probabilities"),

@@ -290,7 +290,7 @@ OTHER_SOFT_INSTRUCTIONS = {
     "weight-of-nothing": (lambda message: message.soft.ClearField("targeted"), Refusal.MALFORMED),
     **{
         f"weight-{weight}": (lambda message, weight=weight: setattr(message.soft, "weight", weight), Refusal.MALFORMED)
-        for weight in (0.0, -0.0, -1.0, math.nan, math.inf, 2e6)
+        for weight in (-0.0, -1.0, math.nan, math.inf, 2e6)
     },
     "no-targets": (lambda message: message.soft.ClearField("targets"), Refusal.LENGTH),
     "fewer-targets": (lambda message: setattr(message.soft.targets, "count", 1), Refusal.LENGTH),
@@ -318,6 +318,10 @@ OTHER_PROBABILITIES = {
 class TestProbabilities:
     def test_golden_bytes(self):
         assert encode_instruction(ASKS_PROBABILITIES, TERMS) == ASKS_PROBABILITIES_BYTES
+        in_turn = replace(ASKS_PROBABILITIES, soft=Soft(targets=LEARNED._replace(weight=0.0)))
+        without_weight = ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("321b 0801 11000000000000e03f"), b"2\x12\x08\1")
+        assert encode_instruction(in_turn, TERMS) == without_weight
+        assert decode_instruction(without_weight, TERMS).soft.targets.weight == 0
         assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3202 0805"))
         assert encode_reply(replace(REPLY, outcome=LIKELY), TERMS) == PROBABILITIES_BYTES
 
