@@ -32,6 +32,9 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
     Whoever is away has no part in anybody's target. A silo that comes back learns by the trust that it had when it
     was last there, in those who voted meanwhile; in one that it does not know, as much as in the others on average.
 
+    Formal guarantee: none. A silo knows its own part of its target, so where few silos vote the rest tells it much of
+    what each other one has said.
+
     The labels that all share, for ``labels.csv`` and a student, are the likeliest classes of the mean of the targets.
     The state keeps the last votes ``(voters, examples, classes)``, of which targets are made when they are asked for.
     """

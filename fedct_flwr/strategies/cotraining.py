@@ -187,14 +187,14 @@ class CoTraining(Strategy):
         soft = Soft(self._learning.warm_up) if self._consensus.targets else None
         self._instruction = Instruction(server_round, self._query(server_round), fresh, self._votes, soft)
         self._instruction_bytes = 0
-        general = self._record_of(self._instruction)
-        return self._questions.ask(grid, lambda silo: self._question(silo) or general, server_round, self._deadline)
+        question = partial(self._question, for_all=self._record_of(self._instruction))
+        return self._questions.ask(grid, question, server_round, self._deadline)
 
-    def _question(self, silo: SiloName) -> RecordDict | None:
-        """What a silo is asked that has targets of its own."""
+    def _question(self, silo: SiloName, for_all: RecordDict) -> RecordDict:
+        """What a silo is asked: with targets of its own, where the consensus has them."""
         targets = self._consensus.targets(self._state, silo) if self._consensus.targets else None
         if targets is None:
-            return None
+            return for_all
         learned = SoftTargets(self._query(self._instruction.round - 1), targets, self._learning.weight)
         return self._record_of(replace(self._instruction, soft=Soft(targets=learned)))
 
