@@ -8,10 +8,9 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from statistics import fmean
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -21,14 +20,15 @@ from flwr.serverapp.strategy import Result, Strategy
 from fedct_flwr.consensus import Ballot, Consensus, State, agreed
 from fedct_flwr.public_set import Query, queried
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
-from fedct_flwr.seeding import generator, seed_words
+from fedct_flwr.seeding import generator
 from fedct_flwr.strategies.answers import Answer, ballots, read_answer
+from fedct_flwr.strategies.asking import Asking, Learning, no_targets
 from fedct_flwr.strategies.exchange import prompt
 from fedct_flwr.strategies.introductions import introduce
 from fedct_flwr.strategies.questions import Questions
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
-from fedct_flwr.wire.codec import Instruction, Scores, Soft, SoftTargets, Terms, encode_instruction
+from fedct_flwr.wire.codec import Instruction, Scores, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
 logger = logging.getLogger("flwr.fedct")
@@ -44,22 +44,6 @@ def targets_to_arrays(targets: HardLabels) -> ArrayRecord:
 def arrays_to_targets(arrays: ArrayRecord) -> HardLabels:
     """The pseudo-label table out of Flower's arrays."""
     return arrays[_TARGETS].numpy().astype(LABEL_DTYPE, copy=False)
-
-
-def no_targets(num_public: int) -> HardLabels:
-    """The table before the first round: nothing is labeled."""
-    return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
-
-
-class Learning(NamedTuple):
-    """How silos learn from each other's probabilities: not at all for ``warm_up`` rounds, then with this weight.
-
-    With weight 0 they learn from others first, and then from their own records. Warm-up rounds need no messages: the
-    first answer of a silo comes after all of them. Whoever joins later begins so too.
-    """
-
-    weight: float = 0.5
-    warm_up: int = 1
 
 
 class CoTraining(Strategy):
@@ -93,8 +77,7 @@ class CoTraining(Strategy):
         self._consensus = consensus
         self._roster = roster
         self._query_size = queried(query_size, terms.num_public)
-        self._votes = votes
-        self._learning = learning or Learning()
+        self._asking = Asking(terms, consensus, self._query_size, votes, learning or Learning(), seed)
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
         self._folder = folder
@@ -106,7 +89,7 @@ class CoTraining(Strategy):
         self._instruction = Instruction(0, Query(0, 0), self._table)
         self._instruction_bytes = 0
         self._voters: frozenset[SiloName] = frozenset()
-        self._introduced = False
+        self._unintroduced = True
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
         if folder and checkpoint:
@@ -169,43 +152,25 @@ class CoTraining(Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        """One instruction for all nodes on the roster that are there now.
-
-        Silos train on the labels of the round before and not on older ones, which worse models gave: on FashionMNIST
-        (5,000 of 50,000 examples a round) that is .838 after 1000 steps, where the whole table gave .826.
-        """
+        """One instruction for all nodes on the roster that are there now, or for each its own."""
         self._table = arrays_to_targets(arrays)
-        fresh = no_targets(self._terms.num_public)
-        if self._consensus.targets:
-            # After a resume nobody knows a node without a name, and each silo goes on with its own targets.
-            if not self._introduced and server_round > 1:
-                introduce(grid, self._roster, self._deadline)
-            self._introduced = True
-        elif server_round > 1:
-            before = self._query(server_round - 1).positions(self._terms.num_public)
-            fresh[before] = self._table[before]
-        soft = Soft(self._learning.warm_up) if self._consensus.targets else None
-        self._instruction = Instruction(server_round, self._query(server_round), fresh, self._votes, soft)
+        # After a resume nobody knows a node without a name, and each silo goes on with its own targets.
+        if self._asking.softly and self._unintroduced and server_round > 1:
+            introduce(grid, self._roster, self._deadline)
+        self._unintroduced = False
+        self._instruction = self._asking.instruction(server_round, self._table)
         self._instruction_bytes = 0
         question = partial(self._question, for_all=self._record_of(self._instruction))
         return self._questions.ask(grid, question, server_round, self._deadline)
 
     def _question(self, silo: SiloName, for_all: RecordDict) -> RecordDict:
-        """What a silo is asked: with targets of its own, where the consensus has them."""
-        targets = self._consensus.targets(self._state, silo) if self._consensus.targets else None
-        if targets is None:
-            return for_all
-        learned = SoftTargets(self._query(self._instruction.round - 1), targets, self._learning.weight)
-        return self._record_of(replace(self._instruction, soft=Soft(targets=learned)))
+        own = self._asking.own(self._instruction, self._state, silo)
+        return self._record_of(own) if own else for_all
 
     def _record_of(self, instruction: Instruction) -> RecordDict:
         payload = encode_instruction(instruction, self._terms)
         self._instruction_bytes = max(self._instruction_bytes, len(payload))
         return to_record(payload)
-
-    def _query(self, server_round: int) -> Query:
-        low, high = seed_words(self._seed, "query", server_round)[:2]
-        return Query(low | high << 32, self._query_size)
 
     def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
         """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
@@ -222,7 +187,7 @@ class CoTraining(Strategy):
         targets[positions] = decided
         differs = decided != incumbent
         changed = int(differs.sum())
-        moved = changed > 0 or (self._consensus.targets is not None and not _same(before, self._state))
+        moved = changed > 0 or (self._asking.softly and not _same(before, self._state))
         self._note_fixed_point(server_round, moved, frozenset(valid), len(positions))
 
         had_one = incumbent != ABSTAIN

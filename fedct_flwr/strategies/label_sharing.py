@@ -19,7 +19,8 @@ from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies.cotraining import CoTraining, Learning, arrays_to_targets, no_targets, targets_to_arrays
+from fedct_flwr.strategies.asking import Learning, no_targets
+from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.strategies.global_model import add_global_model
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError, SiloName
