@@ -85,7 +85,8 @@ def similarity(votes: SoftVotes) -> Matrix:
         np.divide(p, one_and_entropy, out=work)
         for surer, unit in zip(work, p, strict=True):
             found += surer @ unit.T
-    return found / examples
+    mean: Matrix = found / examples
+    return mean
 
 
 def similarity_of_values(values: NDArray[np.floating]) -> Matrix:

@@ -68,7 +68,8 @@ def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
         check_probabilities(votes)
     except DataError as error:
         raise TrainingError(f"the learner could not predict: {error}") from error
-    return votes / votes.sum(axis=1, keepdims=True)
+    shares: SoftVotes = votes / votes.sum(axis=1, keepdims=True)
+    return shares
 
 
 def train_soft(learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float) -> None:
