@@ -196,6 +196,11 @@ def _check_probabilities(config: RunConfig, learners: Sequence[Learner], *, in_t
             f"protection = {config.protection!r} covers labels and not probabilities, which algorithm "
             f"{config.algorithm!r} shares: set it to 'none', or choose an algorithm that shares labels, such as 'fedct'"
         )
+    if in_turn and config.corruption == "collusion":
+        raise ConfigError(
+            f"colluders learn nothing, and algorithm {config.algorithm!r} needs networks: choose another corruption, "
+            "such as 'label-shift'"
+        )
     for learner in learners:
         check_soft(learner)
         if in_turn:
