@@ -200,9 +200,10 @@ class CoTraining(Strategy):
             record.bytes_sent, " - fixed point" if record.fixed_point else "",
         )  # fmt: skip
         if self._folder:
-            self._folder.append_round(record)
+            # First, so that who waits for a round's record finds its trust too.
             if self._consensus.trust:
                 self._folder.append_trust(server_round, self._consensus.trust(self._state))
+            self._folder.append_round(record)
             self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
         self._rounds_done = server_round
         metrics = MetricRecord(
