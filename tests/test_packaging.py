@@ -200,7 +200,7 @@ def test_the_bundle_holds_the_code_and_the_embedded_data_and_nothing_else(bundle
 
 
 def test_the_bundle_is_far_below_flowers_limit(bundle: bytes) -> None:
-    assert len(bundle) < MEGABYTE
+    assert len(bundle) < 2 * MEGABYTE  # of ten
 
 
 def test_a_bundle_made_twice_is_the_same(staged: Path, bundle: bytes) -> None:
