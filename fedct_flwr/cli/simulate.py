@@ -22,7 +22,7 @@ from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import only, overrides, refuse_options
-from fedct_flwr.cli.watch import Watch, print_end, reason
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Resumable
@@ -193,7 +193,7 @@ def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder:
     """Run, showing each round as it ends. Raises RunError with the reason that the run folder gives."""
     log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / "flower.log"
     status = console.status("starting the simulation")
-    watch = Watch(console, folder, status)
+    watch = PrintedRounds(console, folder, status)
     try:
         with status:
             run(config.to_flower(), len(dataset.silos), log, watch)

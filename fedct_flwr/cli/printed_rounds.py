@@ -15,7 +15,7 @@ from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import RunError
 
 
-class Watch:
+class PrintedRounds:
     """Prints each round as soon as the run folder has it."""
 
     def __init__(self, console: Console, folder: RunFolder, status: Status) -> None:
