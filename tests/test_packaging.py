@@ -93,6 +93,7 @@ EXTRAS = {
     "fedct_flwr/learners/clipping.py": "dp-sgd",
     "fedct_flwr/learners/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
+    "fedct_flwr/report/page.py": "report",
     "fedct_flwr/strategies/private_averaging.py": "privacy",
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",

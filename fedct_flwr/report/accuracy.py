@@ -151,7 +151,7 @@ def _dots(
         "federated": {"symbol": "circle", "color": list(colors), "size": 12},
     }
     if many:
-        looks = {name: look | {"size": 5, "line": {"width": 1}} for name, look in looks.items()}
+        looks = {name: look | {"size": 6, "line": {"width": int(name == "local")}} for name, look in looks.items()}
         looks["federated"]["color"] = COLORS[0]
     traces: list[dict[str, Any]] = []
     for place, (test, _) in enumerate(tests):

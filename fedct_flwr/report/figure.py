@@ -95,7 +95,14 @@ def layout(*, x: dict[str, Any], y: dict[str, Any], **other: Any) -> dict[str, A
     return {
         "margin": {"l": 64, "r": 16, "t": 8, "b": 48},
         "hovermode": "x unified",
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
         "xaxis": {"automargin": True, **x},
         "yaxis": {"automargin": True, "rangemode": "tozero", **y},
         **other,

@@ -66,7 +66,8 @@ def _of_one(run: Run, problems: Sequence[str]) -> Glance:
 def _learners(run: Run) -> str:
     if run.real:
         return "learners of the silos' own"
-    return str(run.settings.get("learner", "?")).replace(",", ", ")
+    # Of import paths the last part: the settings have all.
+    return ", ".join(name.rpartition(".")[2] for name in str(run.settings.get("learner", "?")).split(","))
 
 
 def _words(run: Run) -> str:
@@ -158,7 +159,7 @@ def _silo_table(run: Run) -> Table:
         agreement = course.of_run("agreement")[-1]
         every = course.of_silos("seconds")
         delay = duration(float(np.nanmedian(every))) if np.isfinite(every).any() else UNKNOWN
-        foot = [["mean", *means, share(agreement), f"{sent:,.0f}", delay, str(sum(missed.values()))]]
+        foot = [["mean", *means, share(agreement), f"{sent:,.0f}", delay, f"{sum(missed.values()):,}"]]
     return Table(columns, rows, foot=foot, groups=groups)
 
 

@@ -23,6 +23,7 @@ _MOST_BARS: Final = 30
 _MOST_CELLS: Final = 12
 _LONG_TAIL: Final = 20.0
 _TINY: Final = 1e-12
+_LOG: Final = {"type": "log", "rangemode": "normal", "dtick": 1}
 
 
 def consensus(runs: Sequence[Run]) -> Section:
@@ -167,7 +168,7 @@ def traffic(runs: Sequence[Run]) -> Section:
         lambda course: course.of_silos("bytes_sent"),
         _BYTES,
         levels=levels,
-        y={"type": "log", "rangemode": "normal", "dtick": 1} if levels or _differ(told) else {},
+        y=_LOG if _differ(told) else {},
         note="Payloads, without Flower's envelope and TLS.",
     )
     notes = []
@@ -176,8 +177,8 @@ def traffic(runs: Sequence[Run]) -> Section:
             sent = np.nanmean(run.course.of_silos("bytes_sent"))
             notes.append(
                 f"FedAvg{' with the network of ' + run.label if len(runs) > 1 else ''} would have sent "
-                f"{size(run.network_bytes)} per silo and round, {run.network_bytes / sent:,.0f} times as much: the "
-                "weights of the silos' own network, as they are in the model files of this run."
+                f"{size(run.network_bytes)} per silo and round, {run.network_bytes / sent:,.1f} times as much: the "
+                "weights of the silos' own network, as Flower packs them, from the model files of this run."
             )
     unknown = [run.label for run in told if run.course.shares_labels and not run.network_bytes]
     if unknown:
@@ -201,7 +202,8 @@ def _mean_bytes(course: Course) -> str:
 
 
 def _differ(runs: Sequence[Run]) -> bool:
-    means = [np.nanmean(run.course.of_silos("bytes_sent")) for run in runs]
+    means = [float(np.nanmean(run.course.of_silos("bytes_sent"))) for run in runs]
+    means += [float(run.network_bytes) for run in runs[:1] if run.network_bytes]
     return bool(means) and max(means) > _LONG_TAIL * min(means)
 
 
@@ -249,7 +251,7 @@ def _heatmap(run: Run, found: Trust, place: int, num_runs: int) -> Figure:
         ]
         table = Table(["Silo", "trusts itself", "trusted by others, mean"], rows)
     whose = f" ({run.label})" if num_runs > 1 else ""
-    side = {"showticklabels": few, "showgrid": False, "type": "category", "rangemode": "normal"}
+    side = {"showticklabels": few, "ticks": "", "showgrid": False, "type": "category", "rangemode": "normal"}
     return Figure(
         f"trust-{place}",
         f"Whom each silo trusts{whose}",
@@ -283,7 +285,7 @@ def silos(runs: Sequence[Run]) -> Section:
         runs,
         lambda course: course.of_silos("seconds"),
         _SECONDS,
-        y={"type": "log", "rangemode": "normal", "dtick": 1} if any(_long_tail(run.course) for run in started) else {},
+        y=_LOG if any(_long_tail(run.course) for run in started) else {},
     )
     tables = []
     for run in started:

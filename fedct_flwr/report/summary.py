@@ -21,6 +21,8 @@ from fedct_flwr.types import RunError, SiloName
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
 
 METHODS: Final = ("local", "federated", "centralized")
+_ARRAY_HEADER: Final = 128
+"""What NumPy's format, in which Flower sends arrays, puts before each."""
 _HEADER_BYTES: Final = 8
 _MOST_HEADER: Final = 10_000_000
 
@@ -47,9 +49,9 @@ class Trust:
 class Run:
     """One run. ``label`` tells it from others on the same page.
 
-    ``network_bytes`` are the weights of a silo's network, None where silos have none, or not all the same; they are
-    what FedAvg would have sent. ``global_scores`` are balanced accuracies on the pooled test set, of models that are no
-    silo's.
+    ``network_bytes`` are what FedAvg would have sent, silo and round: the weights of its network as Flower packs them;
+    None where silos have no network, or not all the same. ``global_scores`` are balanced accuracies on the pooled test
+    set, of models that are no silo's.
     """
 
     label: str
@@ -190,7 +192,7 @@ def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _network_bytes(folder: RunFolder, course: Course) -> int | None:
-    """Bytes of a network's weights, from the headers of the silos' model files in safetensors format."""
+    """From the headers of the silos' model files, in safetensors format."""
     files = [folder.silo_model(silo, ".safetensors") for silo in course.silos]
     sizes = {_weights_in(file) for file in files if file.is_file()}
     return sizes.pop() if len(sizes) == 1 else None
@@ -202,7 +204,7 @@ def _weights_in(file: Path) -> int | None:
             length = int.from_bytes(content.read(_HEADER_BYTES), "little")
             header = json.loads(content.read(min(length, _MOST_HEADER)))
         tensors = [value["data_offsets"] for name, value in header.items() if name.startswith("network.")]
-        return sum(int(end) - int(start) for start, end in tensors) or None
+        return sum(int(end) - int(start) + _ARRAY_HEADER for start, end in tensors) or None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
