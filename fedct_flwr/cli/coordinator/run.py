@@ -19,6 +19,7 @@ from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import only, overrides, refuse_options
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
+from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
@@ -101,6 +102,7 @@ def run(
     _run(console, coordinator, config, run_folder, folder)
     _show(out, config, how, run_folder, compared, started)
     print_end(console, config, how, run_folder, time.monotonic() - started)
+    console.print(escape(write_at_end(run_folder)), soft_wrap=True)
 
 
 def _settings(
