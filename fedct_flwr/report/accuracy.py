@@ -202,11 +202,11 @@ def _final_layout(
     span = [float(np.nanmin(known)) - _MARGIN, min(1.0, float(np.nanmax(known))) + _MARGIN]
     score_axis = {"range": span, "tickformat": ".2f", "rangemode": "normal"}
     found: dict[str, Any] = layout(x={}, y={}, hovermode="closest")
-    for place, (_, words) in enumerate(tests):
+    for place, (test, _) in enumerate(tests):
         suffix = place + 1 if place else ""
         width = 1 / len(tests)
         domain = [place * width + (0.03 if place else 0), (place + 1) * width - (0.03 if place < len(tests) - 1 else 0)]
-        title = {"text": f"On {words}"}
+        title = {"text": f"{test.capitalize()} test set"}
         if many:
             x = {"title": title, "showticklabels": False, "zeroline": False}
             y = score_axis

@@ -7,6 +7,7 @@ it takes a hundredth of the time.
 import errno
 import hashlib
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ class Feed:
         self._reader: RunReader | None = None
         self._lock = threading.Lock()
         self._content = not_begun(path.name)
-        self._data = b""
+        self._data, self._version = b"", ""
         self._seen: Any = ()
         self._not_before = 0.0
         self._asked_at = float("-inf")
@@ -124,6 +125,11 @@ class LiveServer(ThreadingHTTPServer):
             raise ConfigError(f"port {port} {why}: choose another one with --port, or leave it out") from None
         # Who was led here by a name of his own (DNS rebinding) says that name.
         self.hosts = frozenset(f"{name}:{self.server_port}" for name in (HOST, "localhost"))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle of an answer is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
     @property
     def url(self) -> str:
