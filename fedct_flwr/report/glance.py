@@ -74,14 +74,15 @@ def _words(run: Run) -> str:
     course = run.course
     if not len(course):
         return "No round has ended yet."
-    silos = count(len(course.silos), "silo")
-    shared = "labels of public examples" if course.shares_labels else "weights"
-    said = f"{silos} shared {shared} for {count(len(course), 'round')}"
+    said = f"{count(len(course.silos), 'silo')} trained together for {count(len(course), 'round')}"
     if course.fixed_point:
         said += f"; from round {course.fixed_point} on no label changed"
+    said += f". All that left a silo are {run.leaves}" if run.leaves else ""
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
     if np.isfinite(mean["federated"]):
-        said += f". On the pooled test set their models have a mean balanced accuracy of {score(mean['federated'])}"
+        said += (
+            f". On the pooled test set the silos' models have a mean balanced accuracy of {score(mean['federated'])}"
+        )
         beside = [
             f"{score(mean[method])} {words}"
             for method, words in {

@@ -82,6 +82,13 @@ class Run:
         return ALGORITHMS[name].title if name in ALGORITHMS else name
 
     @property
+    def leaves(self) -> str:
+        """What left a silo, in plain words; nothing for an algorithm that is not known."""
+        name = str(self.settings.get("algorithm", "?"))
+        scores = " and test scores" if self.settings.get("report-scores") else ""
+        return f"{ALGORITHMS[name].leaves}{scores}" if name in ALGORITHMS else ""
+
+    @property
     def real(self) -> bool:
         """Whether its silos are real, and not simulated."""
         return self.settings.get("data") == STUDY

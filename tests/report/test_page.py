@@ -97,9 +97,8 @@ def test_every_figure_has_its_numbers_in_a_table(one: Content):
 
 def test_it_says_what_ran_and_how_it_went(one: Content):
     assert one.glance.title == "hearts: FedCT"
-    assert (
-        "3 silos shared labels of public examples for 3 rounds; from round 3 on no label changed" in one.glance.sentence
-    )
+    assert "3 silos trained together for 3 rounds; from round 3 on no label changed" in one.glance.sentence
+    assert "All that left a silo are labels of public examples." in one.glance.sentence
     assert "0.700 (0.600 when each trains alone; 0.800 with all data in one place)" in one.glance.sentence
     tiles = {tile.name: tile.value for tile in one.glance.tiles}
     assert tiles["Sent by a silo"] == "303 bytes"
@@ -137,7 +136,7 @@ def test_runs_that_share_weights(tmp_path: Path):
     found = shown(folder.path)
     assert "agreement" not in found.plots
     assert found.plots["accuracy-pooled"]["data"][0]["y"] == [0.7, 0.75]
-    assert "3 silos shared weights for 2 rounds" in document(found)
+    assert found.glance.sentence.endswith("for 2 rounds. All that left a silo are the weights of its network.")
 
 
 def test_several_runs_overlay_with_a_color_each(tmp_path: Path):
