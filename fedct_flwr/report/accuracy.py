@@ -1,7 +1,7 @@
 """How good models are, at the end and from round to round: alone, together, and with all data in one place."""
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ _TESTS: Final[tuple[tuple[Literal["own", "pooled"], str], ...]] = (
     ("own", "each silo's own test set"),
     ("pooled", "the pooled test set"),
 )
+_Values: TypeAlias = Mapping[str, Mapping[str, list[float]]]
+"""Of each silo or run, by test set and method."""
 _MOST_ROWS: Final = 16
 _ROW: Final = 30
 _MARGIN: Final = 0.03
@@ -92,6 +94,7 @@ def _final(runs: Sequence[Run]) -> Figure | None:
     if not known:
         return None
     single = len(runs) == 1
+    values: _Values
     if single:
         run = known[0]
         names = [row.silo for row in run.scores]
@@ -138,7 +141,7 @@ def _final_words(
 
 def _dots(
     names: Sequence[str],
-    values: dict[str, dict[str, list[float]]],
+    values: _Values,
     tests: Sequence[tuple[str, str]],
     titles: dict[str, str],
     colors: Sequence[str],
@@ -181,7 +184,7 @@ def _dots(
     return traces
 
 
-def _bars(values: dict[str, list[float]], labels: Sequence[str], axes: dict[str, str]) -> dict[str, Any]:
+def _bars(values: Mapping[str, list[float]], labels: Sequence[str], axes: dict[str, str]) -> dict[str, Any]:
     """From alone to co-trained: one trace, interrupted between rows."""
     x: list[float | None] = []
     y: list[str | None] = []
@@ -196,7 +199,11 @@ def _bars(values: dict[str, list[float]], labels: Sequence[str], axes: dict[str,
 
 
 def _final_layout(
-    values: dict[str, dict[str, list[float]]], tests: Sequence[tuple[str, str]], labels: Sequence[str], *, many: bool
+    values: _Values,
+    tests: Sequence[tuple[str, str]],
+    labels: Sequence[str],
+    *,
+    many: bool,
 ) -> dict[str, Any]:
     known = np.array([values[test][method] for test, _ in tests for method in METHODS])
     span = [float(np.nanmin(known)) - _MARGIN, min(1.0, float(np.nanmax(known))) + _MARGIN]
@@ -207,6 +214,8 @@ def _final_layout(
         width = 1 / len(tests)
         domain = [place * width + (0.03 if place else 0), (place + 1) * width - (0.03 if place < len(tests) - 1 else 0)]
         title = {"text": f"{test.capitalize()} test set"}
+        x: dict[str, Any]
+        y: dict[str, Any]
         if many:
             x = {"title": title, "showticklabels": False, "zeroline": False}
             y = score_axis

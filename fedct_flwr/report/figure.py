@@ -72,7 +72,9 @@ def numbers(values: ArrayLike) -> Any:
     """Numbers for a trace: a list where few, else Plotly's typed array, which is a third of the text."""
     array = np.asarray(values)
     if array.size < _FEW:
-        return np.where(np.isnan(array), None, array).tolist()
+        known = array.astype(object)
+        known[np.isnan(array)] = None
+        return known.tolist()
     kind = "i4" if np.issubdtype(array.dtype, np.integer) else "f4"
     data = base64.b64encode(np.ascontiguousarray(array, dtype=f"<{kind}").tobytes()).decode()
     shape = {"shape": ", ".join(map(str, array.shape))} if array.ndim > 1 else {}

@@ -150,7 +150,7 @@ def _silo_table(run: Run) -> Table:
         seconds = course.of_silos("seconds")[:, place]
         seconds = seconds[np.isfinite(seconds)]
         agreement = course.of_silos("agreement")[-1, place] if len(course) else np.nan
-        sent = np.nansum(course.of_silos("bytes_sent")[:, place])
+        sent = float(np.nansum(course.of_silos("bytes_sent")[:, place]))
         delay = duration(float(np.median(seconds))) if seconds.size else UNKNOWN
         rows.append([silo, *cells, share(agreement), f"{sent:,.0f}", delay, str(missed[silo])])
     foot = []
@@ -173,7 +173,7 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
     rows = []
     for run in runs:
         course = run.course
-        agreement = course.of_run("agreement")[-1] if len(course) else np.nan
+        agreement = float(course.of_run("agreement")[-1]) if len(course) else np.nan
         sent = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean()) if len(course) else 0.0
         rows.append(
             [

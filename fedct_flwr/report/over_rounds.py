@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from fedct_flwr.report.figure import COLORS, DASHES, MUTED, SYMBOLS, Figure, Table, layout, numbers, plain, tinted
 from fedct_flwr.report.round_log import Course
 from fedct_flwr.report.summary import Run
+from fedct_flwr.report.words import sentence
 
 MOST_POINTS: Final = 200
 """Of more rounds some are shown: nobody sees more in a figure, and a page shall stay small."""
@@ -34,6 +35,15 @@ class Scale:
     def __call__(self, value: float) -> str:
         """In words, with a dash for what is not known."""
         return "–" if np.isnan(value) else self.words.format(value)
+
+
+def said(
+    runs: Sequence[Run], told: Sequence[Run], words: Callable[[Course], str], what: str, brief: Callable[[Course], str]
+) -> str:
+    """What a figure says: a sentence on one run, or on several ``what`` it is with each run's value, in ``brief``."""
+    if len(runs) == 1:
+        return sentence(words(told[0].course)) if told else ""
+    return sentence(f"{what}: " + ", ".join(f"{run.label} {brief(run.course)}" for run in told))
 
 
 def kept(course: Course) -> NDArray[np.intp]:
@@ -107,7 +117,8 @@ def _of_one(run: Run, at: NDArray[np.intp], of: OfSilos, scale: Scale) -> tuple[
 def _of_several(
     shown: Sequence[tuple[Run, NDArray[np.intp]]], runs: Sequence[Run], of: OfSilos, scale: Scale
 ) -> tuple[list[dict[str, Any]], Table]:
-    traces, said = [], {}
+    traces: list[dict[str, Any]] = []
+    told: dict[str, dict[int, str]] = {}
     for run, at in shown:
         values, rounds, place = of(run.course)[at], run.course.number[at], runs.index(run)
         if values.ndim > 1:
@@ -115,10 +126,10 @@ def _of_several(
             traces += _band(rounds, columns, place, named=not traces)
             values = columns[:, 0]
         traces.append({**_line(run.label, rounds, values, place, scale), "legendgroup": run.label})
-        said[run.label] = dict(zip(rounds.tolist(), map(scale, values), strict=True))
-    every = sorted({number for column in said.values() for number in column})
-    rows = [[str(number), *(column.get(number, "–") for column in said.values())] for number in every]
-    return traces, Table(["Round", *said], rows, words=0)
+        told[run.label] = dict(zip(rounds.tolist(), map(scale, values), strict=True))
+    every = sorted({number for column in told.values() for number in column})
+    rows = [[str(number), *(column.get(number, "–") for column in told.values())] for number in every]
+    return traces, Table(["Round", *told], rows, words=0)
 
 
 def spread(values: Values) -> Values:

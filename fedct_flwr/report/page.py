@@ -11,10 +11,13 @@ from typing import Any
 
 from fedct_flwr import __version__
 from fedct_flwr.report.accuracy import accuracy
+from fedct_flwr.report.consensus import consensus
+from fedct_flwr.report.facts import privacy, settings
 from fedct_flwr.report.figure import Section
 from fedct_flwr.report.glance import Glance, glance
-from fedct_flwr.report.sections import consensus, privacy, settings, silos, traffic, trust
+from fedct_flwr.report.silos import silos, traffic
 from fedct_flwr.report.summary import Run
+from fedct_flwr.report.trust import trust
 from fedct_flwr.types import ConfigError
 
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -47,7 +50,7 @@ def not_begun(name: str) -> Content:
 
 def document(shown: Content, *, live: bool = False) -> str:
     """The whole page. ``live``: it asks where it came from for what is new."""
-    return _template("page.html").render(
+    page: str = _template("page.html").render(
         **_values(shown),
         css=_text("page.css"),
         js=_text("page.js"),
@@ -56,11 +59,13 @@ def document(shown: Content, *, live: bool = False) -> str:
         live=live,
         version=__version__,
     )
+    return page
 
 
 def fragment(shown: Content) -> str:
     """What stands between head and foot: that changes while a run goes on."""
-    return _template("main.html").render(**_values(shown))
+    text: str = _template("main.html").render(**_values(shown))
+    return text
 
 
 def check_extra() -> None:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,7 +181,10 @@ def test_watching_ends_with_ctrl_c(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("fedct")), "watch", "run"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    assert re.match(r"watching run: http://127\.0\.0\.1:\d+/ \(Ctrl-C ends it\)", process.stdout.readline())
+    found = re.match(r"watching run: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)", process.stdout.readline())
+    assert found
+    with urllib.request.urlopen(f"{found[1]}data") as answer:
+        assert json.load(answer)["words"] == "round 1 has ended"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "ended\n", "")
