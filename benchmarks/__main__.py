@@ -21,6 +21,7 @@ from benchmarks import (
     linear_settings,
     mixed,
     privacy,
+    report_speed,
     round_overhead,
     trees,
 )
@@ -36,6 +37,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "consensus-rules": consensus_rules.run,
     "privacy": privacy.run,
     "dp-linear-settings": linear_settings.run,
+    "report-speed": report_speed.run,
     "round-overhead": round_overhead.run,
     "fedkt-speed": fedkt_speed.run,
     "fedkt-table1": fedkt_tables.table_1,

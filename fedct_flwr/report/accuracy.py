@@ -1,7 +1,7 @@
 """How good models are, at the end and from round to round: alone, together, and with all data in one place."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,11 @@ from fedct_flwr.report import over_rounds
 from fedct_flwr.report.figure import COLORS, MUTED, Figure, Section, Table, layout, numbers, plain
 from fedct_flwr.report.over_rounds import Scale
 from fedct_flwr.report.round_log import Course
-from fedct_flwr.report.summary import METHODS, Run
+from fedct_flwr.report.summary import METHODS, Run, Test
 from fedct_flwr.report.words import score, sentence
 
 _SCALE: Final = Scale("Balanced accuracy", ".3~f", "{:.3f}")
-_TESTS: Final[tuple[tuple[Literal["own", "pooled"], str], ...]] = (
+_TESTS: Final[tuple[tuple[Test, str], ...]] = (
     ("own", "each silo's own test set"),
     ("pooled", "the pooled test set"),
 )
@@ -51,7 +51,7 @@ def _column(course: Course, test: str) -> NDArray[np.float64]:
     return of_silos
 
 
-def _by_round(runs: Sequence[Run], test: Literal["own", "pooled"], words: str) -> Figure | None:
+def _by_round(runs: Sequence[Run], test: Test, words: str) -> Figure | None:
     known = [run for run in runs if np.isfinite(_column(run.course, test)).any()]
     if not known:
         return None
@@ -125,9 +125,7 @@ def _final(runs: Sequence[Run]) -> Figure | None:
     )  # fmt: skip
 
 
-def _final_words(
-    runs: Sequence[Run], tests: Sequence[tuple[Literal["own", "pooled"], str]], titles: dict[str, str]
-) -> str:
+def _final_words(runs: Sequence[Run], tests: Sequence[tuple[Test, str]], titles: dict[str, str]) -> str:
     said = []
     for test, words in tests:
         if len(runs) > 1:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.report.figure import Table
-from fedct_flwr.report.summary import METHODS, Run
+from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
 from fedct_flwr.report.words import UNKNOWN, count, duration, score, share, size
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
@@ -131,14 +131,14 @@ def _tiles(run: Run) -> list[Tile]:
 def _silo_table(run: Run) -> Table:
     course = run.course
     scores = {row.silo: row for row in run.scores}
-    tests = [
-        (test, words)
-        for test, words in (("own", "own test set"), ("pooled", "pooled test set"))
-        if any(np.isfinite(value) for row in run.scores for value in getattr(row, test).values())
-    ]
     titles = {"local": "alone", "federated": run.title, "centralized": "central"}
-    columns = ["Silo", *(titles[m] for _ in tests for m in METHODS)]
-    groups = [("", 1), *((f"Balanced accuracy, {words}", len(METHODS)) for _, words in tests), ("", 4)] if tests else []
+    tests: list[tuple[Test, list[str]]] = []
+    for test in TESTS:
+        known = [m for m in METHODS if any(np.isfinite(getattr(row, test)[m]) for row in run.scores)]
+        tests += [(test, known)] if known else []
+    columns = ["Silo", *(titles[m] for _, known in tests for m in known)]
+    groups = [(f"Balanced accuracy, {test} test set", len(known)) for test, known in tests]
+    groups = [("", 1), *groups, ("", 4)] if groups else []
     columns += ["agreement", "bytes sent", "median delay", "rounds missed"]
     missed = dict.fromkeys(course.silos, 0)
     for absence in course.absences:
@@ -146,7 +146,7 @@ def _silo_table(run: Run) -> Table:
     rows = []
     for place, silo in enumerate(course.silos):
         row = scores.get(silo)
-        cells = [score(getattr(row, test)[m]) if row else UNKNOWN for test, _ in tests for m in METHODS]
+        cells = [score(getattr(row, test)[m]) if row else UNKNOWN for test, known in tests for m in known]
         seconds = course.of_silos("seconds")[:, place]
         seconds = seconds[np.isfinite(seconds)]
         agreement = course.of_silos("agreement")[-1, place] if len(course) else np.nan
@@ -155,7 +155,7 @@ def _silo_table(run: Run) -> Table:
         rows.append([silo, *cells, share(agreement), f"{sent:,.0f}", delay, str(missed[silo])])
     foot = []
     if len(course):
-        means = [score(run.mean_score(test, m)) for test, _ in tests for m in METHODS]  # type: ignore[arg-type]
+        means = [score(run.mean_score(test, m)) for test, known in tests for m in known]
         sent = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean())
         agreement = course.of_run("agreement")[-1]
         every = course.of_silos("seconds")

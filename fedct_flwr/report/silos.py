@@ -129,6 +129,7 @@ def _absences(course: Course) -> Table:
 def _quality(course: Course) -> Table:
     names = list(dict.fromkeys(name for told in course.quality.values() for name in told))
     rows = [
-        [silo, *(f"{told.get(name, np.nan):.3f}" for name in names)] for silo, told in sorted(course.quality.items())
+        [silo, *(f"{told.get(name, np.nan):.3f}" for name in names)]
+        for silo, told in sorted(course.quality.items(), key=lambda item: course.silos.index(item[0]))
     ]
     return Table(["Silo", *(name.replace("_", " ") for name in names)], rows)

@@ -20,6 +20,9 @@ from fedct_flwr.types import RunError, SiloName
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
 
+Test: TypeAlias = Literal["own", "pooled"]
+
+TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 METHODS: Final = ("local", "federated", "centralized")
 _ARRAY_HEADER: Final = 128
 """What NumPy's format, in which Flower sends arrays, puts before each."""
@@ -29,7 +32,7 @@ _MOST_HEADER: Final = 10_000_000
 
 @dataclass(frozen=True)
 class Scores:
-    """A silo's balanced accuracies at the end, by test set and method (``METHODS``); NaN where there is none."""
+    """A silo's balanced accuracies at the end on its ``TESTS`` by ``METHODS``; NaN where there is none."""
 
     silo: SiloName
     own: Mapping[str, float]
@@ -93,7 +96,7 @@ class Run:
         """Whether its silos are real, and not simulated."""
         return self.settings.get("data") == STUDY
 
-    def mean_score(self, test: Literal["own", "pooled"], method: str) -> float:
+    def mean_score(self, test: Test, method: str) -> float:
         """Over silos that have a score for every method that any silo has one for; NaN without such silos."""
         tables = [getattr(row, test) for row in self.scores]
         known = [name for name in METHODS if any(np.isfinite(table.get(name, np.nan)) for table in tables)]

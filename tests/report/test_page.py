@@ -13,7 +13,7 @@ from fedct_flwr.report.figure import COLORS, MUTED, numbers
 from fedct_flwr.report.over_rounds import MOST_POINTS, spread
 from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
 from fedct_flwr.report.summary import read_runs
-from tests.report.folders import SILOS, add_round, add_weights_round, begin, finished
+from tests.report.folders import SILOS, add_round, add_weights_round, begin, finished, safetensors
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"></script><b>&amp;"
 CSS = (Path(__file__).parents[2] / "fedct_flwr" / "report" / "page.css").read_text()
@@ -108,9 +108,27 @@ def test_it_says_what_ran_and_how_it_went(one: Content):
     ]  # fmt: skip
 
 
+def test_scores_that_nobody_has_take_no_room(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    text = (folder.path / "scores.json").read_text()
+    (folder.path / "scores.json").write_text(text.replace("0.6", "null").replace("0.8", "null"))
+    found = shown(folder.path)
+    assert found.glance.table is not None
+    assert list(found.glance.table.columns)[:3] == ["Silo", "FedCT", "agreement"]
+    assert "Mean over silos on the pooled test set: FedCT 0.700." in document(found)
+
+
 def test_fedavg_is_told_of_where_silos_have_a_network(tmp_path: Path, one: Content):
     traffic = next(section for section in one.sections if section.id == "traffic")
     assert "What FedAvg would have sent is not known" in traffic.notes[0]
+    folder = finished(tmp_path / "networks")
+    for silo in SILOS:
+        safetensors(folder.silo_model(silo, ".safetensors"), {"network.a": 10_000})
+    found = shown(folder.path)
+    (traffic,) = (section for section in found.sections if section.id == "traffic")
+    assert "FedAvg would have sent 10.1 kB per silo and round, 100.3 times as much" in traffic.notes[0]
+    assert found.plots["bytes"]["layout"]["yaxis"]["type"] == "log"
+    assert found.plots["bytes"]["data"][-1]["y"] == [10_128.0] * 2
 
 
 def test_failures_are_told_by_silo_and_reason(tmp_path: Path):

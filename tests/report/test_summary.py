@@ -10,7 +10,7 @@ import pytest
 from fedct_flwr.report.summary import RunReader, check_version, labels, read_runs
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import RunError
-from tests.report.folders import SILOS, add_round, add_scores, begin, finished
+from tests.report.folders import SILOS, add_round, add_scores, begin, finished, safetensors
 
 
 def changed(folder: RunFolder, name: str, **facts: Any) -> None:
@@ -80,16 +80,6 @@ def test_the_last_trust_matrix_counts(tmp_path: Path):
     assert found is not None
     assert (found.round, found.silos) == (2, ("oslo", "rome"))
     np.testing.assert_allclose(found.matrix, [[0.8, 0.2], [0.5, 0.5]])
-
-
-def safetensors(path: Path, tensors: dict[str, int]) -> None:
-    header, end = {}, 0
-    for name, size in tensors.items():
-        header[name] = {"dtype": "U8", "shape": [size], "data_offsets": [end, end + size]}
-        end += size
-    text = json.dumps(header).encode()
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(end))
 
 
 def test_a_networks_weights_are_what_its_file_holds_of_them(tmp_path: Path):
