@@ -184,7 +184,11 @@ def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Pat
 def test_watching_ends_with_ctrl_c(tmp_path: Path) -> None:
     add_round(begin(tmp_path / "run"), 1)
     command = [str(Path(sys.executable).with_name("fedct")), "watch", "run"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Whoever runs these tests in the background has interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
     assert process.stdout is not None
     found = re.match(r"watching run: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)", process.stdout.readline())
     assert found
