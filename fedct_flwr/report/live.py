@@ -1,7 +1,7 @@
 """The page of a run that goes on, served to this machine alone: read-only, and without a word on where files are.
 
 The browser asks again and again; what it is sent is made anew when the run folder has changed, and only so often that
-it takes a hundredth of the time.
+it takes half a hundredth of the time.
 """
 
 import errno
@@ -22,8 +22,8 @@ from fedct_flwr.report.summary import RunReader
 from fedct_flwr.types import ConfigError, RunError
 
 HOST: Final = "127.0.0.1"
-_SHARE: Final = 0.01
-"""Of one core's time, for making what is sent."""
+_SHARE: Final = 0.005
+"""Of one core's time, for making what is sent; how a run ended comes on top."""
 _RECENT_SECONDS: Final = 3.0
 _LAST_WORDS_SECONDS: Final = 2.0
 _REQUEST_SECONDS: Final = 10.0
