@@ -14,7 +14,7 @@ EXTRAS ?=
 WHEELHOUSE := build/wheelhouse
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run test fuzz check format proto clean wheelhouse images up down run-deployed test-deploy docs
+.PHONY: help run screenshots test fuzz check format proto clean wheelhouse images up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ docs: $(VENV)/.docs ## Write the documentation to build/site, without a network
 
 proto: $(VENV)/.dev ## Generate code from labels.proto
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fedct_flwr/wire/labels.proto
+
+screenshots: $(VENV)/.dev ## Make the pictures of the report in the README
+	@$(BIN)/python docs/screenshots.py
 
 wheelhouse: $(WHEELHOUSE)/.project $(WHEELHOUSE)/.wheels-$(EXTRAS) $(WHEELHOUSE)/.nginx ## Collect what the images need
 

@@ -23,6 +23,7 @@ from benchmarks import (
     mixed,
     prediction_consensus,
     privacy,
+    report_speed,
     round_overhead,
     trees,
 )
@@ -40,6 +41,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "consensus-toys": consensus_toys.run,
     "privacy": privacy.run,
     "dp-linear-settings": linear_settings.run,
+    "report-speed": report_speed.run,
     "round-overhead": round_overhead.run,
     "fedkt-speed": fedkt_speed.run,
     "fedkt-table1": fedkt_tables.table_1,

@@ -10,6 +10,7 @@
   share weights, which leaves no checkpoint and no labels
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
+- ``scores.json``, ``report.html``: what ``fedct`` adds at the end, how good the models are and the run as one page
 - ``.lock``: held by the coordinator that writes here
 """
 
