@@ -26,6 +26,8 @@ NUM_DIGITS: Final = 1797
 # What differs between methods and rows that are trained on the same data.
 _NOT_OF_THE_DATA: Final = {
     "algorithm": "fedct",
+    "trust": "static",
+    "warm_up_rounds": 5,
     "proximal_mu": 0.1,
     "local_steps": 50,
     "num_server_rounds": 1,

@@ -1,10 +1,10 @@
 """The only way out of a silo: requests and replies pass here, or are refused for one of a fixed set of reasons.
 
-Formal guarantee: what ``release`` returns is one record with one bytes field, which the gate itself encoded from labels
-or counts of votes that answer the request under the approved terms and are of a kind that the policy lets out, or the
-silo's name and the number of a refusal. The line of the log that says so is on disk before it returns. Anything that
-goes wrong in here is a refusal, never an exception and never a pass; if the log cannot be written, nothing leaves but
-the fixed refusal that says so.
+Formal guarantee: what ``release`` returns is one record with one bytes field, which the gate itself encoded from
+labels, counts of votes or probabilities that answer the request under the approved terms and are of a kind that the
+policy lets out, or the silo's name and the number of a refusal. The line of the log that says so is on disk before it
+returns. Anything that goes wrong in here is a refusal, never an exception and never a pass; if the log cannot be
+written, nothing leaves but the fixed refusal that says so.
 
 A round is a round of one run of Flower's. The same question in another run gets the same answer, which the client app
 sees to; a new run that asks the same round with other labels is a new question, and only the policy's totals cap how
@@ -123,7 +123,8 @@ class Gate:
                 self._check_kind(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
                 repeats = self._books.answer(run_id, number) is not None
-                self._check_limits(0 if repeats else instruction.labels, longest, new_round=not repeats)
+                labels = 0 if repeats else instruction.labels(self._terms.num_classes)
+                self._check_limits(labels, longest, new_round=not repeats)
             except Refused as refused:
                 reason = refused.reason
             except Exception:
@@ -203,7 +204,7 @@ class Gate:
         before = self._books.answer(run_id, number)
         if before is not None and before != digest:
             raise Refused(Refusal.ROUND)
-        labels = instruction.labels
+        labels = instruction.labels(self._terms.num_classes)
         self._check_limits(0 if before else labels, len(payload), new_round=not before)
         return LogEntry(
             Event.REPEATED if before else Event.RELEASED,

@@ -4,8 +4,9 @@ A line is a JSON object, keys sorted, no spaces, ASCII:
 
 - ``number`` (from 1), ``time`` (UTC), ``silo``
 - ``event``, which is the decision: opened, approved, revoked, released, repeated, refused
-- ``study``, ``public`` (fingerprint of its public set), ``run`` (Flower's id), ``round``, ``kind`` (hard: labels; or
-  counts: of votes), ``queries`` (labels of public examples; each vote that is counted is one)
+- ``study``, ``public`` (fingerprint of its public set), ``run`` (Flower's id), ``round``, ``kind`` (hard: labels;
+  counts: of votes; soft: probabilities), ``queries`` (labels of public examples; each vote that is counted is one, and
+  each class's probability)
 - ``bytes`` and ``payload`` (SHA-256) of what left; with a refusal that is the refusal itself
 - ``code``: hash of the code that the coordinator offered with the message, which is never executed
 - ``reason``: why something was refused, a name of ``Refusal``

@@ -1,4 +1,4 @@
-"""Decode, one silo round, encode: the silo's ClientApp. Nothing but labels or a numbered refusal goes back."""
+"""Decode, one silo round, encode: the silo's ClientApp. Nothing but votes or a numbered refusal goes back."""
 
 import hashlib
 import logging
@@ -9,12 +9,13 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from client_app.site import Site
 from client_app.state import WRITING, LocalState, set_back
 from client_app.weights import train_on
 from client_app.workplace import Workplace, open_workplace, silo_named
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.base import Resumable, Saveable
-from fedct_flwr.silo import cotrain
+from fedct_flwr.silo import cotrain, cotrain_softly
 from fedct_flwr.types import ConfigError, DataError, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import Instruction, Reply, decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
@@ -97,20 +98,22 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
         )
         _keep(name, _Answered(digest, workplace.model_digest, instruction.round, reply, None), state)
         return reply
+    if instruction.soft and site.privacy.enabled:
+        raise ConfigError(
+            f"the coordinator asks for probabilities, which protection = {site.privacy.protection!r} does not cover"
+        )
     kept = workplace.model if workplace.resumes and instruction.round > 1 else None
     set_back(site.learner, last.progress if last else None, kept)
-    labels: Votes = cotrain(
-        site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
-    )
+    votes = _own_votes(site, instruction)
     if workplace.release_of:
         try:
-            labels = _released(workplace, workplace.release_of(0), payload, instruction, labels)
+            votes = _released(workplace, workplace.release_of(0), payload, instruction, votes)
         except Refused:
             # Nothing leaves; the silo's own model has learned all the same.
             _keep_model(workplace, site.learner if isinstance(site.learner, Saveable) else None)
             raise
     scores = site.scores() if workplace.sends_scores else None
-    reply = encode_reply(Reply(instruction.round, site.silo, labels, scores), site.terms)
+    reply = encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
     progress = None
     if isinstance(site.learner, Resumable):
         progress = site.learner.dump()
@@ -120,6 +123,27 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     # After the answer: a network begins with its model when it is asked in a run that was resumed.
     _keep_model(workplace, progress)
     return reply
+
+
+def _own_votes(site: Site, instruction: Instruction) -> Votes:
+    """What the personal model says after this round's training: labels, or probabilities where they are asked for."""
+    if not instruction.soft:
+        return cotrain(
+            site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
+        )
+    rounds, targets = instruction.soft.rounds, instruction.soft.targets
+    return cotrain_softly(
+        site.learner,
+        site.private,
+        site.public,
+        site.public.X[targets.query.positions(len(site.public)) if targets else slice(0)],
+        targets.probabilities if targets else None,
+        instruction.query,
+        weight=targets.weight if targets else 0.0,
+        rounds=rounds,
+        steps=site.settings.local_steps,
+        num_classes=site.terms.num_classes,
+    )
 
 
 def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> Votes:

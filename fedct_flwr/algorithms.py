@@ -11,6 +11,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Consensus, Decide, consistent, counting, plurality, qualified
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.dawid_skene import dawid_skene
+from fedct_flwr.prediction_consensus import prediction_consensus
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.feddf import DistilledWeightSharing
@@ -22,6 +23,7 @@ from fedct_flwr.strategies.scaffold import ControlledWeightSharing
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.strategies.weight_sharing import WeightSharing
 from fedct_flwr.suggest import suggest
+from fedct_flwr.trust import TRUSTS, naive
 from fedct_flwr.types import ConfigError, SiloName
 
 
@@ -76,7 +78,17 @@ def _fedct_dawid_skene(config: RunConfig, num_classes: int) -> Consensus:
 
 def _fedct_agreement(config: RunConfig, num_classes: int) -> Consensus:
     """FedCT with votes weighted by trust, from hard labels (after Fan et al., arXiv:2305.18497, §3)."""
-    return agreement(num_classes, trust=config.trust)
+    return agreement(num_classes, trust="dynamic" if config.trust == "dynamic" else "static")
+
+
+def _prediction_consensus(config: RunConfig, num_classes: int) -> Consensus:
+    """Each silo learns the others' probabilities by its trust in them (Fan et al., arXiv:2305.18497, Alg. 1)."""
+    return prediction_consensus(num_classes, TRUSTS[config.trust]())
+
+
+def _dd(config: RunConfig, num_classes: int) -> Consensus:
+    """Distributed distillation: all learn the mean of all (Bistritz et al., NeurIPS 2020; [14] of arXiv:2305.18497)."""
+    return prediction_consensus(num_classes, naive())
 
 
 def _fedkt(config: RunConfig, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -99,24 +111,40 @@ def _pate_noise(config: RunConfig) -> str:
     return config.mechanism or "gaussian"
 
 
+def _fedmd(config: RunConfig, num_classes: int) -> Consensus:
+    """FedMD: each round silos digest the mean, then revisit their records (Li & Wang, arXiv:1910.03581, Alg. 1).
+
+    The paper's silos first learn the public set's labels. Here it has none: they begin with the first consensus on it.
+    """
+    return prediction_consensus(num_classes, naive())
+
+
 _NOISY: Final = frozenset({"mechanism", "gamma"})
-_OF_SOME: Final = _NOISY | {"privacy-level", "partitions", "lessons"}
+_OF_FEDKT: Final = _NOISY | {"privacy-level", "partitions", "lessons"}
+_SOFT: Final = frozenset({"consensus-weight", "warm-up-rounds"})
+_OF_SOME: Final = _OF_FEDKT | _SOFT | {"trust"}
+
+_PROBABILITIES: Final = "probabilities of the classes of public examples"
 
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),
     "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
     "fedct-dawid-skene": LabelSharing("FedCT", _fedct_dawid_skene),
-    "fedct-agreement": LabelSharing("FedCT", _fedct_agreement),
+    "fedct-agreement": LabelSharing("FedCT", _fedct_agreement, frozenset({"trust"})),
     # One round each: what the silos' models, or the students of each, say of the public set.
     "fedkt": LabelSharing(
         "FedKT",
         _fedkt,
-        _OF_SOME,
+        _OF_FEDKT,
         _fedkt_noise,
         leaves="its students' votes on public examples",
     ),
     "pate": LabelSharing("PATE", _pate),
     "dp-pate": LabelSharing("DP-PATE", _pate, _NOISY, _pate_noise),
+    # Probabilities in place of labels, and trust in place of votes that all count the same.
+    "prediction-consensus": LabelSharing("PredCons", _prediction_consensus, _SOFT | {"trust"}, leaves=_PROBABILITIES),
+    "dd": LabelSharing("DD", _dd, _SOFT, leaves=_PROBABILITIES),
+    "fedmd": LabelSharing("FedMD", _fedmd, frozenset({"warm-up-rounds"}), leaves=_PROBABILITIES, in_turn=True),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
     # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).

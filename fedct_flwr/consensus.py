@@ -10,25 +10,38 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, SoftVotes, VoteCounts, Votes
 
 Ballot: TypeAlias = tuple[SiloName, Votes]
 State: TypeAlias = dict[str, Any]
 Decide: TypeAlias = Callable[[VoteCounts, HardLabels, Generator], HardLabels]
 
 
+class Trust(NamedTuple):
+    """Row ``i`` of ``matrix`` ``(silos, silos)`` is whom silo ``i`` of ``silos`` trusts; rows sum to 1."""
+
+    silos: Sequence[SiloName]
+    matrix: NDArray[np.float64]
+
+
 class Consensus(NamedTuple):
     """How the silos' votes on the queried examples become targets.
 
     ``init(silos)`` makes the state before the first round. ``apply(ballots, incumbent, state, rng)`` returns
-    the new targets ``(examples,)`` and the next state; ``incumbent`` are the targets these examples have now.
+    the new labels ``(examples,)`` and the next state; ``incumbent`` are the labels these examples have now.
     Ballots may be a generator: each is used once and dropped. The state's values are arrays, so that a checkpoint can
     hold them. ``report(state)`` says what the rule thinks of each silo, as JSON takes it, for the round log.
+
+    The labels are what silos learn next, unless the rule has ``targets``: then ballots are SoftVotes, and
+    ``targets(state, silo)`` is what this silo learns of the examples that were asked about last
+    ``(examples, classes)``, or None for one that has no part in it yet. ``trust(state)`` says whom it then trusts.
     """
 
     init: Callable[[Sequence[SiloName]], State]
     apply: Callable[[Iterable[Ballot], HardLabels, State, Generator], tuple[HardLabels, State]]
     report: Callable[[State], dict[SiloName, dict[str, Any]]] = lambda state: {}
+    targets: Callable[[State, SiloName], SoftVotes | None] | None = None
+    trust: Callable[[State], Trust] | None = None
 
 
 _BYTE: Final = 255
@@ -143,12 +156,16 @@ def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
 def agreed(votes: Votes, decided: HardLabels) -> float:
     """Share of a silo's votes that are the label decided on, of the examples that have one; 0 if none has.
 
+    Of probabilities, the likeliest class is the vote.
+
     >>> agreed(np.int32([[2, 0], [1, 1], [0, 2]]), np.int16([0, 0, -1]))
     0.75
     """
     labeled = np.flatnonzero(decided != ABSTAIN)
     if not len(labeled):
         return 0.0
+    if votes.dtype.kind == "f":
+        votes = votes.argmax(axis=1)
     if votes.ndim == 1:
         return float((votes == decided)[labeled].mean())
     return float(votes[labeled, decided[labeled]].sum() / votes[labeled].sum())

@@ -14,6 +14,9 @@ _NOTHING_OF_VOTES: Final = (
     "Nothing is promised: the labels are what students at the silos voted for, who learned from models of the silos' "
     "records without noise."
 )
+_NOTHING_OF_PROBABILITIES: Final = (
+    "Nothing is promised: the labels were made of the probabilities that the silos' own models give, without noise."
+)
 _OF_SILOS: Final = (
     "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
     "their privacy sheets ('fedct privacy-sheet')."
@@ -47,7 +50,8 @@ def promised(config: RunConfig) -> dict[str, Any]:
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
-        return {"protection": "none", "words": _NOTHING_OF_VOTES if config.votes else _NOTHING}
+        of_labels = _NOTHING_OF_PROBABILITIES if config.soft else _NOTHING
+        return {"protection": "none", "words": _NOTHING_OF_VOTES if config.votes else of_labels}
     return {
         "protection": config.protection,
         "epsilon": config.epsilon,

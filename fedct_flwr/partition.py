@@ -48,3 +48,21 @@ def dirichlet(
         f"found no Dirichlet({concentration}) split of {len(y)} examples that leaves each of {num_silos} silos "
         f"{min_examples}: use fewer silos or a larger concentration"
     )
+
+
+def one_subclass_each(y: HardLabels, subclasses: HardLabels, num_silos: int, rng: Generator) -> list[NDArray[np.intp]]:
+    """Positions of each silo's examples: of every class one subclass alone, split evenly among the silos that have it.
+
+    Silo ``k`` has, of a class with ``n`` subclasses, the one that is number ``k mod n`` in a random order. All silos
+    tell the same classes apart, and each has to learn from others what else belongs to them (Li, Wang, "FedMD",
+    arXiv:1910.03581, §4: CIFAR-100's subclasses and superclasses). Subclasses that no silo has are left out.
+    """
+    parts: list[list[NDArray[np.intp]]] = [[] for _ in range(num_silos)]
+    for c in np.unique(y):
+        order = rng.permutation(np.unique(subclasses[y == c]))
+        for number, subclass in enumerate(order[:num_silos]):
+            holders = parts[number :: len(order)]
+            members = rng.permutation(np.flatnonzero((y == c) & (subclasses == subclass)))
+            for part, piece in zip(holders, np.array_split(members, len(holders)), strict=True):
+                part.append(piece)
+    return [np.sort(np.concatenate(part)) for part in parts]

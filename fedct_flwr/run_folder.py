@@ -2,6 +2,7 @@
 
 - ``config.json``: settings, versions, the public set's fingerprint
 - ``rounds.jsonl``: one line per round; a last line cut short by a crash is not read
+- ``trust.jsonl``: whom each silo trusts, one line per round (where silos share probabilities)
 - ``checkpoint.npz``: the consensus after the last round, to resume from
 - ``labels.csv``: the final labels of the public set
 - ``result.json``: completed or failed, and why
@@ -9,6 +10,7 @@
   share weights, which leaves no checkpoint and no labels
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
+- ``scores.json``, ``report.html``: what ``fedct`` adds at the end, how good the models are and the run as one page
 - ``.lock``: held by the coordinator that writes here
 """
 
@@ -28,11 +30,13 @@ from filelock import FileLock, Timeout
 
 from fedct_flwr import __version__
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.consensus import State
+from fedct_flwr.consensus import State, Trust
 from fedct_flwr.types import ABSTAIN, HardLabels, RunError, SiloName
 
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
 _LOCK: Final = ".lock"
+_ROUNDS: Final = "rounds.jsonl"
+_TRUST: Final = "trust.jsonl"
 
 RUN_FAILED: Final = "The run failed"
 """What the coordinator's log says before the reason."""
@@ -179,9 +183,12 @@ class RunFolder:
         if moved:
             raise RunError(f"cannot resume {path} with other data: {', '.join(moved)} changed; start a new run")
         checkpoint = self.load_checkpoint()
-        kept = [record for record in self.rounds() if record["round"] <= checkpoint.round]
         with self._writing("the round log"):
-            write_atomically(path / "rounds.jsonl", "".join(json.dumps(record) + "\n" for record in kept).encode())
+            for name in (_ROUNDS, _TRUST):
+                if not (path / name).exists():
+                    continue
+                kept = [record for record in self._lines(name) if record["round"] <= checkpoint.round]
+                write_atomically(path / name, "".join(json.dumps(record) + "\n" for record in kept).encode())
             (path / "result.json").unlink(missing_ok=True)
         return checkpoint
 
@@ -226,10 +233,18 @@ class RunFolder:
     def append_round(self, record: RoundRecord | WeightsRecord) -> None:
         """Add a line to ``rounds.jsonl``."""
         line = asdict(record)
-        with self._writing(f"round {record.round}"), (self.path / "rounds.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        self._append(_ROUNDS, line)
         for listener in self._listeners:
             listener(line)
+
+    def append_trust(self, server_round: int, trust: Trust) -> None:
+        """Add a line to ``trust.jsonl``, with 4 significant digits."""
+        matrix = [[float(f"{value:.4g}") for value in row] for row in trust.matrix]
+        self._append(_TRUST, {"round": server_round, "silos": list(trust.silos), "matrix": matrix})
+
+    def _append(self, name: str, record: Mapping[str, Any]) -> None:
+        with self._writing(f"round {record['round']}"), (self.path / name).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Replace the checkpoint."""
@@ -272,7 +287,17 @@ class RunFolder:
 
     def rounds(self) -> list[dict[str, Any]]:
         """All whole lines of ``rounds.jsonl``; a half-written last one is left out."""
-        path = self.path / "rounds.jsonl"
+        return self._lines(_ROUNDS)
+
+    def trust(self) -> list[dict[str, Any]]:
+        """All whole lines of ``trust.jsonl``: ``round``, ``silos``, ``matrix``; none where silos share no soft labels.
+
+        Row ``i`` of a matrix is whom silo ``i`` trusted with its targets for the next round; rows sum to 1.
+        """
+        return self._lines(_TRUST)
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        path = self.path / name
         lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
         try:
             return [{"round": int(line["round"]), **line} for line in map(json.loads, lines)]

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners.base import Distillable, Learner, Resumable
+from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_soft
 from fedct_flwr.public_set import PublicSet, Query
-from fedct_flwr.types import ABSTAIN, Examples, HardLabels
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes
 
 
 def cotrain(
@@ -33,3 +34,36 @@ def cotrain(
         weights = np.concatenate([np.ones(private.size), np.full(len(labeled), pseudo_weight)])
     learner.fit(X, y, sample_weight=weights)
     return learner.predict(public.X[positions])
+
+
+def cotrain_softly(
+    learner: Learner,
+    private: Examples,
+    public: PublicSet,
+    targeted: Features,
+    targets: SoftVotes | None,
+    query: Query,
+    *,
+    weight: float,
+    rounds: int,
+    steps: int,
+    num_classes: int,
+) -> SoftVotes:
+    """Train on private examples and on others' probabilities, then tell those of the queried ones.
+
+    ``targets`` ``(n, classes)`` are the silo's own, of the public examples ``targeted`` ``(n, ...)``; None before there
+    are any. The loss on them counts ``weight`` beside that on private examples (Fan, Mendler-Dünner, Jaggi,
+    arXiv:2305.18497, Alg. 1); with 0, networks first learn them alone, in so many minibatch ``steps``, and then the
+    private examples (Li, Wang, "FedMD", arXiv:1910.03581, Alg. 1: digest and revisit). Learners that can train on from
+    the round before do so, for so many ``rounds``; others give the same after one. Returns votes
+    ``(query.size, classes)``. Raises TrainingError, or ConfigError for a learner that cannot do it.
+    """
+    check_soft(learner)
+    if targets is not None and not weight:
+        check_in_turn(learner)
+        if isinstance(learner, Distillable):
+            learner.distill(targeted, targets, steps)
+        targets = None
+    for _ in range(rounds if isinstance(learner, Resumable) else 1):
+        train_soft(learner, private, targeted, targets, weight)
+    return soft_labels(learner, public.X[query.positions(len(public))], num_classes)

@@ -20,7 +20,10 @@ VoteCounts: TypeAlias = NDArray[np.int32]
 """``(examples, classes)``, how many silos, or models of one silo, voted for each class."""
 
 Votes: TypeAlias = NDArray[Any]
-"""A silo's HardLabels ``(examples,)``, or VoteCounts ``(examples, classes)``: the number of axes tells which."""
+"""A silo's HardLabels ``(examples,)``, or ``(examples, classes)`` VoteCounts (whole numbers) or SoftVotes (floats)."""
+
+SoftVotes: TypeAlias = NDArray[np.float32]
+"""``(silos, examples, classes)``, of one silo ``(examples, classes)``: the probability of each class, rows sum to 1."""
 
 LABEL_DTYPE: Final = np.int16
 MAX_CLASSES: Final = int(np.iinfo(LABEL_DTYPE).max)

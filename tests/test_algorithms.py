@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedct_flwr.algorithms import ALGORITHMS, find_algorithm
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.config.run import ONE_SHOT, SOFT
 from fedct_flwr.consensus import Ballot
 from fedct_flwr.strategies.label_sharing import LabelSharing
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
@@ -18,7 +18,8 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Vote
 CLASSES = 3
 EXAMPLES = 4
 
-LABEL_SHARING = {name: entry for name, entry in ALGORITHMS.items() if isinstance(entry, LabelSharing)}
+VOTE_SHARING = {name: entry for name, entry in ALGORITHMS.items() if isinstance(entry, LabelSharing)}
+LABEL_SHARING = {name: entry for name, entry in VOTE_SHARING.items() if name not in SOFT}
 
 every_algorithm = pytest.mark.parametrize("algorithm", list(LABEL_SHARING))
 some_votes = st.lists(
@@ -78,9 +79,9 @@ def test_where_nobody_votes_nobody_decides(algorithm: str) -> None:
     assert decide([[ABSTAIN] * EXAMPLES] * 3, algorithm).tolist() == [ABSTAIN] * EXAMPLES
 
 
-@every_algorithm
+@pytest.mark.parametrize("algorithm", list(VOTE_SHARING))
 def test_every_algorithm_cites_its_paper(algorithm: str) -> None:
-    words = (LABEL_SHARING[algorithm].consensus.__doc__ or "").split()
+    words = (VOTE_SHARING[algorithm].consensus.__doc__ or "").split()
     assert any("arXiv" in word or "ibid" in word for word in words)
 
 
@@ -109,9 +110,17 @@ def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: st
 
 def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "xyz"})
-    known = "there are fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement, fedkt, pate, dp-pate, fedavg"
+    known = "there are fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement, fedkt, pate, dp-pate, prediction-con"
     with pytest.raises(ConfigError, match=known):
         find_algorithm(config)
+
+
+def test_algorithms_that_share_probabilities_have_a_target_for_each_silo_and_no_others_have() -> None:
+    for name, entry in VOTE_SHARING.items():
+        config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": name})
+        found = entry.consensus(config, CLASSES)
+        assert (found.targets is not None) is (found.trust is not None) is config.soft is (name in SOFT)
+    assert set(VOTE_SHARING) >= SOFT
 
 
 def test_algorithms_that_ask_once_have_one_round_whatever_the_default_is() -> None:

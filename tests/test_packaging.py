@@ -32,6 +32,7 @@ SOURCES = sorted(
     if path.is_file() and "__pycache__" not in path.parts
 )
 BUNDLED = {".py", ".json"}
+FOR_PEOPLE = ("fedct_flwr/cli/", "fedct_flwr/report/")
 MEGABYTE = 1 << 20
 
 
@@ -93,6 +94,7 @@ EXTRAS = {
     "fedct_flwr/learners/clipping.py": "dp-sgd",
     "fedct_flwr/learners/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
+    "fedct_flwr/report/page.py": "report",
     "fedct_flwr/strategies/private_averaging.py": "privacy",
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",
@@ -194,13 +196,13 @@ def bundle(staged: Path) -> bytes:
 
 
 def test_the_bundle_holds_the_code_and_the_embedded_data_and_nothing_else(bundle: bytes) -> None:
-    code = [path for path in SOURCES if Path(path).suffix in BUNDLED]
+    code = [path for path in SOURCES if Path(path).suffix in BUNDLED and not path.startswith(FOR_PEOPLE)]
     assert "fedct_flwr/datasets/heart_disease.json" in code
     assert files_in(bundle) == sorted([*code, "pyproject.toml", ".info/CONTENT"])
 
 
 def test_the_bundle_is_far_below_flowers_limit(bundle: bytes) -> None:
-    assert len(bundle) < MEGABYTE
+    assert len(bundle) < 2 * MEGABYTE  # of ten
 
 
 def test_a_bundle_made_twice_is_the_same(staged: Path, bundle: bytes) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import Generator
 
-from fedct_flwr.partition import dirichlet, iid
+from fedct_flwr.partition import dirichlet, iid, one_subclass_each
 from fedct_flwr.types import DataError
 
 
@@ -90,3 +90,25 @@ class TestDirichlet:
     def test_an_extreme_concentration_still_gives_a_split(self, rng: Generator):
         parts = dirichlet(labels_of(3, 90), 3, 1e-300, rng, min_examples=0)
         assert sum(map(len, parts)) == 90
+
+
+class TestOneSubclassEach:
+    # Class 0 has the subclasses 0, 1 and 2, class 1 has 3 alone.
+    SUBCLASSES = np.int16([0, 1, 2, 3] * 12)
+    CLASSES = np.int16([0, 0, 0, 1] * 12)
+
+    def test_a_silo_has_one_subclass_of_every_class_and_neighbors_have_another(self, rng: Generator):
+        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 6, rng)
+        seen = [set(self.SUBCLASSES[part].tolist()) for part in parts]
+        assert all(len(kinds) == 2 and 3 in kinds for kinds in seen)
+        assert seen[:3] == seen[3:]
+        assert set.union(*seen[:3]) == {0, 1, 2, 3}
+
+    def test_every_example_goes_to_exactly_one_silo_evenly(self, rng: Generator):
+        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 6, rng)
+        assert np.sort(np.concatenate(parts)).tolist() == list(range(48))
+        assert [len(part) for part in parts] == [6 + 2] * 6
+
+    def test_subclasses_that_no_silo_has_are_left_out(self, rng: Generator):
+        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 2, rng)
+        assert [len(part) for part in parts] == [12 + 6] * 2

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedct_flwr.consensus import Trust
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord, check_new, default_path
 from fedct_flwr.types import ABSTAIN, RunError
 
@@ -73,6 +74,27 @@ def on_a_full_disk(folder: RunFolder, action: str, limit: int) -> str:
 
 def names(folder: RunFolder) -> set[str]:
     return {path.name for path in folder.path.iterdir()} - {".lock"}
+
+
+class TestTrust:
+    def test_is_read_as_it_was_written_with_four_digits(self, folder: RunFolder):
+        assert folder.trust() == []
+        folder.append_trust(1, Trust(["a", "b"], np.float64([[2 / 3, 1 / 3], [0.00012346, 0.99987654]])))
+        folder.append_trust(2, Trust(["b"], np.float64([[1]])))
+        with (folder.path / "trust.jsonl").open("a") as file:
+            file.write('{"round": 3')
+        assert folder.trust() == [
+            {"round": 1, "silos": ["a", "b"], "matrix": [[0.6667, 0.3333], [0.0001235, 0.9999]]},
+            {"round": 2, "silos": ["b"], "matrix": [[1.0]]},
+        ]
+
+    def test_what_came_after_the_checkpoint_is_forgotten(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        for number in (1, 2):
+            folder.append_trust(number, Trust(["a"], np.float64([[1]])))
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed.close()
+        assert [entry["round"] for entry in resumed.trust()] == [1]
 
 
 class TestCreate:

@@ -26,6 +26,8 @@ from fedct_flwr.types import FedctError, RunError
 
 HELPS = {
     "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
+    "report": "Write a run, or several on top of each other, as one HTML page that needs no network.",
+    "watch": "Show a run in the browser while it goes on.",
     "doctor": "Look at this machine: what is ready for simulations, and what to do where something is missing.",
     "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
     "predict": "Use a study's global model on new records.",
@@ -37,6 +39,8 @@ HELPS = {
 _SIMULATE, _REAL, _MODELS, _PRIVACY = "Simulate", "Real silos", "Models", "Privacy"
 PANELS = {
     "simulate": _SIMULATE,
+    "report": _SIMULATE,
+    "watch": _SIMULATE,
     "doctor": _SIMULATE,
     "demo": _REAL,
     "predict": _MODELS,

@@ -143,6 +143,11 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
         accounts,
         simulated=True,
         metrics=config.report_scores,
-        answers=Answers(labels=not config.votes, students=config.votes, lessons=config.lessons),
+        answers=Answers(
+            labels=not (config.votes or config.soft),
+            students=config.votes,
+            lessons=config.lessons,
+            probabilities=config.soft,
+        ),
     )
     return _Page(config.study, privacy.protection, text, accounts)

@@ -1,12 +1,13 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
+import contextlib
 import math
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
@@ -22,13 +23,16 @@ from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import only, overrides, refuse_options
-from fedct_flwr.cli.watch import Watch, print_end, reason
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
+from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
+from fedct_flwr.report.live import live
+from fedct_flwr.report.page import available
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.strategies.label_sharing import warnings
 from fedct_flwr.student import check_student
@@ -93,6 +97,9 @@ def simulate(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Without Flower's engine, in this process: the same results, sooner.")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch/--no-watch", help="Show the run in the browser while it goes on, on this machine.")
+    ] = True,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,7 +126,7 @@ def simulate(
     started = time.monotonic()
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        refuse_options(context, allowed={"resume", "rounds", "in_process", "json_"}, why="with --resume")
+        refuse_options(context, allowed={"resume", "rounds", "in_process", "watch", "json_"}, why="with --resume")
         stored = RunFolder(resume.resolve()).settings()
         chosen = {**stored, **only(rounds), "resume": True}
     else:
@@ -160,7 +167,7 @@ def simulate(
         console.print(f"[yellow]{escape(warning)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
-    console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled\n")
+    console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
     folder = RunFolder(path)
     run: _Runner = run_on_engine
     if in_process:
@@ -168,15 +175,18 @@ def simulate(
         run = partial(run_in_process, one_at_a_time=networks)
     else:
         check_interpreter()
-    _run(console, config, dataset, folder, run)
-    baselines = partial(out.progress, what="training the baselines: every silo alone, and all data in one place")
-    rows = scoreboard.score(config, how, dataset, folder, baselines)
-    scoreboard.save(rows, path / "scores.json")
+    with _live(path) if watch else contextlib.nullcontext("") as address:
+        console.print(f"watch it at {address}\n" if address else "")
+        _run(console, config, dataset, folder, run)
+        baselines = partial(out.progress, what="training the baselines: every silo alone, and all data in one place")
+        rows = scoreboard.score(config, how, dataset, folder, baselines)
+        scoreboard.save(rows, path / "scores.json")
     console.print()
     document = scoreboard.document(folder, config, how, rows, time.monotonic() - started)
     out.show(document, scoreboard.table(rows, how.title, global_models=scoreboard.of_global_models(folder)))
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
+    out.say(write_at_end(folder))
 
 
 def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
@@ -189,11 +199,23 @@ def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
     return algorithm
 
 
+@contextlib.contextmanager
+def _live(path: Path) -> Iterator[str]:
+    """Serve the run's page meanwhile; yields its address, or nothing where it cannot be served."""
+    with contextlib.ExitStack() as stack:
+        address = ""
+        if available():
+            # Not even a page for the run's own machine is worth the run.
+            with contextlib.suppress(ConfigError):
+                address = stack.enter_context(live(path)).url
+        yield address
+
+
 def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder, run: _Runner) -> None:
     """Run, showing each round as it ends. Raises RunError with the reason that the run folder gives."""
     log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / "flower.log"
     status = console.status("starting the simulation")
-    watch = Watch(console, folder, status)
+    watch = PrintedRounds(console, folder, status)
     try:
         with status:
             run(config.to_flower(), len(dataset.silos), log, watch)

@@ -22,6 +22,9 @@ ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate"})
 WHOLE_SET_UP_TO: Final = 5000
 """A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
 
+SOFT: Final = frozenset({"prediction-consensus", "dd", "fedmd"})
+"""Algorithms in which silos share probabilities."""
+
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
@@ -75,8 +78,13 @@ class RunConfig(Settings):
     """What silos share, and how a consensus is made of it (``algorithms.py``)."""
     quorum: float = Field(default=0.9, gt=0, le=1)
     """Share of the votes cast that a label needs, for qualified majorities."""
-    trust: Literal["static", "dynamic"] = "static"
-    """For weights by agreement: from the first round that a silo takes part in, or from each round."""
+    trust: Literal["naive", "static", "dynamic"] = "static"
+    """For fedct-agreement and prediction-consensus: from the first round that a silo takes part in, or from each round;
+    naive (prediction-consensus alone): all silos count the same."""
+    consensus_weight: float = Field(default=0.5, gt=0, le=1e6)
+    """Where silos share probabilities, what the loss on others' counts beside that on private records: lambda."""
+    warm_up_rounds: int = Field(default=5, ge=1, le=1000)
+    """Where silos share probabilities: rounds of training alone before a silo's first answer, at no bytes."""
     learner: Names = ("logistic-regression",)
     """One learner for all silos, or one for each in the data set's order."""
     learner_params: str = "{}"
@@ -228,6 +236,12 @@ class RunConfig(Settings):
             raise ValueError(
                 f"algorithm {self.algorithm!r} asks the silos once: set num-server-rounds to 1, or leave it out"
             )
+        if self.algorithm == "fedct-agreement" and self.trust == "naive":
+            raise ValueError("with trust = 'naive' fedct-agreement would be fedct: set algorithm to that, or trust")
+        if self.soft and self.pseudo_weight != 1.0:
+            raise ValueError(
+                f"pseudo-weight has no effect on algorithm {self.algorithm!r}: set consensus-weight instead"
+            )
         if self.algorithm == "fedkt" and self.privacy_level == "L0" and (self.gamma or self.mechanism):
             raise ValueError(
                 "fedkt adds no noise at privacy-level = 'L0': set 'L1' or 'L2', or leave gamma and mechanism out"
@@ -260,6 +274,11 @@ class RunConfig(Settings):
         if self.algorithm != "fedkt":
             return 0
         return self.partitions or (2 if self.privacy_level == "L0" else 1)
+
+    @property
+    def soft(self) -> bool:
+        """Whether silos share probabilities in place of labels."""
+        return self.algorithm in SOFT
 
     @property
     def coordinator_adds_noise(self) -> bool:

@@ -49,7 +49,7 @@ class Policy(Settings):
     max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
     """Replies with labels."""
     max_queries: int = Field(default=1_000_000, ge=1, le=MAX_INT)
-    """Labels of public examples."""
+    """Labels of public examples; each vote that is counted is one, and each class's probability."""
     max_bytes: int = Field(default=10_000_000, ge=1, le=MAX_INT)
 
 
@@ -99,11 +99,16 @@ class SiloConfig(Settings):
         }
 
     @model_validator(mode="after")
-    def _check_metrics(self) -> Self:
+    def _check_promise(self) -> Self:
         if self.policy.metrics and self.privacy.enabled:
             raise ValueError(
                 "scores are computed from private records without noise: set metrics = false under [policy], or "
                 "protection = 'none' under [privacy]"
+            )
+        if self.privacy.enabled and "soft" in self.policy.kinds:
+            raise ValueError(
+                f"protection = {self.privacy.protection!r} covers labels and not probabilities: leave 'soft' out of "
+                "kinds under [policy], or set protection = 'none' under [privacy]"
             )
         if self.privacy.enabled and self.data.test_fraction:
             raise ValueError(

@@ -30,6 +30,7 @@ LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "mushroom": mushroom.load,
     "covertype": covertype.load,
     "fashion-mnist": fashion_mnist.load,
+    "fashion-superclasses": fashion_mnist.load_superclasses,
     "cifar10": cifar10.load,
     "svhn": svhn.load,
     "files": files.load,

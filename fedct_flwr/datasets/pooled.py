@@ -8,7 +8,7 @@ from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import DataError, Examples
+from fedct_flwr.types import ConfigError, DataError, Examples, HardLabels
 
 
 def split_over_silos(
@@ -21,12 +21,14 @@ def split_over_silos(
     silos: int,
     config: RunConfig,
     test: Examples | None = None,
+    subclasses: HardLabels | None = None,
 ) -> FederatedDataset:
     """``private`` records go to the silos, ``public`` ones lose their labels, the rest is for testing unless given.
 
     The sizes and the number of ``silos`` are the paper's; ``private-size``, ``public-size`` and ``num-silos`` of the
-    run config take precedence. Silos are split IID or by Dirichlet; all share one test set, as in the paper.
-    Raises DataError if there are not enough records.
+    run config take precedence. Silos are split IID or by Dirichlet; all share one test set, as in the paper. Where
+    records have ``subclasses`` ``(n,)``, each silo has one of every class instead.
+    Raises DataError if there are not enough records, ConfigError for a split that subclasses do not allow.
     """
     private, public = config.private_size or private, config.public_size or public
     wanted = private + public + (test is None)
@@ -38,7 +40,11 @@ def split_over_silos(
     order = generator(config.seed, "split").permutation(records.size)
     own, unlabeled, rest = np.split(order, [private, private + public])
     rng, num_silos = generator(config.seed, "partition"), config.num_silos or silos
-    if config.partition == "iid":
+    if subclasses is not None:
+        if config.partition != "iid":
+            raise ConfigError(f"partition has no effect on {name!r}, where silos differ by subclasses: leave it out")
+        parts = partition.one_subclass_each(records.y[own], subclasses[own], num_silos, rng)
+    elif config.partition == "iid":
         parts = partition.iid(private, num_silos, rng)
     else:
         enough = min(10, private // num_silos // 3)

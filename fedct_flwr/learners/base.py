@@ -80,6 +80,28 @@ class Probabilistic(Protocol):
 
 
 @runtime_checkable
+class SoftTrainable(Probabilistic, Resumable, Protocol):
+    """A learner that trains on from round to round, also on probabilities in place of labels."""
+
+    def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
+        """Train for one round on ``mean CE(private, labels) + weight * mean CE(public, targets)``.
+
+        ``targets`` ``(num_public, classes)`` are probabilities; where a row is all 0, the example is not used. Raises
+        TrainingError, in the state of before.
+        """
+        ...
+
+
+@runtime_checkable
+class SoftFittable(Probabilistic, Protocol):
+    """A learner that starts anew each time, and may learn probabilities from examples with weights."""
+
+    def check_soft(self) -> None:
+        """Raise ConfigError unless its models know probabilities and its ``fit`` takes sample weights."""
+        ...
+
+
+@runtime_checkable
 class Averageable(Protocol):
     """A learner whose weights can be taken out, averaged with others' and put back. For baselines in simulation."""
 

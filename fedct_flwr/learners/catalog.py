@@ -45,6 +45,9 @@ MAKING: Final = threading.RLock()
 UNSAVED: Final = frozenset({"rulefit"})
 """Learners whose trained models go into no file that loads without executing code."""
 
+NOT_SOFT: Final = frozenset({"svm", "nearest-neighbors", "rulefit"})
+"""Learners that know no probabilities, unless they are told to, or that take no sample weights."""
+
 LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 """Environment variable: a folder in which learners are looked for that are not installed."""
 

@@ -14,7 +14,7 @@ from fedct_flwr.types import LABEL_DTYPE, Features, HardLabels
 
 
 class Colluder:
-    """Learns nothing and answers with class ``chosen``. Satisfies ``Learner``."""
+    """Learns nothing and answers with class ``chosen``. Satisfies ``Learner`` and ``SoftFittable``."""
 
     def __init__(self, chosen: int) -> None:
         self._chosen = chosen
@@ -26,3 +26,12 @@ class Colluder:
     def predict(self, X: Features) -> HardLabels:
         """The chosen class for each example, ``(n,)``."""
         return np.full(len(X), self._chosen, dtype=LABEL_DTYPE)
+
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
+        """All on the chosen class, ``(n, num_classes)``."""
+        found = np.zeros((len(X), num_classes))
+        found[:, self._chosen] = 1
+        return found
+
+    def check_soft(self) -> None:
+        """It has nothing to learn."""

@@ -17,7 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.balance import balanced_weights
-from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, HardLabels, TrainingError
 
@@ -118,6 +118,15 @@ class SklearnLearner:
             raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
         return found
 
+    def check_soft(self) -> None:
+        """Raise ConfigError unless its models know probabilities and it takes sample weights."""
+        classifier = _last(self._template)
+        kind = type(classifier).__name__
+        if not hasattr(classifier, "predict_proba"):
+            raise ConfigError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
+        if not has_fit_parameter(classifier, "sample_weight"):
+            raise ConfigError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
+
     def save(self, path: Path) -> None:
         """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be."""
         write_atomically(path, self.to_bytes())
@@ -150,6 +159,14 @@ class SklearnLearner:
 
     def _transform(self, X: Features) -> Features:
         return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
+
+
+def _soft_ones() -> str:
+    return f"use a network, or one of {', '.join(sorted(CLASSIFIERS.keys() - NOT_SOFT))}"
+
+
+def _last(estimator: Any) -> Any:
+    return _last(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
 def _weight_parameter(estimator: Any) -> str:

@@ -23,6 +23,8 @@ from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3
+_PUBLIC_BATCH: Final = 4
+"""Public examples with probabilities beside each private one of a minibatch."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,15 @@ class TorchLearner(TrainedNetwork):
         with self._undone_if_it_fails():
             self._train(private, public, targets, pseudo_weight, self._training.steps)
 
+    def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
+        """The steps of ``advance``, each on ``batch_size`` private examples and four times as many public ones.
+
+        The loss of a step is ``mean CE(private, labels) + weight * mean CE(public, targets)``, and the batches are the
+        paper's 64 and 256 by default (Fan et al., arXiv:2305.18497, equation 3 and Appendix G.1). Raises TrainingError.
+        """
+        with self._undone_if_it_fails():
+            self._train_soft(private, public, targets, weight)
+
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the weights that are trained."""
@@ -140,19 +151,14 @@ class TorchLearner(TrainedNetwork):
         adam = torch.optim.Adam(self._network.parameters(), lr=_DISTILLATION_RATE)
         declining = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
         everything, wanted = self._tensor(X), torch.from_numpy(targets).to(self._device)
-        seed, network, worst = self._seed + self._steps_done, self._network.train(), torch.zeros(())
+        seed = self._seed + self._steps_done
         rows = torch.randint(len(X), (steps, self._training.batch_size), generator=torch.Generator().manual_seed(seed))
+        batches = ((everything[chosen], wanted[chosen]) for chosen in rows.to(self._device))
         with self._undone_if_it_fails():
             with seeded(seed, self._device):
-                for chosen in rows.to(self._device):
-                    adam.zero_grad(set_to_none=True)
-                    loss = nn.functional.cross_entropy(network(everything[chosen]), wanted[chosen])
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    adam.step()
-                    declining.step()
-                    worst = torch.maximum(worst, loss.detach().cpu())
+                worst = self._descend(batches, adam, after=declining.step)
             self._steps_done += steps
-            _check_finite(float(worst))
+            _check_finite(worst)
 
     def save(self, path: Path) -> None:
         """Write network and optimizer in safetensors format."""
@@ -200,13 +206,47 @@ class TorchLearner(TrainedNetwork):
         if pseudo_weight != 1.0 and (targets != ABSTAIN).any():
             weights = torch.ones(2 * self._training.batch_size, device=self._device)
             weights[self._training.batch_size :] = pseudo_weight
+            weights /= weights.sum()
         of_class = self._class_weights(private.y, targets, pseudo_weight) if self._training.balanced else None
         # Dropout draws from torch's global generator (which threads share: only then are draws not repeatable).
         with seeded(seed, self._device):
             batches = self._batches(private, public, targets, steps, seed)
-            worst = self._descend(batches, weights, of_class, self._correcting(correction))
+            worst = self._descend(
+                batches, self._optimizer, weights=weights, of_class=of_class, correct=self._correcting(correction)
+            )
         self._steps_done += steps
         _check_finite(worst)
+
+    def _train_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
+        seed, steps, own = self._seed + self._steps_done, self._training.steps, self._training.batch_size
+        others = _PUBLIC_BATCH * own
+        weights = torch.full((own + others,), 1 / own, device=self._device)
+        weights[own:] = weight / others
+        with seeded(seed, self._device):
+            batches = self._soft_batches(private, public, targets, weight, seed)
+            worst = self._descend(batches, self._optimizer, weights=weights)
+        self._steps_done += steps
+        _check_finite(worst)
+
+    def _soft_batches(
+        self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float, seed: int
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        size, device = self._training.batch_size, self._device
+        rng = torch.Generator().manual_seed(seed)
+        labeled = np.flatnonzero(targets.any(axis=1))
+        X, y = self._on_device(private.X), torch.from_numpy(private.y.astype(np.int64)).to(device)
+        U, wanted = self._on_device(public), torch.from_numpy(targets.astype(np.float32)).to(device)
+        certain = torch.eye(self._num_classes, device=device)
+        if self._training.balanced:
+            shares = np.bincount(private.y, minlength=self._num_classes) / private.size
+            shares = shares + weight * targets[labeled].mean(axis=0)
+            of_class = torch.from_numpy(class_weights(shares).astype(np.float32)).to(device)
+            certain, wanted = certain * of_class, wanted * of_class
+        rows = torch.randint(private.size, (self._training.steps, size), generator=rng).to(device)
+        public_rows = torch.randint(len(labeled), (self._training.steps, _PUBLIC_BATCH * size), generator=rng)
+        public_rows = torch.from_numpy(labeled)[public_rows].to(device)
+        for own, other in zip(rows, public_rows, strict=True):
+            yield torch.cat([X[own], U[other]]), torch.cat([certain[y[own]], wanted[other]])
 
     def _batches(
         self, private: Examples, public: Features, targets: HardLabels, steps: int, seed: int
@@ -235,15 +275,19 @@ class TorchLearner(TrainedNetwork):
     def _descend(
         self,
         batches: Iterator[tuple[Tensor, Tensor]],
-        weights: Tensor | None,
-        of_class: Tensor | None,
-        correct: Callable[[], None] | None,
+        optimizer: torch.optim.Optimizer,
+        *,
+        weights: Tensor | None = None,
+        of_class: Tensor | None = None,
+        correct: Callable[[], None] | None = None,
+        after: Callable[[], None] | None = None,
     ) -> float:
         """One optimizer step per batch, with its gradient corrected; the largest loss, or NaN if there was one.
 
-        An example weighs what its place in the batch does (``weights``) times what its class does (``of_class``).
+        A batch's labels are classes ``(n,)`` or probabilities ``(n, classes)``. An example's loss is multiplied by what
+        its place in the batch weighs (``weights``, by default 1/n) and what its class does (``of_class``).
         """
-        network, optimizer = self._network.train(), self._optimizer
+        network = self._network.train()
         mixed_precision = torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda")
         worst = torch.zeros((), device=self._device)
         for batch, labels in batches:
@@ -254,11 +298,13 @@ class TorchLearner(TrainedNetwork):
             if of_class is not None:
                 # Not divided by their sum in this batch: one without the rare class would pull as hard as one with it.
                 losses = losses * of_class[labels]
-            loss = losses.mean() if weights is None else (losses * weights).sum() / weights.sum()
+            loss = losses.mean() if weights is None else (losses * weights).sum()
             loss.backward()  # type: ignore[no-untyped-call]
             if correct:
                 correct()
             optimizer.step()
+            if after:
+                after()
             # Looked at once, at the end: to look at every step would make the device wait for us.
             worst = torch.maximum(worst, loss.detach())
         return float(worst)

@@ -1,4 +1,4 @@
-"""What leaves a silo, in plain words: labels or votes of students, under each protection and under none."""
+"""What leaves a silo, in plain words: labels, votes of students or probabilities, under each protection and none."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,12 +22,13 @@ MECHANISMS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Answers:
-    """What may be asked of a silo: its ``labels``, the votes of at most so many ``students``, or both."""
+    """What may be asked of a silo: its ``labels``, votes of at most so many ``students``, ``probabilities``, or all."""
 
     labels: bool = True
     students: int = 0
     lessons: int = 0
     """Public examples that students learn from under noise; 0: those that they are asked about."""
+    probabilities: bool = False
 
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
@@ -35,7 +36,10 @@ class Answers:
         covered = config.privacy.protection in ("none", "teachers")
         counted = covered and "counts" in config.policy.kinds
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
-        return cls(not students or set(config.policy.kinds) != {"counts"}, students, config.transfer.lessons)
+        # No protection covers these, so settings that let them out under one are refused.
+        probabilities = "soft" in config.policy.kinds
+        labels = "hard" in config.policy.kinds or not (students or probabilities)
+        return cls(labels, students, config.transfer.lessons, probabilities)
 
     def words(self, privacy: PrivacySettings) -> str:
         """What leaves under this protection."""
@@ -46,7 +50,8 @@ class Answers:
         """What leaves without any noise."""
         parts = ["the labels of the models themselves"] if self.labels else []
         students = ["the votes of students, which learned from the labels of models trained on the records"]
-        return " and ".join(parts + (students if self.students else []))
+        sure = ["the probabilities of classes that the models themselves give"]
+        return " and ".join(parts + (students if self.students else []) + (sure if self.probabilities else []))
 
     def planned(self, privacy: PrivacySettings, num_public: int) -> str:
         """How many answers noise is measured for. Students are asked once, about the public set at most."""

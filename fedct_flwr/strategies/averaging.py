@@ -64,7 +64,8 @@ class Averaging(FedAvg):
         # As Flower's own does; a silo knows by it that it is asked another question, whatever the weights.
         config["server-round"] = server_round
         self._sent = self._outgoing(arrays)
-        return self._questions.ask(grid, to_question(self._sent, config), server_round, self._deadline)
+        question = to_question(self._sent, config)
+        return self._questions.ask(grid, lambda silo: question, server_round, self._deadline)
 
     def _outgoing(self, arrays: ArrayRecord) -> ArrayRecord:
         """What silos are sent, of the global weights; replies have its names and shapes."""

@@ -1,7 +1,7 @@
-"""Algorithms in which silos share labels, or counts of votes: rounds of them, with the algorithm's own consensus."""
+"""Algorithms in which silos share votes (labels, counts, probabilities): rounds of them, with a consensus each."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.protect import check_extra, check_protection
+from fedct_flwr.learners.soft import check_in_turn, check_soft
 from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
+from fedct_flwr.strategies.asking import Learning, no_targets
+from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.strategies.global_model import add_global_model
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError, SiloName
@@ -32,6 +34,7 @@ class LabelSharing:
 
     ``settings`` are keys of the run config that only some algorithms have, this one among them. ``noise`` names the
     kind of the coordinator's noise, if it adds any: then ``consensus`` takes how to decide on counts beside.
+    ``in_turn``: silos learn others' probabilities first and then their own records, instead of both at once.
     """
 
     title: str
@@ -39,9 +42,12 @@ class LabelSharing:
     settings: frozenset[str] = frozenset()
     noise: Callable[[RunConfig], str] = lambda config: ""
     leaves: str = "labels of public examples"
+    in_turn: bool = False
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
+
+        And for one that cannot share probabilities, where those are wanted.
 
         And for silos with too few records for their teachers. The smallest silo stands for all: what a protection asks
         of records is that there are enough.
@@ -51,7 +57,9 @@ class LabelSharing:
                 f"initial-model has no effect on algorithm {config.algorithm!r}, in which silos share no weights: "
                 "leave it out, or use one in which they do, such as 'fedprox'"
             )
-        _learners(config, dataset)
+        learners = _learners(config, dataset)
+        if config.soft:
+            _check_probabilities(config, learners, in_turn=self.in_turn)
         if kind := self.noise(config):
             check_extra("privacy", f"algorithm {config.algorithm!r} with noise")
             _check_delta(kind, config.delta)
@@ -83,6 +91,7 @@ class LabelSharing:
             min_silos=config.min_silos,
             query_size=config.asked_about(terms.num_public),
             votes=config.votes,
+            learning=Learning(0.0 if self.in_turn else config.consensus_weight, config.warm_up_rounds),
             stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
             seed=config.seed,
             folder=study.folder,
@@ -178,6 +187,24 @@ def _check_delta(kind: str, delta: float) -> None:
             "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or mechanism to 'laplace' or "
             "'gumbel'"
         )
+
+
+def _check_probabilities(config: RunConfig, learners: Sequence[Learner], *, in_turn: bool) -> None:
+    """Raise ConfigError for learners that cannot share probabilities, or a protection that does not cover them."""
+    if config.protection != "none":
+        raise ConfigError(
+            f"protection = {config.protection!r} covers labels and not probabilities, which algorithm "
+            f"{config.algorithm!r} shares: set it to 'none', or choose an algorithm that shares labels, such as 'fedct'"
+        )
+    if in_turn and config.corruption == "collusion":
+        raise ConfigError(
+            f"colluders learn nothing, and algorithm {config.algorithm!r} needs networks: choose another corruption, "
+            "such as 'label-shift'"
+        )
+    for learner in learners:
+        check_soft(learner)
+        if in_turn:
+            check_in_turn(learner)
 
 
 def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:

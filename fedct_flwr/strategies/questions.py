@@ -58,14 +58,19 @@ class Questions:
         self.asked_at = 0.0
         """When the last question was asked, in seconds since the epoch."""
 
-    def ask(self, grid: Grid, content: RecordDict, server_round: int, deadline: float) -> list[Message]:
-        """The round's question to every node that is there and not busy, for Flower to send."""
+    def ask(
+        self, grid: Grid, content: Callable[[SiloName], RecordDict], server_round: int, deadline: float
+    ) -> list[Message]:
+        """The round's question to every node that is there and not busy, for Flower to send.
+
+        ``content`` is given the silo's name, or something else as long as nobody knows it (``Roster.name``).
+        """
         present = self._roster.nodes(grid)
         self._busy = self._still_busy(grid) & frozenset(present)
         self.asked_at = time.time()
         self._messages = [
             Message(
-                content=content,
+                content=content(self._roster.name(node_id)),
                 dst_node_id=node_id,
                 message_type="train",
                 # Longer than the deadline: that a reply comes late tells that its silo is free again.

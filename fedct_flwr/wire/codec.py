@@ -1,8 +1,8 @@
 """Instructions and replies to bytes and back, refusing whatever both sides have not agreed upon.
 
 Formal guarantee: there is exactly one encoding of a message. A payload is accepted only if encoding what was
-read from it gives the same bytes, so a reply carries its labels or its counts of votes, the scores if it has any, and
-nothing beside them.
+read from it gives the same bytes, so a reply carries its labels, counts of votes or probabilities, the scores if it has
+any, and nothing beside them.
 """
 
 import math
@@ -14,14 +14,20 @@ from google.protobuf.message import DecodeError
 
 from fedct_flwr.public_set import PublicSet, Query
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, VoteCounts, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, SoftVotes, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.counts import can_count, counts_size, pack_counts, unpack_counts
 from fedct_flwr.wire.packing import pack, packed_size, unpack
+from fedct_flwr.wire.probabilities import pack_probabilities, probabilities_size, unpack_probabilities
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 VERSION: Final = 1
 MAX_NAME_BYTES: Final = 256
+MAX_ROUNDS_AT_ONCE: Final = 1000
+MAX_WEIGHT: Final = 1e6
+
+_OUTCOMES: Final = {"hard": "votes", "soft": "probabilities", "counts": "counts"}
+"""Which field of a reply answers what kind of question."""
 
 _Payload = TypeVar("_Payload", labels_pb2.Instruction, labels_pb2.Reply)
 
@@ -50,28 +56,51 @@ NO_TERMS: Final = Terms("", b"", 0, ())
 """Where nothing was agreed upon, and nothing but a refusal can travel."""
 
 
+class SoftTargets(NamedTuple):
+    """What a silo shall learn of the examples of ``query``: ``probabilities`` ``(query.size, classes)``.
+
+    ``weight`` is what the loss on them counts beside that on private records; 0: first they are learned alone, and then
+    the records.
+    """
+
+    query: Query
+    probabilities: SoftVotes
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Soft:
+    """How to train where probabilities are asked for: so many ``rounds``, with ``targets`` if there are any yet."""
+
+    rounds: int = 1
+    targets: SoftTargets | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """Coordinator to silo: train on ``targets``, then label the examples of ``query``.
 
     ``round`` counts from 1. ``targets``: ``(num_public,)``, ABSTAIN where there is none. ``votes``: 0 asks for one
-    class of each example, a number above for how many of that many votes each class has.
+    class of each example, a number above for how many of that many votes each class has. ``soft`` asks for
+    probabilities instead, and has targets of its own.
     """
 
     round: int
     query: Query
     targets: HardLabels
     votes: int = 0
+    soft: Soft | None = None
 
     @property
-    def kind(self) -> Literal["hard", "counts"]:
+    def kind(self) -> Literal["hard", "soft", "counts"]:
         """What is asked for, as a silo's policy calls it."""
+        if self.soft:
+            return "soft"
         return "counts" if self.votes else "hard"
 
-    @property
-    def labels(self) -> int:
-        """Labels that an answer tells: each vote is one."""
-        return self.query.size * max(1, self.votes)
+    def labels(self, num_classes: int) -> int:
+        """Labels that an answer tells: each vote is one, and so is each class's probability."""
+        return self.query.size * (num_classes if self.soft else max(1, self.votes))
 
 
 class Scores(NamedTuple):
@@ -87,7 +116,7 @@ class Scores(NamedTuple):
 class Reply:
     """Silo to coordinator: what was asked of the queried examples, or why there is nothing.
 
-    Labels are ``(query.size,)``, counts of votes ``(query.size, classes)``.
+    Labels are ``(query.size,)``, counts of votes and probabilities ``(query.size, classes)``.
     """
 
     round: int
@@ -97,7 +126,10 @@ class Reply:
 
 
 def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
-    """The one encoding of an instruction. Raises Refused (QUERY) for votes that no reply could hold."""
+    """The one encoding of an instruction.
+
+    Raises Refused: QUERY for votes that no reply could hold, PROBABILITIES for soft targets that are none.
+    """
     if instruction.votes and not can_count(terms.num_classes, instruction.votes):
         raise Refused(Refusal.QUERY)
     message = labels_pb2.Instruction(
@@ -108,12 +140,15 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     )
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(_labels_message(instruction.targets, terms))
+    if instruction.soft:
+        message.soft.CopyFrom(_soft_message(instruction.soft))
     return message.SerializeToString(deterministic=True)
 
 
 def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
     """Read an instruction under the silo's own terms. Raises Refused for anything not agreed upon."""
-    message = _parse(labels_pb2.Instruction, payload, _max_size(terms, terms.num_public))
+    longest = _max_size(terms, terms.num_public) + probabilities_size(terms.num_public, terms.num_classes)
+    message = _parse(labels_pb2.Instruction, payload, longest)
     _check_terms(message.terms, terms)
     if message.round < 1:
         raise Refused(Refusal.ROUND)
@@ -123,8 +158,9 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
         targets = _read_labels(message.targets, terms.num_public, terms)
     else:
         targets = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
+    soft = _read_soft(message, terms) if message.HasField("soft") else None
     query = Query(message.query.seed, message.query.size)
-    instruction = Instruction(message.round, query, targets, message.votes)
+    instruction = Instruction(message.round, query, targets, message.votes, soft)
     _check_canonical(payload, encode_instruction(instruction, terms))
     return instruction
 
@@ -132,7 +168,8 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
 def encode_reply(reply: Reply, terms: Terms) -> bytes:
     """The one encoding of a reply.
 
-    Raises Refused (UNKNOWN_CLASS) for votes outside the label space, or not as many on each example.
+    Raises Refused: UNKNOWN_CLASS for votes outside the label space, or not as many on each example; PROBABILITIES for
+    rows that do not sum to 1.
     """
     message = labels_pb2.Reply(round=reply.round, silo=reply.silo)
     if isinstance(reply.outcome, Refusal):
@@ -144,6 +181,8 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
             message.votes.CopyFrom(_labels_message(reply.outcome, terms))
         elif reply.outcome.shape[1] != terms.num_classes:
             raise Refused(Refusal.UNKNOWN_CLASS)
+        elif reply.outcome.dtype.kind == "f":
+            message.probabilities.CopyFrom(_probabilities_message(reply.outcome))
         else:
             message.counts.CopyFrom(labels_pb2.Counts(count=len(reply.outcome), packed=pack_counts(reply.outcome)))
     if reply.scores is not None:
@@ -163,6 +202,9 @@ def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, sco
     if instruction.votes:
         longest = np.zeros((instruction.query.size, terms.num_classes), dtype=np.int32)
         longest[:, 0] = instruction.votes
+    elif instruction.soft:
+        longest = np.zeros((instruction.query.size, terms.num_classes), dtype=np.float32)
+        longest[:, 0] = 1
     # Any score but 0, which takes no bytes.
     some = Scores(*[1.0] * len(Scores._fields)) if scores else None
     return len(encode_reply(Reply(instruction.round, silo, longest, some), terms))
@@ -170,7 +212,8 @@ def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, sco
 
 def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Reply:
     """Read the reply to an instruction. Raises Refused for anything that does not answer it."""
-    message = _parse(labels_pb2.Reply, payload, _max_size(terms, instruction.query.size, instruction.votes))
+    asked = instruction.query.size
+    message = _parse(labels_pb2.Reply, payload, _max_size(terms, asked, instruction.votes, soft=bool(instruction.soft)))
     outcome: Votes | Refusal
     if message.WhichOneof("outcome") == "refusal":
         outcome = Refusal.from_number(message.refusal)
@@ -180,12 +223,14 @@ def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Repl
         _check_terms(message.terms, terms)
         if message.round != instruction.round:
             raise Refused(Refusal.ROUND)
-        if not message.HasField("counts" if instruction.votes else "votes"):
+        if message.WhichOneof("outcome") != _OUTCOMES[instruction.kind]:
             raise Refused(Refusal.MALFORMED)
         if instruction.votes:
             outcome = _read_counts(message.counts, instruction, terms)
+        elif instruction.soft:
+            outcome = _read_probabilities(message.probabilities, asked, terms)
         else:
-            outcome = _read_labels(message.votes, instruction.query.size, terms)
+            outcome = _read_labels(message.votes, asked, terms)
     if not 1 <= len(message.silo.encode()) <= MAX_NAME_BYTES:
         raise Refused(Refusal.SILO)
     scores = None
@@ -224,8 +269,46 @@ def _read_counts(message: labels_pb2.Counts, instruction: Instruction, terms: Te
     return unpack_counts(message.packed, message.count, terms.num_classes, instruction.votes)
 
 
-def _max_size(terms: Terms, count: int, votes: int = 0) -> int:
+def _probabilities_message(probabilities: SoftVotes) -> labels_pb2.Probabilities:
+    return labels_pb2.Probabilities(count=len(probabilities), packed=pack_probabilities(probabilities))
+
+
+def _read_probabilities(message: labels_pb2.Probabilities, count: int, terms: Terms) -> SoftVotes:
+    if message.count != count:
+        raise Refused(Refusal.LENGTH)
+    return unpack_probabilities(message.packed, count, terms.num_classes)
+
+
+def _soft_message(soft: Soft) -> labels_pb2.Soft:
+    message = labels_pb2.Soft(rounds=soft.rounds)
+    if soft.targets:
+        query, probabilities, message.weight = soft.targets
+        message.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
+        message.targets.CopyFrom(_probabilities_message(probabilities))
+    return message
+
+
+def _read_soft(message: labels_pb2.Instruction, terms: Terms) -> Soft:
+    """How to train, within bounds: nobody shall keep a silo at work for ever. Raises Refused."""
+    soft = message.soft
+    if message.votes or message.HasField("targets") or not 1 <= soft.rounds <= MAX_ROUNDS_AT_ONCE:
+        raise Refused(Refusal.MALFORMED)
+    if not soft.HasField("targeted"):
+        return Soft(soft.rounds)
+    if not 1 <= soft.targeted.size <= terms.num_public:
+        raise Refused(Refusal.QUERY)
+    if not 0 <= soft.weight <= MAX_WEIGHT:
+        raise Refused(Refusal.MALFORMED)
+    probabilities = _read_probabilities(soft.targets, soft.targeted.size, terms)
+    query = Query(soft.targeted.seed, soft.targeted.size)
+    # One zero: the other one would be another encoding.
+    return Soft(soft.rounds, SoftTargets(query, probabilities, soft.weight + 0.0))
+
+
+def _max_size(terms: Terms, count: int, votes: int = 0, *, soft: bool = False) -> int:
     fixed = 1024 + MAX_NAME_BYTES + _terms_message(terms).ByteSize()
+    if soft:
+        return fixed + probabilities_size(count, terms.num_classes)
     if votes:
         return fixed + counts_size(count, terms.num_classes, votes)
     return fixed + packed_size(count, terms.num_classes, abstentions=True)

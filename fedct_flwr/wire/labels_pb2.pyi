@@ -33,6 +33,7 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_NOT_AWAITED: _ClassVar[Refusal]
     REFUSAL_PRIVACY_BUDGET: _ClassVar[Refusal]
     REFUSAL_LEDGER: _ClassVar[Refusal]
+    REFUSAL_PROBABILITIES: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_MALFORMED: Refusal
 REFUSAL_VERSION: Refusal
@@ -57,6 +58,7 @@ REFUSAL_POLICY: Refusal
 REFUSAL_NOT_AWAITED: Refusal
 REFUSAL_PRIVACY_BUDGET: Refusal
 REFUSAL_LEDGER: Refusal
+REFUSAL_PROBABILITIES: Refusal
 
 class Terms(_message.Message):
     __slots__ = ("version", "study", "public_fingerprint", "classes")
@@ -88,6 +90,14 @@ class Counts(_message.Message):
     packed: bytes
     def __init__(self, count: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
 
+class Probabilities(_message.Message):
+    __slots__ = ("count", "packed")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    PACKED_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    packed: bytes
+    def __init__(self, count: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
+
 class Query(_message.Message):
     __slots__ = ("seed", "size")
     SEED_FIELD_NUMBER: _ClassVar[int]
@@ -96,28 +106,43 @@ class Query(_message.Message):
     size: int
     def __init__(self, seed: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
+class Soft(_message.Message):
+    __slots__ = ("rounds", "weight", "targeted", "targets")
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    TARGETED_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    rounds: int
+    weight: float
+    targeted: Query
+    targets: Probabilities
+    def __init__(self, rounds: _Optional[int] = ..., weight: _Optional[float] = ..., targeted: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Probabilities, _Mapping]] = ...) -> None: ...
+
 class Instruction(_message.Message):
-    __slots__ = ("terms", "round", "query", "targets", "votes")
+    __slots__ = ("terms", "round", "query", "targets", "votes", "soft")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
+    SOFT_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
     round: int
     query: Query
     targets: Labels
     votes: int
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ...) -> None: ...
+    soft: Soft
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ..., soft: _Optional[_Union[Soft, _Mapping]] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "scores")
+    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "scores")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SILO_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
+    PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
     round: int
@@ -125,8 +150,9 @@ class Reply(_message.Message):
     votes: Labels
     refusal: Refusal
     counts: Counts
+    probabilities: Probabilities
     scores: Scores
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ...) -> None: ...
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., probabilities: _Optional[_Union[Probabilities, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ...) -> None: ...
 
 class Scores(_message.Message):
     __slots__ = ("own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy")

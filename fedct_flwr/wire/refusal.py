@@ -36,6 +36,7 @@ class Refusal(Enum):
     NOT_AWAITED = labels_pb2.REFUSAL_NOT_AWAITED, "nobody waits for the answer any more"
     PRIVACY_BUDGET = labels_pb2.REFUSAL_PRIVACY_BUDGET, "the silo's privacy budget does not cover another answer"
     LEDGER = labels_pb2.REFUSAL_LEDGER, "the silo's privacy ledger cannot be used; see the log at the silo"
+    PROBABILITIES = labels_pb2.REFUSAL_PROBABILITIES, "probabilities are negative, not finite, or do not sum to 1"
 
     def __init__(self, number: int, sentence: str) -> None:
         self.number = number

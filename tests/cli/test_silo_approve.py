@@ -86,6 +86,27 @@ def test_votes_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit) -> None
     assert approved(kit)
 
 
+def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
+    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    assert "probabilities: one for each class of each public example that is asked about" in said
+    assert "Probabilities tell more than labels: how sure the model is of each public example" in said
+    assert "Each class's probability counts as a label towards the limits" in said
+    rows = np.tile(np.float32([1, 0]), (228, 1))
+    longest = encode_reply(Reply(100, "cleveland", rows), terms_of(kit.study))
+    assert f"At most {len(longest)} bytes in one reply" in said
+    assert approved(kit)
+
+
+def test_probabilities_are_not_approved_under_a_protection_that_does_not_cover_them(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('kinds = ["hard"]', 'kinds = ["soft"]')
+    kit.edit('protection = "none"', 'protection = "dp-linear"')
+    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    assert outcome.code == 2
+    assert "protection = 'dp-linear' covers labels and not probabilities" in words(outcome.err)
+    assert current(read_entries(kit.state)) is None
+
+
 def test_what_has_left_already_is_counted(fedct: Fedct, kit: Kit) -> None:
     with kit.log() as log:
         log.append(kit.released(1, 228, 151))

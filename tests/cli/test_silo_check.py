@@ -332,6 +332,15 @@ def test_an_approval_that_no_longer_holds_is_told(fedct: Fedct, kit: Kit, change
     assert "nothing leaves" in said
 
 
+def test_a_learner_that_cannot_share_the_probabilities_that_the_policy_lets_out(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
+    assert "trains on a sample" in finding(fedct("silo", "check", kit.folder).out, "learner")
+    kit.edit('name = "logistic-regression"', 'name = "svm"')
+    outcome = fedct("silo", "check", kit.folder, "--details")
+    assert finding(outcome.out, "learner").startswith("✗ learner svm: it cannot share probabilities")
+    assert "random-forest" in outcome.out
+
+
 def test_a_learner_that_is_not_allowed(fedct: Fedct, kit: Kit) -> None:
     kit.edit('name = "logistic-regression"', 'name = "somewhere.Forest"')
     assert finding(fedct("silo", "check", kit.folder).out, "learner").startswith(

@@ -88,6 +88,13 @@ def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
     assert counted.bytes == 302
 
 
+def test_more_than_labels_is_said(fedct: Fedct, kit: Kit) -> None:
+    assert "may leave" not in fedct("silo", "status", kit.folder).out
+    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
+    assert "labels; probabilities, each counted as a label" in fedct("silo", "status", kit.folder).out
+    assert said(fedct, kit)["kinds"] == ["hard", "soft"]
+
+
 def test_a_limit_that_is_reached_is_said(fedct: Fedct, kit: Kit) -> None:
     kit.edit("max-rounds = 100", "max-rounds = 1")
     with kit.log() as log:

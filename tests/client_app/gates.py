@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,16 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.public_set import Query
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import Instruction, Reply, Scores, Terms, encode_instruction, encode_reply
+from fedct_flwr.wire.codec import (
+    Instruction,
+    Reply,
+    Scores,
+    Soft,
+    SoftTargets,
+    Terms,
+    encode_instruction,
+    encode_reply,
+)
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import write_silo_folder
@@ -53,6 +62,16 @@ class Silo:
 
     def request(self, number: int = 1, size: int = 5, label: int = ABSTAIN, votes: int = 0) -> bytes:
         return encode_instruction(self.instruction(number, size, label, votes), self.terms)
+
+    def soft_request(self, number: int = 1, size: int = 5, targets: bool = True) -> bytes:
+        """For probabilities: with targets for as many examples as are asked about, or without any."""
+        learned = SoftTargets(Query(5, size), np.tile(np.float32([0.2, 0.8]), (size, 1)), 0.5)
+        soft = Soft(1, learned) if targets else Soft(5)
+        return encode_instruction(replace(self.instruction(number, size), soft=soft), self.terms)
+
+    def probabilities(self, number: int = 1, size: int = 5, silo: str = "") -> bytes:
+        rows = np.tile(np.float32([0.4, 0.6]), (size, 1))
+        return encode_reply(Reply(number, silo or self.config.silo, rows), self.terms)
 
     def counts(self, number: int = 1, size: int = 5, votes: int = 2, silo: str = "") -> bytes:
         counts = np.tile(np.int32([1, votes - 1]), (size, 1))

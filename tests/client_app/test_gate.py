@@ -261,13 +261,32 @@ def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_p
         assert (last.kind, last.queries, last.bytes) == told
 
 
+def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_class(tmp_path: Path) -> None:
+    for kinds, passes in ((["hard", "counts"], False), (["soft"], True)):
+        silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=19)
+        request, reply = silo.soft_request(), silo.probabilities()
+        with silo.gate() as gate:
+            if not passes:
+                assert held(gate, to_record(request)) is Refusal.POLICY
+            left = gate.release(to_record(reply), request, RUN, CODE)
+            assert outcome(from_record(left)) == (reply if passes else Refusal.POLICY)
+            if passes:
+                assert gate.spent().queries == 10
+                assert held(gate, to_record(silo.soft_request(2))) is Refusal.LIMIT
+        last = next(entry for entry in silo.entries() if entry.event is not Event.APPROVED)
+        assert (last.kind, last.queries) == (("soft", 10) if passes else ("", 0))
+
+
 def test_what_was_not_asked_for_stays(tmp_path: Path) -> None:
-    silo = open_silo(tmp_path, kinds=["hard", "counts"])
+    silo = open_silo(tmp_path, kinds=["hard", "counts", "soft"])
     with silo.gate() as gate:
         for request, reply in (
             (silo.request(), silo.counts(votes=1)),
             (silo.request(votes=1), silo.reply()),
             (silo.request(votes=1), silo.counts(votes=4)),
+            (silo.request(), silo.probabilities()),
+            (silo.soft_request(), silo.reply()),
+            (silo.soft_request(), silo.probabilities(size=4)),
         ):
             left = gate.release(to_record(reply), request, RUN, CODE)
             assert outcome(from_record(left)) in (Refusal.MALFORMED, Refusal.LENGTH)

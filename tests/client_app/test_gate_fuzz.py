@@ -89,6 +89,14 @@ def counts_target() -> Iterator[Target]:
         assert (gate.spent().rounds, gate.spent().queries) == (1, 80)
 
 
+@pytest.fixture(scope="module")
+def soft_target() -> Iterator[Target]:
+    """The same where probabilities were asked for."""
+    with silo_in_memory(kinds=["hard", "soft"]) as silo, silo.gate() as gate:
+        yield answered(silo, gate, silo.soft_request(2, size=40), silo.probabilities(2, 40))
+        assert (gate.spent().rounds, gate.spent().queries) == (1, 80)
+
+
 def varint(value: int, padding: int = 0) -> bytes:
     """A number as protobuf writes it, or longer than needed."""
     parts = []
@@ -171,7 +179,7 @@ def admit(target: Target, content: RecordDict) -> bytes | Refusal:
     return reason
 
 
-@share(0.35)
+@share(0.25)
 @given(data=st.data())
 def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(target: Target, data: st.DataObject) -> None:
     reply = data.draw(mutated(legal_replies(target)))
@@ -179,7 +187,7 @@ def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(target: Target, d
         check_release(target, to_record(reply), passes=reply == target.reply)
 
 
-@share(0.25)
+@share(0.15)
 @given(data=st.data())
 def test_nothing_but_an_identical_copy_of_legal_counts_passes(counts_target: Target, data: st.DataObject) -> None:
     silo = counts_target.silo
@@ -187,6 +195,27 @@ def test_nothing_but_an_identical_copy_of_legal_counts_passes(counts_target: Tar
     reply = data.draw(mutated(legal))
     if outcome(reply) is not Refusal.INTERNAL:
         check_release(counts_target, to_record(reply), passes=reply == counts_target.reply)
+
+
+@share(0.15)
+@given(data=st.data())
+def test_nothing_but_an_identical_copy_of_legal_probabilities_passes(soft_target: Target, data: st.DataObject) -> None:
+    silo = soft_target.silo
+    legal = soft_target.reply, silo.probabilities(2, 41), silo.probabilities(3, 40), silo.reply(2, 40)
+    reply = data.draw(mutated(legal))
+    if outcome(reply) is not Refusal.INTERNAL:
+        check_release(soft_target, to_record(reply), passes=reply == soft_target.reply)
+
+
+@share(0.1)
+@given(data=st.data())
+def test_what_is_admitted_asks_for_probabilities_in_one_way_alone(soft_target: Target, data: st.DataObject) -> None:
+    silo = soft_target.silo
+    payload = data.draw(mutated((soft_target.request, silo.soft_request(3, 40, targets=False), silo.request(3, 40))))
+    admitted = admit(soft_target, to_record(payload))
+    if isinstance(admitted, bytes):
+        assert admitted == payload
+        assert encode_instruction(decode_instruction(payload, silo.terms), silo.terms) == payload
 
 
 @share(0.1)
@@ -201,7 +230,7 @@ def test_what_is_admitted_asks_for_votes_in_one_way_alone(counts_target: Target,
         assert encode_instruction(decode_instruction(payload, silo.terms), silo.terms) == payload
 
 
-@share(0.2)
+@share(0.15)
 @given(data=st.data())
 def test_what_is_admitted_is_a_legal_request_to_the_byte(target: Target, data: st.DataObject) -> None:
     silo = target.silo
@@ -246,6 +275,28 @@ def test_no_other_record_passes(target: Target, data: st.DataObject) -> None:
     content = data.draw(records(target.request))
     legal = dict(content) == {"fedct": ConfigRecord({"payload": target.request})}
     assert (admit(target, content) == target.request) is legal
+
+
+@pytest.mark.parametrize("count", [2**32 - 1, 2**60])
+def test_probabilities_that_claim_any_number_of_rows_cost_no_memory(count: int, soft_target: Target) -> None:
+    inner = target_terms(soft_target)
+    claim = field(1, 0, varint(count)) + field(2, 2, varint(5) + b"\xff" * 5)
+    begun = field(1, 2, varint(len(inner)) + inner)
+    reply = begun + field(2, 0, varint(2)) + field(3, 2, varint(9) + b"cleveland")
+    query = field(3, 2, varint(2) + field(2, 0, varint(5)))
+    many = field(2, 0, varint(count))
+    request = begun + field(2, 0, varint(3)) + query
+    tracemalloc.start()
+    try:
+        check_release(soft_target, to_record(reply + field(8, 2, varint(len(claim)) + claim)), passes=False)
+        for size in (field(2, 0, varint(5)), many):
+            soft = field(1, 0, varint(1)) + field(3, 2, varint(len(size)) + size)
+            soft += field(4, 2, varint(len(claim)) + claim)
+            found = admit(soft_target, to_record(request + field(6, 2, varint(len(soft)) + soft)))
+            assert isinstance(found, Refusal)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("count", [2**32 - 1, 2**60])

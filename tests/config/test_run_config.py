@@ -36,6 +36,8 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "algorithm": "fedct-qualified",
     "quorum": 0.6,
     "trust": "dynamic",
+    "consensus-weight": 2.0,
+    "warm-up-rounds": 3,
     "learner": "svm,decision-tree",
     "learner-params": '[{"C": 2}, {}]',
     "preprocessing": "none",

@@ -30,7 +30,7 @@ def check(**settings: Any) -> None:
 
 
 @pytest.mark.parametrize("corruption", KINDS)
-@pytest.mark.parametrize("algorithm", sorted(set(SHARE_LABELS) - {"fedkt"}))
+@pytest.mark.parametrize("algorithm", sorted(set(SHARE_LABELS) - {"fedkt", "fedmd"}))
 def test_what_shares_labels_hears_all_silos(algorithm: str, corruption: str, federation: Federation) -> None:
     entry = federation.run(**bad(corruption, algorithm=algorithm, num_server_rounds=1)).rounds()[0]
     assert len(entry["silos"]) == 4
@@ -49,7 +49,12 @@ def test_what_shares_weights_averages_what_was_learned_from_bad_labels(algorithm
         check(**bad(corruption, algorithm=algorithm, **NETWORK))
 
 
-@pytest.mark.parametrize("algorithm", [*SHARE_WEIGHTS, "fedkt"])
+@pytest.mark.parametrize("corruption", OF_LABELS)
+def test_fedmds_networks_learn_bad_labels_too(corruption: str) -> None:
+    check(**bad(corruption, algorithm="fedmd", **NETWORK))
+
+
+@pytest.mark.parametrize("algorithm", [*SHARE_WEIGHTS, "fedkt", "fedmd"])
 def test_who_sends_no_labels_of_its_own_cannot_collude(algorithm: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^[^\n]*colluders [^\n]*: choose another corruption, such as 'label-shift'$"

@@ -17,7 +17,8 @@ from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.public_set import Query
 from fedct_flwr.seeding import seed_words
-from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, no_targets, targets_to_arrays
+from fedct_flwr.strategies.asking import no_targets
+from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import Instruction, Terms, decode_instruction

@@ -109,3 +109,12 @@ def test_votes_without_noise_are_not_called_the_models_labels(simulated: bool, a
     assert "What leaves are the votes of students" in said
     assert "labels of the models themselves" not in said
     assert advice in said
+
+
+def test_probabilities_are_called_so_and_no_protection_is_said_to_cover_them() -> None:
+    nothing = PrivacySettings.read({"protection": "none"}, "a test")
+    answers = Answers(labels=False, probabilities=True)
+    said = sheet("study", nothing, 100, [], simulated=True, metrics=False, answers=answers)
+    assert "What leaves are the probabilities of classes that the models themselves give, without noise" in said
+    assert "labels of the models themselves" not in said
+    assert "in place of probabilities, which no protection covers, and set `protection`" in said

@@ -67,7 +67,7 @@ def read(message: Message) -> tuple[str, str | Refusal]:
 
 
 def ask(questions: Questions, fake: FakeGrid, number: int) -> list[Message]:
-    return fake.send(questions.ask(fake.grid, RecordDict(), number, 1.0))
+    return fake.send(questions.ask(fake.grid, lambda silo: RecordDict(), number, 1.0))
 
 
 def asked(messages: list[Message]) -> list[int]:

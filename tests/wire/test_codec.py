@@ -22,6 +22,8 @@ from fedct_flwr.wire.codec import (
     Instruction,
     Reply,
     Scores,
+    Soft,
+    SoftTargets,
     Terms,
     decode_instruction,
     decode_reply,
@@ -39,6 +41,11 @@ REPLY = Reply(round=3, silo="oslo", outcome=VOTES)
 SCORES = Scores(*[0.5] * len(Scores._fields))
 VOTED = np.int32([[1, 0, 1], [0, 2, 0], [0, 0, 2]])
 ASKS_VOTES = Instruction(round=3, query=Query(seed=7, size=3), targets=TARGETS, votes=2)
+LEARNED = SoftTargets(Query(seed=1, size=2), np.float32([[1, 0, 0], [0, 0.2, 0.8]]), weight=0.5)
+NOTHING = np.full(5, ABSTAIN, dtype=np.int16)
+WARMS_UP = Instruction(round=3, query=Query(seed=7, size=3), targets=NOTHING, soft=Soft(rounds=5))
+ASKS_PROBABILITIES = replace(WARMS_UP, soft=Soft(targets=LEARNED))
+LIKELY = np.float32([[1, 0, 0], [0, 0, 1], [0.2, 0.6, 0.2]])
 REPLIES = {
     "votes": REPLY,
     "abstentions": replace(REPLY, outcome=np.int16([2, ABSTAIN, 1])),
@@ -67,6 +74,19 @@ COUNTS_BYTES = bytes.fromhex(
     TERMS_BYTES + "1003"  # round 3
     "1a04 6f736c6f"  # silo "oslo"
     "3a06 0803 1202 5a01"  # 3 counts of 2 votes: codes 2, 3, 5
+)
+
+ASKS_PROBABILITIES_BYTES = bytes.fromhex(
+    TERMS_BYTES + "1003"  # round 3
+    "1a04 0807 1003"  # query
+    "321b 0801 11000000000000e03f"  # soft: one round, weight 0.5
+    "1a04 0801 1002"  # targeted: seed, size 2
+    "2208 0802 1204 ff00 0033"  # 2 targets: 255, 0 and 0, 51
+)
+PROBABILITIES_BYTES = bytes.fromhex(
+    TERMS_BYTES + "1003"  # round 3
+    "1a04 6f736c6f"  # silo "oslo"
+    "420a 0803 1206 ff00 0000 3399"  # 3 rows: 255, 0; 0, 0; 51, 153
 )
 
 
@@ -262,6 +282,101 @@ OTHER_COUNTS = {
     "labels-instead": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED),
     "nothing": (lambda message: message.ClearField("counts"), Refusal.MALFORMED),
 }
+
+
+OTHER_SOFT_INSTRUCTIONS = {
+    "no-rounds": (lambda message: message.soft.ClearField("rounds"), Refusal.MALFORMED),
+    "rounds-for-ever": (lambda message: setattr(message.soft, "rounds", 1001), Refusal.MALFORMED),
+    "weight-of-nothing": (lambda message: message.soft.ClearField("targeted"), Refusal.MALFORMED),
+    **{
+        f"weight-{weight}": (lambda message, weight=weight: setattr(message.soft, "weight", weight), Refusal.MALFORMED)
+        for weight in (-0.0, -1.0, math.nan, math.inf, 2e6)
+    },
+    "no-targets": (lambda message: message.soft.ClearField("targets"), Refusal.LENGTH),
+    "fewer-targets": (lambda message: setattr(message.soft.targets, "count", 1), Refusal.LENGTH),
+    "far-more-targets": (lambda message: setattr(message.soft.targets, "count", 2**32 - 1), Refusal.LENGTH),
+    "of-none": (lambda message: message.soft.targeted.ClearField("size"), Refusal.QUERY),
+    "of-far-more": (lambda message: setattr(message.soft.targeted, "size", 2**32 - 1), Refusal.QUERY),
+    "cut-off": (lambda message: setattr(message.soft.targets, "packed", b"\xff\0\0"), Refusal.LENGTH),
+    "above-one": (lambda message: setattr(message.soft.targets, "packed", b"\xff\1\0\0"), Refusal.PROBABILITIES),
+    "votes-too": (lambda message: setattr(message, "votes", 2), Refusal.MALFORMED),
+    "labels-too": (lambda message: message.targets.MergeFrom(labels_pb2.Labels(count=5)), None),
+}
+OTHER_PROBABILITIES = {
+    "fewer": (lambda message: setattr(message.probabilities, "count", 2), Refusal.LENGTH),
+    "far-more": (lambda message: setattr(message.probabilities, "count", 2**32 - 1), Refusal.LENGTH),
+    "cut-off": (lambda message: setattr(message.probabilities, "packed", b"\xff\0\0"), Refusal.LENGTH),
+    "above-one": (
+        lambda message: setattr(message.probabilities, "packed", b"\xff\1\0\0\0\0"),
+        Refusal.PROBABILITIES,
+    ),
+    "labels-instead": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED),
+    "nothing": (lambda message: message.ClearField("probabilities"), Refusal.MALFORMED),
+}
+
+
+class TestProbabilities:
+    def test_golden_bytes(self):
+        assert encode_instruction(ASKS_PROBABILITIES, TERMS) == ASKS_PROBABILITIES_BYTES
+        in_turn = replace(ASKS_PROBABILITIES, soft=Soft(targets=LEARNED._replace(weight=0.0)))
+        without_weight = ASKS_PROBABILITIES_BYTES.replace(bytes.fromhex("321b 0801 11000000000000e03f"), b"2\x12\x08\1")
+        assert encode_instruction(in_turn, TERMS) == without_weight
+        assert decode_instruction(without_weight, TERMS).soft.targets.weight == 0
+        assert encode_instruction(WARMS_UP, TERMS).endswith(bytes.fromhex("3202 0805"))
+        assert encode_reply(replace(REPLY, outcome=LIKELY), TERMS) == PROBABILITIES_BYTES
+
+    def test_round_trip(self):
+        soft = decode_instruction(ASKS_PROBABILITIES_BYTES, TERMS).soft
+        assert soft.rounds == 1
+        assert soft.targets[::2] == LEARNED[::2]
+        np.testing.assert_allclose(soft.targets.probabilities, LEARNED.probabilities, atol=1 / 255)
+        outcome = decode_reply(PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES).outcome
+        assert outcome.dtype == np.float32
+        np.testing.assert_allclose(outcome, LIKELY, atol=1 / 255)
+
+    def test_before_there_are_targets(self):
+        soft = decode_instruction(encode_instruction(WARMS_UP, TERMS), TERMS).soft
+        assert (soft.rounds, soft.targets) == (5, None)
+
+    @pytest.mark.parametrize(
+        ("change", "reason"), OTHER_SOFT_INSTRUCTIONS.values(), ids=map(str, OTHER_SOFT_INSTRUCTIONS)
+    )
+    def test_instruction_with(self, change: Callable[[Any], object], reason: Refusal | None):
+        with refused(reason) if reason else pytest.raises(Refused):
+            decode_instruction(changed(ASKS_PROBABILITIES_BYTES, labels_pb2.Instruction, change), TERMS)
+
+    @pytest.mark.parametrize(("change", "reason"), OTHER_PROBABILITIES.values(), ids=OTHER_PROBABILITIES)
+    def test_reply_with(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            decode_reply(changed(PROBABILITIES_BYTES, labels_pb2.Reply, change), TERMS, ASKS_PROBABILITIES)
+
+    def test_only_what_was_asked_for(self):
+        for payload, instruction in (
+            (PROBABILITIES_BYTES, INSTRUCTION),
+            (PROBABILITIES_BYTES, ASKS_VOTES),
+            (REPLY_BYTES, ASKS_PROBABILITIES),
+            (COUNTS_BYTES, ASKS_PROBABILITIES),
+        ):
+            with refused(Refusal.MALFORMED):
+                decode_reply(payload, TERMS, instruction)
+
+    @pytest.mark.parametrize("row", [[0.5, 0.5, 0.5], [math.nan, 0, 1], [-0.5, 0.5, 1]])
+    def test_what_is_not_sent(self, row: list[float]):
+        rows = np.float32([row, [1, 0, 0], [1, 0, 0]])
+        with refused(Refusal.PROBABILITIES):
+            encode_reply(replace(REPLY, outcome=rows), TERMS)
+
+    def test_each_class_counts_as_a_label(self):
+        told = [instruction.labels(3) for instruction in (INSTRUCTION, ASKS_VOTES, ASKS_PROBABILITIES)]
+        assert told == [3, 6, 9]
+
+    def test_any_flipped_bit_of_a_question_is_refused_or_another_message(self):
+        for bit in range(8 * len(ASKS_PROBABILITIES_BYTES)):
+            flipped = bytearray(ASKS_PROBABILITIES_BYTES)
+            flipped[bit // 8] ^= 1 << bit % 8
+            with suppress(Refused):
+                read = decode_instruction(bytes(flipped), TERMS)
+                assert encode_instruction(read, TERMS) == bytes(flipped) != ASKS_PROBABILITIES_BYTES
 
 
 class TestRefused:

@@ -18,7 +18,8 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import only, overrides, refuse_options
-from fedct_flwr.cli.watch import Watch, print_end, reason
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
+from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
@@ -101,6 +102,7 @@ def run(
     _run(console, coordinator, config, run_folder, folder)
     _show(out, config, how, run_folder, compared, started)
     print_end(console, config, how, run_folder, time.monotonic() - started)
+    console.print(escape(write_at_end(run_folder)), soft_wrap=True)
 
 
 def _settings(
@@ -149,7 +151,7 @@ def _run(
 ) -> None:
     """Start the run and follow it to its end. Raises RunError with the reason that the run folder gives."""
     status = console.status("starting the run on the SuperLink")
-    watch = Watch(console, run_folder, status)
+    watch = PrintedRounds(console, run_folder, status)
     with SuperLink(coordinator.address(), coordinator.ca) as superlink, status:
         before = superlink.unfinished()
         run_id: int | None = None
@@ -174,7 +176,7 @@ def _run(
         raise RunError(reason(run_folder, log) or "the run failed")
 
 
-def _follow(console: Console, superlink: SuperLink, run_id: int, watch: Watch, run_folder: RunFolder) -> None:
+def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedRounds, run_folder: RunFolder) -> None:
     """Return when the coordinator's app has said how the run ended. Raises RunError if it never will."""
     started = answered = asked = time.monotonic()
     garbled = 0

@@ -27,7 +27,7 @@ from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.public_set import Query
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
-from fedct_flwr.wire.codec import Instruction, longest_reply
+from fedct_flwr.wire.codec import Instruction, Soft, longest_reply
 from fedct_flwr.wire.counts import can_count
 
 _DESPITE: Final = "despite duplicates"
@@ -37,10 +37,13 @@ _KINDS: Final = {
     "counts": "votes: how many of the silo's students chose each class, for each public example that is asked about",
 }
 
-_COUNTS_TELL: Final = (
-    "Votes tell more than labels: on which examples the silo's students disagree, and so where its records say little. "
-    "Each vote counts as a label towards the limits",
-)
+_TELL: Final = {
+    "soft": "Probabilities tell more than labels: how sure the model is of each public example, and so how near to its "
+    "records that is. No protection under [privacy] covers them. Each class's probability counts as a label towards "
+    "the limits",
+    "counts": "Votes tell more than labels: on which examples the silo's students disagree, and so where its records "
+    "say little. Each vote counts as a label towards the limits",
+}
 
 
 def approve(
@@ -155,7 +158,7 @@ def sections(
         "Records of this silo in the public set": [found.sentence],
         "What you should know": [
             "Labels are not nothing: they follow from the model, and tell something about the records it learned from",
-            *(_COUNTS_TELL if "counts" in policy.kinds else ()),
+            *(_TELL[kind] for kind in policy.kinds if kind in _TELL),
             (
                 "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
                 if config.privacy.enabled
@@ -216,7 +219,9 @@ def _longest(config: SiloConfig, study: StudyFolder) -> int:
     terms, policy = terms_of(study), config.policy
     targets = np.full(len(study.public), ABSTAIN, dtype=LABEL_DTYPE)
     most = config.transfer.most_students(noisy=config.privacy.enabled)
-    questions = [Instruction(policy.max_rounds, Query(0, len(study.public)), targets, votes) for votes in (0, most)]
+    query = Query(0, len(study.public))
+    questions = [Instruction(policy.max_rounds, query, targets, votes) for votes in (0, most)]
+    questions.append(Instruction(policy.max_rounds, query, targets, soft=Soft()))
     lengths = (
         longest_reply(question, config.silo, terms, scores=policy.metrics)
         for question in questions

@@ -179,6 +179,18 @@ def learner(silo: Silo) -> Iterator[Finding]:
         )
         return
     seconds = time.monotonic() - began
+    if "soft" in config.policy.kinds:
+        from fedct_flwr.learners.soft import check_soft
+
+        try:
+            check_soft(made)
+        except FedctError as error:
+            yield bad(
+                f"learner {name}: it cannot share probabilities, which 'soft' under [policy] lets out",
+                "choose another learner, or leave 'soft' out of kinds; fedct silo check --details says which can",
+                error,
+            )
+            return
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 

@@ -48,6 +48,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "approval": _approval(config, study, in_force(entries)),
         "agent": {**asdict(agent.status), "alive": agent.alive, "healthy": agent.healthy},
         "log": {"readable": readable, "lines": len(entries)},
+        "kinds": list(policy.kinds),
         "sent": {"rounds": left.rounds, "labels": left.queries, "bytes": left.bytes},
         "limits": {"rounds": policy.max_rounds, "labels": policy.max_queries, "bytes": policy.max_bytes},
         **({"privacy": _privacy(config, study)} if config.privacy.enabled else {}),
@@ -104,6 +105,13 @@ _APPROVALS: Final = {
 }
 
 
+_KINDS: Final = {
+    "hard": "labels",
+    "soft": "probabilities, each counted as a label",
+    "counts": "votes, each counted as a label",
+}
+
+
 def table(said: dict[str, Any]) -> Table:
     """The facts for people."""
     result = Table.grid(padding=(0, 2))
@@ -112,6 +120,8 @@ def table(said: dict[str, Any]) -> Table:
     result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
     result.add_row("approval", _APPROVALS[approval["state"]].format(_when(approval.get("time", ""))))
     result.add_row("agent", _agent(agent))
+    if said["kinds"] != ["hard"]:
+        result.add_row("may leave", "; ".join(_KINDS[kind] for kind in said["kinds"]))
     for name in ("rounds", "labels", "bytes"):
         sent, limit = said["sent"][name], said["limits"][name]
         left = max(0, limit - sent)

@@ -81,7 +81,8 @@ seed = 0
 # What may leave. The limits are totals over all that ever left for a study and its public set, whatever was approved
 # in between: to approve again gives nothing back.
 # Kinds of messages: "hard" is one class for each public example that is asked about; "counts" is how many of the
-# students under [transfer] chose each class, and each vote counts as a label.
+# students under [transfer] chose each class, and each vote counts as a label; "soft" is a probability for each class of
+# it, which tells more than labels, each counts as one, and no protection covers them.
 kinds = ["hard"]
 
 # Whether test scores may leave (four numbers with each reply). For experiments.

@@ -1,0 +1,73 @@
+"""``fedct report``: runs as one HTML page."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from fedct_flwr.atomic import write_atomically
+from fedct_flwr.report.page import available, check_extra, content, document
+from fedct_flwr.report.summary import read_runs
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError, RunError
+
+NAME: Final = "report.html"
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, which are overlaid.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write there.", show_default="report.html in the run's folder, or here for several runs"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> None:
+    """Write a run, or several on top of each other, as one HTML page that needs no network.
+
+    Also of a run that goes on or has failed. Exit code 4 for a folder that is none of a run, or of a newer version.
+    """
+    check_extra()
+    target = output or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
+    check_free(target, force=force)
+    found = read_runs(runs)
+    _write(document(content(found)), target)
+    console = Console(highlight=False, soft_wrap=True)
+    for run in found:
+        if not len(run.course):
+            console.print(f"[yellow]no round of {escape(str(run.path))} has ended yet: the page says so[/]")
+    console.print(f"report: {escape(str(target))}")
+
+
+def check_free(path: Path, *, force: bool) -> None:
+    """Raise ConfigError for a path that a page cannot be written to, or that would be overwritten without ``force``."""
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder: name a file with --output")
+    if path.exists() and not force:
+        raise ConfigError(f"{path} exists: replace it with --force, or name another file with --output")
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"there is no folder {path.parent}: make it, or name another file with --output")
+
+
+def write_at_end(folder: RunFolder) -> str:
+    """Write the report into the folder of a run that has just ended; returns the line to print about it.
+
+    What stands in the way is said in that line: the run itself has gone well.
+    """
+    if not available():
+        return "for a page with figures: pip install 'fedct-flwr[report]', then fedct report"
+    target = folder.path / NAME
+    try:
+        _write(document(content(read_runs([folder.path]))), target)
+    except (RunError, ConfigError) as error:
+        return f"no report was written: {error}"
+    here = Path.cwd()
+    return f"report: {target.relative_to(here) if target.is_relative_to(here) else target}"
+
+
+def _write(page: str, target: Path) -> None:
+    try:
+        write_atomically(target, page.encode())
+    except OSError as error:
+        raise RunError(f"cannot write {target}: {error.strerror}; name another file with --output") from error

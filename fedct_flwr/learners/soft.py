@@ -1,0 +1,131 @@
+"""Training on probabilities in place of labels, and giving them: for algorithms that share soft labels.
+
+The objective is that of D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS
+2023 (arXiv:2305.18497), equation 3: ``mean loss on private examples + lambda * mean disagreement on public ones``. The
+disagreement is the cross-entropy with the targets, or the squared distance to them in regression. Networks descend
+along its gradient; for other learners it is a sum over examples with weights, and thus exactly what they can fit.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.learners.base import Distillable, Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
+from fedct_flwr.trust import check_probabilities
+from fedct_flwr.types import (
+    ABSTAIN,
+    LABEL_DTYPE,
+    ConfigError,
+    DataError,
+    Examples,
+    Features,
+    HardLabels,
+    SoftVotes,
+    TrainingError,
+)
+
+
+class Weighted(NamedTuple):
+    """Examples ``(n, ...)``, a class or a value for each ``(n,)``, and how much each counts ``(n,)``."""
+
+    X: Features
+    y: NDArray[np.generic]
+    weights: NDArray[np.float64]
+
+
+def check_soft(learner: Learner) -> None:
+    """Raise ConfigError unless the learner can share probabilities and learn from them; it need not be trained."""
+    if isinstance(learner, SoftTrainable):
+        return
+    if not isinstance(learner, SoftFittable) or isinstance(learner, Resumable):
+        raise ConfigError(
+            f"{type(learner).__name__} cannot learn probabilities, which this algorithm shares: use another learner"
+        )
+    learner.check_soft()
+
+
+def check_in_turn(learner: Learner) -> None:
+    """Raise ConfigError unless the learner can learn targets and then its own records, without forgetting the first."""
+    if not (isinstance(learner, Distillable) and isinstance(learner, Resumable)):
+        raise ConfigError(
+            f"{type(learner).__name__} starts anew each time, and this algorithm learns targets and records in turn: "
+            "use a network"
+        )
+
+
+def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
+    """The trained learner's probabilities of each class, ``(n, num_classes)``; rows sum to 1.
+
+    Raises ConfigError for a learner that knows none, TrainingError if what it says are no probabilities.
+    """
+    found = learner.probabilities(X, num_classes) if isinstance(learner, Probabilistic) else None
+    if found is None:
+        check_soft(learner)
+        raise ConfigError(f"{type(learner).__name__} knows no probabilities, which this algorithm shares")
+    votes: SoftVotes = found.astype(np.float32)
+    try:
+        check_probabilities(votes)
+    except DataError as error:
+        raise TrainingError(f"the learner could not predict: {error}") from error
+    shares: SoftVotes = votes / votes.sum(axis=1, keepdims=True)
+    return shares
+
+
+def train_soft(learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float) -> None:
+    """One round of training at a silo: on private examples, and on public ones if there are ``targets``.
+
+    ``targets`` ``(num_public, classes)`` are probabilities; where a row is all 0, the example is not used. ``weight``
+    is the paper's lambda. Without targets (warm-up) or weight it is training on private examples alone. Raises
+    ConfigError as ``check_soft``, DataError for targets that are no probabilities, TrainingError.
+    """
+    if targets is None or not weight or not targets.any():
+        if isinstance(learner, Resumable):
+            learner.advance(private, public, np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE), 1.0)
+        else:
+            learner.fit(private.X, private.y)
+        return
+    check_soft(learner)
+    check_probabilities(targets[targets.any(axis=1)])
+    if isinstance(learner, SoftTrainable):
+        learner.advance_soft(private, public, targets, weight)
+        return
+    examples = weighted_duplicates(private, public, targets, weight)
+    learner.fit(examples.X, examples.y.astype(LABEL_DTYPE), sample_weight=examples.weights)
+
+
+def weighted_duplicates(private: Examples, public: Features, targets: SoftVotes, weight: float) -> Weighted:
+    """Each public example once for each class that its target gives a share, weighing so much.
+
+    The sum of weighted losses is then ``n`` times the paper's objective, for the ``n`` private examples, which weigh 1
+    each. Examples without a target are left out.
+
+    >>> found = weighted_duplicates(
+    ...     Examples(np.zeros((4, 1)), np.int16([0, 0, 1, 1])), np.ones((2, 1)), np.float32([[1, 0], [0.25, 0.75]]), 0.5
+    ... )
+    >>> found.y[4:].tolist(), found.weights[4:].tolist()
+    ([0, 0, 1], [1.0, 0.25, 0.75])
+    """
+    rows, classes = np.nonzero(targets)
+    y: HardLabels = np.concatenate([private.y, classes.astype(LABEL_DTYPE)])
+    shares = targets[rows, classes].astype(np.float64)
+    each = weight * private.size / np.count_nonzero(targets.any(axis=1))
+    return Weighted(
+        np.concatenate([private.X, public[rows]]), y, np.concatenate([np.ones(private.size), each * shares])
+    )
+
+
+def weighted_values(
+    X: Features, y: NDArray[np.floating], public: Features, targets: NDArray[np.floating], weight: float
+) -> Weighted:
+    """The same for regression: each public example once, with its target ``(num_public,)`` as its value.
+
+    The weighted sum of squared errors is ``n`` times ``mean (f(x) - y)^2 + weight * mean (f(x) - target)^2``, for any
+    regressor that takes sample weights.
+
+    >>> weighted_values(np.zeros((4, 1)), np.zeros(4), np.ones((2, 1)), np.ones(2), 0.5).weights.tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    each = weight * len(y) / len(targets)
+    weights = np.concatenate([np.ones(len(y)), np.full(len(targets), each)])
+    return Weighted(np.concatenate([X, public]), np.concatenate([y, targets]), weights)

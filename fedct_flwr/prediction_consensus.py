@@ -1,0 +1,109 @@
+"""Prediction consensus: each silo learns from the others' probabilities, weighed by how much it trusts whom.
+
+D. Fan, C. Mendler-Dünner, M. Jaggi, "Collaborative learning via prediction consensus", NeurIPS 2023
+(arXiv:2305.18497), Algorithm 1; who trusts whom is in ``trust``. With naive trust all silos learn the mean, as in
+distributed distillation (I. Bistritz, A. J. Mann, N. Bambos, "Distributed distillation for on-device learning",
+NeurIPS 2020) and FedMD (D. Li, J. Wang, arXiv:1910.03581).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedct_flwr.consensus import Ballot, Consensus, State, Trust, plurality
+from fedct_flwr.trust import TrustRule
+from fedct_flwr.types import HardLabels, SiloName, SoftVotes
+
+_SILOS: Final = "silos"
+_ROWS: Final = "rows"
+_VOTERS: Final = "voters"
+_VOTES: Final = "votes"
+_RULE: Final = "rule_"
+_UNIT: Final = 1 << 20
+"""Mean probabilities that differ by less than one part in so many are equal."""
+
+
+def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
+    """One target for each silo: the mean of all silos' probabilities, weighed by its trust in them.
+
+    Whoever is away has no part in anybody's target. A silo that comes back learns by the trust that it had when it
+    was last there, in those who voted meanwhile; in one that it does not know, as much as in the others on average.
+
+    Formal guarantee: none. A silo knows its own part of its target, so where few silos vote the rest tells it much of
+    what each other one has said.
+
+    The labels that all share, for ``labels.csv`` and a student, are the likeliest classes of the mean of the targets.
+    The state keeps the last votes ``(voters, examples, classes)``, of which targets are made when they are asked for.
+    """
+
+    def init(silos: Sequence[SiloName]) -> State:
+        nobody = np.empty(0, dtype=np.str_)
+        votes = np.empty((0, 0, num_classes), dtype=np.float32)
+        return {_SILOS: nobody, _ROWS: np.empty((0, 0)), _VOTERS: nobody, _VOTES: votes, **_prefixed(rule.init())}
+
+    def apply(
+        ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
+    ) -> tuple[HardLabels, State]:
+        cast = sorted(ballots, key=lambda ballot: ballot[0])
+        voters, votes = [silo for silo, _ in cast], np.stack([vote for _, vote in cast])
+        before = {name.removeprefix(_RULE): value for name, value in state.items() if name.startswith(_RULE)}
+        matrix, after = rule.apply(voters, votes, before)
+        labels = plurality(np.rint(_UNIT * _mixed(matrix.mean(axis=0), votes)).astype(np.int32), incumbent, rng)
+        return labels, {
+            **_with_rows(state, voters, matrix),
+            _VOTERS: np.array(voters, dtype=np.str_),
+            _VOTES: votes,
+            **_prefixed(after),
+        }
+
+    def targets(state: State, silo: SiloName) -> SoftVotes | None:
+        if silo not in state[_SILOS].tolist():
+            return None
+        return _mixed(_rows_among(state, [silo], state[_VOTERS].tolist())[0], state[_VOTES])
+
+    def trust(state: State) -> Trust:
+        voters = state[_VOTERS].tolist()
+        return Trust(voters, _rows_among(state, voters, voters))
+
+    def report(state: State) -> dict[SiloName, dict[str, Any]]:
+        silos, matrix = trust(state)
+        # 1 on average.
+        return {silo: {"trust": round(float(given), 4)} for silo, given in zip(silos, matrix.sum(axis=0), strict=True)}
+
+    return Consensus(init, apply, report, targets, trust)
+
+
+def _prefixed(state: State) -> State:
+    return {_RULE + name: value for name, value in state.items()}
+
+
+def _mixed(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
+    mixed: SoftVotes = np.tensordot(weights.astype(np.float32), votes, axes=1)
+    return mixed
+
+
+def _rows_among(state: State, silos: Sequence[SiloName], voters: Sequence[SiloName]) -> NDArray[np.float64]:
+    """The last trust of these silos, each known, in those who voted: ``(silos, voters)``, rows sum to 1."""
+    place = {silo: number for number, silo in enumerate(state[_SILOS].tolist())}
+    rows = state[_ROWS][np.ix_([place[silo] for silo in silos], [place[silo] for silo in voters])]
+    known = ~np.isnan(rows)
+    usual = np.sum(rows, axis=1, keepdims=True, where=known) / np.maximum(known.sum(axis=1, keepdims=True), 1)
+    rows = np.where(known, rows, usual)
+    # Who trusts none of them trusts all the same.
+    sums = rows.sum(axis=1, keepdims=True)
+    shares: NDArray[np.float64] = np.divide(rows, sums, out=np.full_like(rows, 1 / len(voters)), where=sums > 0)
+    return shares
+
+
+def _with_rows(state: State, voters: Sequence[SiloName], matrix: NDArray[np.float64]) -> State:
+    """Whom silos trust, as last found, by name; NaN for two that have not voted in one round."""
+    before = state[_SILOS].tolist()
+    silos = sorted({*before, *voters})
+    rows = np.full((len(silos), len(silos)), np.nan)
+    for names, found in ((before, state[_ROWS]), (voters, matrix)):
+        places = [silos.index(silo) for silo in names]
+        rows[np.ix_(places, places)] = found
+    return {_SILOS: np.array(silos, dtype=np.str_), _ROWS: rows}

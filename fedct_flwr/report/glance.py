@@ -1,0 +1,215 @@
+"""What is seen first: a sentence, a few key figures, and a table with a row for each silo or each run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.report.figure import Table
+from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
+from fedct_flwr.report.words import UNKNOWN, count, duration, score, share, size
+
+_STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A key figure: what it is, its value, and what to compare it with."""
+
+    name: str
+    value: str
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The head of the page."""
+
+    title: str
+    subtitle: str
+    status: str
+    """``unfinished``, ``completed``, ``failed``, or ``""`` for several runs."""
+    status_words: str
+    sentence: str
+    tiles: Sequence[Tile] = ()
+    table: Table | None = None
+    table_title: str = ""
+    problems: Sequence[str] = ()
+
+
+def glance(runs: Sequence[Run]) -> Glance:
+    """Of one run or several."""
+    problems = []
+    for run in runs:
+        whose = f"{run.label}: " if len(runs) > 1 else ""
+        if run.status == "failed":
+            problems.append(f"{whose}the run failed{': ' + run.reason if run.reason else ''}")
+        if not len(run.course):
+            problems.append(f"{whose}no round has ended yet, so there is nothing to draw")
+    return _of_one(runs[0], problems) if len(runs) == 1 else _of_several(runs, problems)
+
+
+def _of_one(run: Run, problems: Sequence[str]) -> Glance:
+    silos = count(len(run.course.silos), "silo")
+    public = "" if run.num_public is None else f" · {run.num_public:,} public examples"
+    title = f"{run.study}: {run.title}"
+    subtitle = f"{silos} · {_learners(run)}{public} · seed {run.settings.get('seed', '?')}"
+    state = _STATUS[run.status]
+    if run.status == "unfinished" and len(run.course):
+        state = f"round {run.course.number[-1]} has ended"
+    return Glance(
+        title, subtitle, run.status, state, _words(run), _tiles(run), _silo_table(run), "Silos", problems
+    )  # fmt: skip
+
+
+def _learners(run: Run) -> str:
+    if run.real:
+        return "learners of the silos' own"
+    # Of import paths the last part: the settings have all.
+    return ", ".join(name.rpartition(".")[2] for name in str(run.settings.get("learner", "?")).split(","))
+
+
+def _words(run: Run) -> str:
+    course = run.course
+    if not len(course):
+        return "No round has ended yet."
+    said = f"{count(len(course.silos), 'silo')} trained together for {count(len(course), 'round')}"
+    if course.fixed_point:
+        said += f"; from round {course.fixed_point} on no label changed"
+    said += f". All that left a silo are {run.leaves}" if run.leaves else ""
+    mean = {method: run.mean_score("pooled", method) for method in METHODS}
+    if np.isfinite(mean["federated"]):
+        said += (
+            f". On the pooled test set the silos' models have a mean balanced accuracy of {score(mean['federated'])}"
+        )
+        beside = [
+            f"{score(mean[method])} {words}"
+            for method, words in {
+                "local": "when each trains alone",
+                "centralized": "with all data in one place",
+            }.items()
+            if np.isfinite(mean[method])
+        ]
+        said += f" ({'; '.join(beside)})" if beside else ""
+    return f"{said}."
+
+
+def _tiles(run: Run) -> list[Tile]:
+    course = run.course
+    if not len(course):
+        return []
+    most = 1 if run.settings.get("algorithm") in ONE_SHOT else run.settings.get("num-server-rounds", UNKNOWN)
+    ended = f"fixed point in round {course.fixed_point}" if course.fixed_point else f"of {most} at most"
+    tiles = [Tile("Rounds", f"{len(course):,}", ended)]
+    mean = {method: run.mean_score("pooled", method) for method in METHODS}
+    if np.isfinite(mean["federated"]):
+        beside = f"{score(mean['local'])} alone, {score(mean['centralized'])} central"
+        tiles.append(Tile("Balanced accuracy", score(mean["federated"]), beside))
+    elif np.isfinite(last := course.of_run("balanced_accuracy")[-1]):
+        tiles.append(Tile("Balanced accuracy", score(last), "global model, pooled test set"))
+    for name, value in (run.global_scores or {}).items():
+        tiles.append(Tile("Balanced accuracy", score(value), f"{name}, pooled test set"))
+    if course.shares_labels:
+        agreement = course.of_run("agreement")
+        beside = f"{share(agreement[0])} in round {course.number[0]}" if len(course) > 1 else "with the consensus"
+        tiles.append(Tile("Agreement", share(agreement[-1]), beside))
+    total = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean())
+    beside = "in all rounds, on average"
+    if run.network_bytes:
+        beside = f"FedAvg: {size(float(run.network_bytes) * len(course))}"
+    tiles.append(Tile("Sent by a silo", size(total), beside))
+    if run.spending and run.spending.rows:
+        row = max(run.spending.rows, key=lambda row: row.epsilon)
+        tiles.append(Tile("Epsilon", f"{row.epsilon:.3g}", f"for each {row.unit}, delta {row.delta:g}"))
+    expected = len(course) * len(course.silos)
+    missed = len(course.absences)
+    tiles.append(Tile("Failures", f"{missed:,}", f"of {expected:,} replies expected"))
+    return tiles
+
+
+def _silo_table(run: Run) -> Table:
+    course = run.course
+    scores = {row.silo: row for row in run.scores}
+    titles = {"local": "alone", "federated": run.title, "centralized": "central"}
+    tests: list[tuple[Test, list[str]]] = []
+    for test in TESTS:
+        known = [m for m in METHODS if any(np.isfinite(getattr(row, test)[m]) for row in run.scores)]
+        tests += [(test, known)] if known else []
+    columns = ["Silo", *(titles[m] for _, known in tests for m in known)]
+    groups = [(f"Balanced accuracy, {test} test set", len(known)) for test, known in tests]
+    groups = [("", 1), *groups, ("", 4)] if groups else []
+    columns += ["agreement", "bytes sent", "median delay", "rounds missed"]
+    missed = dict.fromkeys(course.silos, 0)
+    for absence in course.absences:
+        missed[absence.silo] = missed.get(absence.silo, 0) + 1
+    rows = []
+    for place, silo in enumerate(course.silos):
+        row = scores.get(silo)
+        cells = [score(getattr(row, test)[m]) if row else UNKNOWN for test, known in tests for m in known]
+        seconds = course.of_silos("seconds")[:, place]
+        seconds = seconds[np.isfinite(seconds)]
+        agreement = course.of_silos("agreement")[-1, place] if len(course) else np.nan
+        sent = float(np.nansum(course.of_silos("bytes_sent")[:, place]))
+        delay = duration(float(np.median(seconds))) if seconds.size else UNKNOWN
+        rows.append([silo, *cells, share(agreement), f"{sent:,.0f}", delay, str(missed[silo])])
+    foot = []
+    if len(course):
+        means = [score(run.mean_score(test, m)) for test, known in tests for m in known]
+        sent = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean())
+        agreement = course.of_run("agreement")[-1]
+        every = course.of_silos("seconds")
+        delay = duration(float(np.nanmedian(every))) if np.isfinite(every).any() else UNKNOWN
+        foot = [["mean", *means, share(agreement), f"{sent:,.0f}", delay, f"{sum(missed.values()):,}"]]
+    return Table(columns, rows, foot=foot, groups=groups)
+
+
+def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
+    studies = list(dict.fromkeys(run.study for run in runs))
+    columns = [
+        "Run", "Algorithm", "Learner", "Status", "rounds", "fixed point", "alone", "co-trained",
+        "central", "agreement", "bytes a silo", "failures",
+    ]  # fmt: skip
+    rows = []
+    for run in runs:
+        course = run.course
+        agreement = float(course.of_run("agreement")[-1]) if len(course) else np.nan
+        sent = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean()) if len(course) else 0.0
+        rows.append(
+            [
+                run.label,
+                str(run.settings.get("algorithm", "?")),
+                _learners(run),
+                _STATUS[run.status],
+                f"{len(course):,}",
+                str(course.fixed_point or UNKNOWN),
+                *(score(_pooled(run, method)) for method in METHODS),
+                share(agreement),
+                f"{sent:,.0f}",
+                f"{len(course.absences):,}",
+            ]
+        )
+    best = max(runs, key=lambda run: np.nan_to_num(_pooled(run, "federated"), nan=-1))
+    said = ""
+    if np.isfinite(_pooled(best, "federated")):
+        value = score(_pooled(best, "federated"))
+        said = f"The best mean balanced accuracy on the pooled test set is {value}, in {best.label}."
+    return Glance(
+        f"{', '.join(studies)}: {len(runs)} runs",
+        "One color for each run in all figures; lines are the mean of its silos, bands 8 of 10 of them.",
+        "",
+        "",
+        said,
+        (),
+        Table(columns, rows, words=4, groups=[("", 6), ("Balanced accuracy, pooled test set", 3), ("", 3)]),
+        "Runs",
+        problems,
+    )
+
+
+def _pooled(run: Run, method: str) -> float:
+    """On the pooled test set: of the scoreboard, or else of the global model after the last round."""
+    found = run.mean_score("pooled", method)
+    if np.isnan(found) and method == "federated" and len(run.course):
+        return float(run.course.of_run("balanced_accuracy")[-1])
+    return found

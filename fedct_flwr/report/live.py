@@ -1,0 +1,197 @@
+"""The page of a run that goes on, served to this machine alone: read-only, and without a word on where files are.
+
+The browser asks again and again; what it is sent is made anew when the run folder has changed, and only so often that
+it takes half a hundredth of the time.
+"""
+
+import errno
+import hashlib
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+from fedct_flwr.report.page import content, document, fragment, not_begun
+from fedct_flwr.report.summary import RunReader
+from fedct_flwr.types import ConfigError, RunError
+
+HOST: Final = "127.0.0.1"
+_SHARE: Final = 0.005
+"""Of one core's time, for making what is sent; how a run ended comes on top."""
+_RECENT_SECONDS: Final = 3.0
+_LAST_WORDS_SECONDS: Final = 2.0
+_REQUEST_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.1
+"""How soon the server notices that it is to end."""
+_FILES: Final = ("config.json", "rounds.jsonl", "result.json", "scores.json", "trust.jsonl")
+
+
+class Feed:
+    """What is to be told of a run by now; asked by several threads at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._reader: RunReader | None = None
+        self._lock = threading.Lock()
+        self._content = not_begun(path.name)
+        self._data, self._version = b"", ""
+        self._seen: Any = ()
+        self._not_before = 0.0
+        self._asked_at = float("-inf")
+        self._told: Any = None
+
+    def page(self) -> bytes:
+        """The whole page."""
+        with self._lock:
+            self._look()
+            return document(self._content, live=True).encode()
+
+    def data(self) -> tuple[str, bytes]:
+        """What changes, as JSON, and its version."""
+        with self._lock:
+            self._look()
+            self._asked_at, self._told = time.monotonic(), self._seen
+            return self._version, self._data
+
+    @property
+    def somebody_waits(self) -> bool:
+        """Whether a page that asked a moment ago does not know yet how things stand."""
+        return time.monotonic() - self._asked_at < _RECENT_SECONDS and self._told != self._state()
+
+    def _look(self) -> None:
+        state = self._state()
+        # How a run ended is told at once: nobody waits for its processor any more.
+        hurry = not self._data or state[2] is not None
+        if state == self._seen or (time.monotonic() < self._not_before and not hurry):
+            return
+        began = time.thread_time()
+        self._read()
+        shown = self._content
+        self._data = json.dumps(
+            {
+                "title": shown.glance.title,
+                "subtitle": shown.glance.subtitle,
+                "status": shown.glance.status,
+                "words": shown.glance.status_words,
+                "main": fragment(shown),
+                "plots": shown.plots,
+            },
+            separators=(",", ":"),
+            allow_nan=False,
+        ).encode()
+        self._version = f'"{hashlib.sha256(self._data).hexdigest()[:32]}"'
+        self._seen = state
+        self._not_before = time.monotonic() + (time.thread_time() - began) / _SHARE
+
+    def _read(self) -> None:
+        """Keep what is known where a file cannot be read at this moment."""
+        try:
+            self._reader = self._reader or RunReader(self._path)
+            self._content = content([self._reader.read()])
+        except RunError:
+            # The folder is being made, or its result has just been taken away by whoever resumes the run.
+            return
+
+    def _state(self) -> list[Any]:
+        """Other than before, if a file is."""
+        found: list[Any] = []
+        for name in _FILES:
+            try:
+                status = (self._path / name).stat()
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+            except OSError:
+                found.append(None)
+        return found
+
+
+class LiveServer(ThreadingHTTPServer):
+    """Serves one run on a loopback port; 0 for any free one. Raises ConfigError for a port that is not to be had."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path, port: int) -> None:
+        self.feed = Feed(path)
+        try:
+            super().__init__((HOST, port), _Handler)
+        except (OSError, OverflowError) as error:
+            taken = getattr(error, "errno", None) == errno.EADDRINUSE
+            why = "is in use" if taken else f"cannot be had ({getattr(error, 'strerror', None) or error})"
+            raise ConfigError(f"port {port} {why}: choose another one with --port, or leave it out") from None
+        # Who was led here by a name of his own (DNS rebinding) says that name.
+        self.hosts = frozenset(f"{name}:{self.server_port}" for name in (HOST, "localhost"))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle of an answer is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{HOST}:{self.server_port}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Two addresses and no parameters; every other method is answered with 501."""
+
+    server: LiveServer
+    server_version = "fedct"
+    sys_version = ""
+    timeout = _REQUEST_SECONDS
+
+    def do_GET(self) -> None:
+        if self.headers.get("Host") not in self.server.hosts:
+            self.send_error(HTTPStatus.FORBIDDEN, "Not under this name")
+        elif self.path == "/":
+            self._answer("text/html; charset=utf-8", self.server.feed.page())
+        elif self.path == "/data":
+            version, data = self.server.feed.data()
+            self._answer("application/json", data, version)
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _answer(self, kind: str, body: bytes, version: str = "") -> None:
+        known = bool(version) and self.headers.get("If-None-Match") == version
+        self.send_response(HTTPStatus.NOT_MODIFIED if known else HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(0 if known else len(body)))
+        if version:
+            self.send_header("ETag", version)
+        self.end_headers()
+        if not known:
+            self.wfile.write(body)
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("X-Frame-Options", "DENY")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        super().end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing between the lines of the command."""
+
+
+@contextmanager
+def live(path: Path, port: int = 0) -> Iterator[LiveServer]:
+    """Serve in a thread of its own meanwhile. Raises ConfigError for a port that is not to be had.
+
+    In the end, a page that is open gets a moment to learn how the run went.
+    """
+    with LiveServer(path, port) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,), name="fedct-watch", daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            end = time.monotonic() + _LAST_WORDS_SECONDS
+            while server.feed.somebody_waits and time.monotonic() < end:
+                time.sleep(0.05)
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,114 @@
+"""The page: one HTML file with everything in it, Plotly's own script too, that asks no network for anything."""
+
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from fedct_flwr import __version__
+from fedct_flwr.report.accuracy import accuracy
+from fedct_flwr.report.consensus import consensus
+from fedct_flwr.report.facts import privacy, settings
+from fedct_flwr.report.figure import Section
+from fedct_flwr.report.glance import Glance, glance
+from fedct_flwr.report.silos import silos, traffic
+from fedct_flwr.report.summary import Run
+from fedct_flwr.report.trust import trust
+from fedct_flwr.types import ConfigError
+
+_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+@dataclass(frozen=True)
+class Content:
+    """What the page shows of some runs, as they are by now."""
+
+    glance: Glance
+    sections: Sequence[Section]
+
+    @property
+    def plots(self) -> dict[str, Any]:
+        """What Plotly is given, by the figure's id."""
+        return {figure.id: figure.plot for section in self.sections for figure in section.figures}
+
+
+def content(runs: Sequence[Run]) -> Content:
+    """All sections that have something to say."""
+    made = [section(runs) for section in (accuracy, consensus, traffic, privacy, trust, silos, settings)]
+    return Content(glance(runs), [section for section in made if not section.empty])
+
+
+def not_begun(name: str) -> Content:
+    """For a run whose folder is still to come."""
+    words = "The run is about to begin: this page will show its rounds."
+    return Content(Glance(name, "", "unfinished", "has not begun", words), ())
+
+
+def document(shown: Content, *, live: bool = False) -> str:
+    """The whole page. ``live``: it asks where it came from for what is new."""
+    page: str = _template("page.html").render(
+        **_values(shown),
+        css=_text("page.css"),
+        js=_text("page.js"),
+        plotly=plotly_script().read_text("utf-8"),
+        plots=as_script(shown.plots),
+        live=live,
+        version=__version__,
+    )
+    return page
+
+
+def fragment(shown: Content) -> str:
+    """What stands between head and foot: that changes while a run goes on."""
+    text: str = _template("main.html").render(**_values(shown))
+    return text
+
+
+def check_extra() -> None:
+    """Raise ConfigError without the extra ``report``."""
+    if not available():
+        raise ConfigError("a report needs the extra 'report': pip install 'fedct-flwr[report]'")
+
+
+def available() -> bool:
+    """Whether the extra ``report`` is installed."""
+    return all(importlib.util.find_spec(name) for name in ("jinja2", "plotly"))
+
+
+def plotly_script() -> Path:
+    """Plotly's script for browsers, which its Python package holds. Nothing of the package is imported."""
+    found = importlib.util.find_spec("plotly")
+    folders = (found and found.submodule_search_locations) or ["plotly"]
+    return Path(folders[0]) / "package_data" / "plotly.min.js"
+
+
+def as_script(value: Mapping[str, Any]) -> str:
+    """JSON that no HTML parser takes for the end of the script that it stands in."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
+
+
+def _values(shown: Content) -> dict[str, Any]:
+    return {"glance": shown.glance, "sections": shown.sections}
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    pages = {name: _text(name) for name in ("page.html", "main.html")}
+    return Environment(
+        loader=DictLoader(pages), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def _template(name: str) -> Any:
+    return _environment().get_template(name)
+
+
+@cache
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")

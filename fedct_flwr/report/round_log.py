@@ -1,0 +1,166 @@
+"""The round log as columns, read as it grows: a live page looks again and again, and parses each line once."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.types import RunError, SiloName
+
+_OF_SILO: Final = ("bytes_sent", "seconds", "agreement")
+_OF_RUN: Final = (
+    "seconds", "queried", "changed", "abstained", "agreement", "instruction_bytes", "bytes_sent", "churn",
+    "accuracy_spread",
+)  # fmt: skip
+
+
+class Absence(NamedTuple):
+    """Why a silo did not count in a round."""
+
+    round: int
+    silo: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """All rounds that have ended. NaN stands for what the log does not have.
+
+    ``number`` and each column of ``run`` are ``(rounds,)``, each of ``silo`` is ``(rounds, silos)`` in the order of
+    ``silos``, ``classes`` is ``(rounds, classes)``: public examples that carry the class's label. Columns are named as
+    in ``rounds.jsonl``, scores by their names. ``quality`` is the last that the consensus said of each silo.
+    """
+
+    silos: tuple[SiloName, ...]
+    number: NDArray[np.int64]
+    run: Mapping[str, NDArray[np.float64]]
+    silo: Mapping[str, NDArray[np.float64]]
+    classes: NDArray[np.float64]
+    absences: tuple[Absence, ...] = ()
+    fixed_point: int | None = None
+    quality: Mapping[SiloName, Mapping[str, float]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def shares_labels(self) -> bool:
+        """Whether silos share labels; otherwise weights."""
+        return bool(np.isfinite(self.run["queried"]).any())
+
+    def of_silos(self, name: str) -> NDArray[np.float64]:
+        """A column ``(rounds, silos)``, all NaN where the log has none."""
+        found = self.silo.get(name)
+        return np.full((len(self), len(self.silos)), np.nan) if found is None else found
+
+    def of_run(self, name: str) -> NDArray[np.float64]:
+        """A column ``(rounds,)``, all NaN where the log has none."""
+        found = self.run.get(name)
+        return np.full(len(self), np.nan) if found is None else found
+
+
+class RoundLog:
+    """Reads ``rounds.jsonl``; a last line that is not whole yet is left for later."""
+
+    def __init__(self, path: Path, silos: Sequence[SiloName], classes: Sequence[str]) -> None:
+        self._path, self._silos, self._classes = path, tuple(silos), tuple(classes)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._file: int | None = None
+        self._offset = 0
+        self._numbers: list[int] = []
+        self._run: list[dict[str, float]] = []
+        self._of_silos: list[dict[SiloName, dict[str, float]]] = []
+        self._counts: list[list[float]] = []
+        self._absences: list[Absence] = []
+        self._fixed: list[bool] = []
+        self._quality: dict[SiloName, dict[str, float]] = {}
+
+    def course(self) -> Course:
+        """What the log says by now. Raises RunError for one that is damaged."""
+        try:
+            with self._path.open("rb") as file:
+                self._read(file)
+        except FileNotFoundError:
+            self._forget()
+        except OSError as error:
+            raise RunError(f"cannot read {self._path}: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self._forget()
+            raise RunError(f"{self._path} is damaged: start a new run in another folder") from None
+        return self._columns()
+
+    def _read(self, file: Any) -> None:
+        status = os.fstat(file.fileno())
+        if status.st_ino != self._file or status.st_size < self._offset:
+            # A run that is resumed writes its log anew, without what comes after its checkpoint.
+            self._forget()
+            self._file = status.st_ino
+        file.seek(self._offset)
+        content: bytes = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            self._add(json.loads(line))
+        self._offset += len(whole)
+
+    def _add(self, record: Mapping[str, Any]) -> None:
+        run = {name: _number(record.get(name)) for name in _OF_RUN}
+        run |= {name: _number(value) for name, value in (record.get("scores") or {}).items()}
+        silos = {}
+        for silo, sent in record["silos"].items():
+            silos[str(silo)] = {name: _number(sent.get(name)) for name in _OF_SILO}
+            silos[str(silo)] |= {name: _number(value) for name, value in (sent.get("scores") or {}).items()}
+            if quality := sent.get("quality"):
+                told = {name: float(value) for name, value in quality.items() if isinstance(value, int | float)}
+                self._quality[str(silo)] = told
+        counts = record.get("class_counts") or {}
+        number = int(record["round"])
+        self._absences += [Absence(number, str(silo), str(why)) for silo, why in (record.get("absent") or {}).items()]
+        self._counts.append([_number(counts.get(name)) for name in self._classes])
+        self._fixed.append(bool(record.get("fixed_point")))
+        self._numbers.append(number)
+        self._run.append(run)
+        self._of_silos.append(silos)
+
+    def _columns(self) -> Course:
+        seen = {silo for silos in self._of_silos for silo in silos}
+        names = (*self._silos, *sorted(seen - set(self._silos)))
+        place = {silo: column for column, silo in enumerate(names)}
+        size = len(self._numbers)
+        of_run = {name: np.full(size, np.nan) for run in self._run for name in run}
+        of_silo = {name: np.full((size, len(names)), np.nan) for name in _OF_SILO}
+        for row, (run, silos) in enumerate(zip(self._run, self._of_silos, strict=True)):
+            for name, value in run.items():
+                of_run[name][row] = value
+            for silo, values in silos.items():
+                for name, value in values.items():
+                    if name not in of_silo:
+                        of_silo[name] = np.full((size, len(names)), np.nan)
+                    of_silo[name][row, place[silo]] = value
+        return Course(
+            silos=names,
+            number=np.array(self._numbers, dtype=np.int64),
+            run={name: np.zeros(0) for name in _OF_RUN} | of_run,
+            silo=of_silo,
+            classes=np.array(self._counts).reshape(size, len(self._classes)),
+            absences=tuple(self._absences),
+            fixed_point=self._fixed_since(),
+            quality=dict(self._quality),
+        )
+
+    def _fixed_since(self) -> int | None:
+        """The first of the last rounds that are at a fixed point."""
+        since = None
+        for number, fixed in zip(self._numbers, self._fixed, strict=True):
+            since = (since or number) if fixed else None
+        return since
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,237 @@
+"""What a run folder says, as plain values. Nothing here draws; what old runs do not have is None or empty."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr import __version__
+from fedct_flwr.algorithms import ALGORITHMS
+from fedct_flwr.config import STUDY
+from fedct_flwr.report.round_log import Course, RoundLog
+from fedct_flwr.report.spending import Spending, spending
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import RunError, SiloName
+
+Status: TypeAlias = Literal["unfinished", "completed", "failed"]
+
+Test: TypeAlias = Literal["own", "pooled"]
+
+TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
+METHODS: Final = ("local", "federated", "centralized")
+_ARRAY_HEADER: Final = 128
+"""What NumPy's format, in which Flower sends arrays, puts before each."""
+_HEADER_BYTES: Final = 8
+_MOST_HEADER: Final = 10_000_000
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A silo's balanced accuracies at the end on its ``TESTS`` by ``METHODS``; NaN where there is none."""
+
+    silo: SiloName
+    own: Mapping[str, float]
+    pooled: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """Whom silo ``i`` trusts after a round: row ``i`` of ``matrix`` ``(silos, silos)``, which sums to 1."""
+
+    round: int
+    silos: tuple[SiloName, ...]
+    matrix: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run. ``label`` tells it from others on the same page.
+
+    ``network_bytes`` are what FedAvg would have sent, silo and round: the weights of its network as Flower packs them;
+    None where silos have no network, or not all the same. ``global_scores`` are balanced accuracies on the pooled test
+    set, of models that are no silo's.
+    """
+
+    label: str
+    path: Path
+    settings: Mapping[str, Any]
+    versions: Mapping[str, str]
+    classes: tuple[str, ...]
+    num_public: int | None
+    fingerprint: str
+    course: Course
+    status: Status = "unfinished"
+    reason: str = ""
+    scores: tuple[Scores, ...] = ()
+    global_scores: Mapping[str, float] | None = None
+    spending: Spending | None = None
+    network_bytes: int | None = None
+    trust: Trust | None = None
+
+    @property
+    def study(self) -> str:
+        """The study's name."""
+        return str(self.settings.get("study", "?"))
+
+    @property
+    def title(self) -> str:
+        """What tables call the algorithm."""
+        name = str(self.settings.get("algorithm", "?"))
+        return ALGORITHMS[name].title if name in ALGORITHMS else name
+
+    @property
+    def leaves(self) -> str:
+        """What left a silo, in plain words; nothing for an algorithm that is not known."""
+        name = str(self.settings.get("algorithm", "?"))
+        scores = " and test scores" if self.settings.get("report-scores") else ""
+        return f"{ALGORITHMS[name].leaves}{scores}" if name in ALGORITHMS else ""
+
+    @property
+    def real(self) -> bool:
+        """Whether its silos are real, and not simulated."""
+        return self.settings.get("data") == STUDY
+
+    def mean_score(self, test: Test, method: str) -> float:
+        """Over silos that have a score for every method that any silo has one for; NaN without such silos."""
+        tables = [getattr(row, test) for row in self.scores]
+        known = [name for name in METHODS if any(np.isfinite(table.get(name, np.nan)) for table in tables)]
+        compared = [table for table in tables if all(np.isfinite(table.get(name, np.nan)) for name in known)]
+        return float(np.mean([table.get(method, np.nan) for table in compared])) if compared else float("nan")
+
+
+class RunReader:
+    """Reads a run folder, as often as one likes while the run goes on; rounds are parsed once.
+
+    Raises RunError if the folder holds no run, or one of a newer version.
+    """
+
+    def __init__(self, path: Path, label: str = "") -> None:
+        self.folder = RunFolder(path)
+        self._label = label or path.resolve().name
+        self._facts = self.folder.read_json("config.json")
+        self._settings = self.folder.settings()
+        versions = self._facts.get("versions")
+        self._versions = {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {}
+        check_version(path, self._versions.get("fedct-flwr", ""))
+        self._classes = _names(self._facts.get("classes"))
+        self._log = RoundLog(path / "rounds.jsonl", _names(self._facts.get("silos")), self._classes)
+
+    def read(self) -> Run:
+        """The run as it is by now. Raises RunError for a damaged file."""
+        ended = self.folder.ended_at() is not None
+        result = self.folder.read_json("result.json") if ended else {}
+        course = self._log.course()
+        num_public = self._facts.get("num_public")
+        return Run(
+            label=self._label,
+            path=self.folder.path,
+            settings=self._settings,
+            versions=self._versions,
+            classes=self._classes,
+            num_public=num_public if isinstance(num_public, int) else None,
+            fingerprint=str(self._facts.get("public_fingerprint", "")),
+            course=course,
+            status=_status(result) if ended else "unfinished",
+            reason=str(result.get("reason", "")),
+            scores=_scores(self.folder),
+            global_scores=_global_scores(result),
+            spending=spending(self.folder, self._settings, course.silos, result) if ended else None,
+            network_bytes=_network_bytes(self.folder, course),
+            trust=_trust(self.folder.path / "trust.jsonl"),
+        )
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """The runs in these folders, each with a label of its own. Raises RunError."""
+    return [RunReader(path, label).read() for path, label in zip(paths, labels(paths), strict=True)]
+
+
+def labels(paths: Sequence[Path]) -> list[str]:
+    """The folders' names, with as many of the names above as tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for depth in range(1, max((len(part) for part in parts), default=1) + 1):
+        found = ["/".join(part[-depth:]) for part in parts]
+        if len(set(found)) == len(found):
+            return found
+    return [f"{name} ({number})" for number, name in enumerate(found, start=1)]
+
+
+def check_version(path: Path, version: str) -> None:
+    """Raise RunError for a run of a newer version: what its files say may mean something else."""
+    if _release(version) > _release(__version__):
+        raise RunError(f"the run in {path} is of fedct-flwr {version} and this is {__version__}: update fedct-flwr")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _status(result: Mapping[str, Any]) -> Status:
+    return "completed" if result.get("status") == "completed" else "failed"
+
+
+def _scores(folder: RunFolder) -> tuple[Scores, ...]:
+    try:
+        rows = json.loads((folder.path / "scores.json").read_text("utf-8"))
+        return tuple(Scores(str(row["silo"]), _known(row["own"]), _known(row["pooled"])) for row in rows)
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise RunError(f"{folder.path / 'scores.json'} is damaged: take it away, and the report goes without") from None
+
+
+def _known(scores: Mapping[str, Any]) -> dict[str, float]:
+    return {method: float("nan") if scores.get(method) is None else float(scores[method]) for method in METHODS}
+
+
+def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:
+    try:
+        scores = result["global_model"]["scores"]
+        return {str(name): float(values["balanced_accuracy"]) for name, values in scores.items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
+
+
+def _network_bytes(folder: RunFolder, course: Course) -> int | None:
+    """From the headers of the silos' model files, in safetensors format."""
+    files = [folder.silo_model(silo, ".safetensors") for silo in course.silos]
+    sizes = {_weights_in(file) for file in files if file.is_file()}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _weights_in(file: Path) -> int | None:
+    try:
+        with file.open("rb") as content:
+            length = int.from_bytes(content.read(_HEADER_BYTES), "little")
+            header = json.loads(content.read(min(length, _MOST_HEADER)))
+        tensors = [value["data_offsets"] for name, value in header.items() if name.startswith("network.")]
+        return sum(int(end) - int(start) + _ARRAY_HEADER for start, end in tensors) or None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _trust(path: Path) -> Trust | None:
+    """The last whole line."""
+    try:
+        lines = path.read_text("utf-8").split("\n")[:-1]
+        if not lines:
+            return None
+        last = json.loads(lines[-1])
+        matrix = np.array(last["matrix"], dtype=np.float64)
+        silos = _names(last["silos"])
+        if matrix.shape != (len(silos), len(silos)):
+            raise ValueError
+        return Trust(int(last["round"]), silos, matrix)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{path} is damaged: take it away, and the report goes without") from None

@@ -1,0 +1,72 @@
+"""How the page says things: numbers with their units, and lists of rounds."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+UNKNOWN: Final = "–"
+
+
+def score(value: float) -> str:
+    """A balanced accuracy, as the table of a run has it."""
+    return UNKNOWN if np.isnan(value) else f"{value:.3f}"
+
+
+def share(value: float) -> str:
+    """A share as a percentage."""
+    return UNKNOWN if np.isnan(value) else f"{value:.1%}"
+
+
+def size(value: float) -> str:
+    """Bytes, in the unit that leaves three digits or so.
+
+    >>> size(605), size(25_000), size(1_650_000)
+    ('605 bytes', '25.0 kB', '1.65 MB')
+    """
+    if np.isnan(value):
+        return UNKNOWN
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if value >= unit:
+            return f"{value / unit:.2f} {name}"
+    return f"{value / 1e3:.1f} kB" if value >= 10_000 else f"{value:,.0f} bytes"
+
+
+def duration(seconds: float) -> str:
+    """Seconds, or minutes where they are many."""
+    if np.isnan(seconds):
+        return UNKNOWN
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def count(number: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> count(1, "silo"), count(1000, "round")
+    ('1 silo', '1,000 rounds')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def spans(rounds: Iterable[int]) -> str:
+    """Rounds as ranges.
+
+    >>> spans([1, 2, 3, 5])
+    '1–3, 5'
+    """
+    found: list[list[int]] = []
+    for number in sorted(rounds):
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in found)
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop; nothing stays nothing.
+
+    >>> sentence("silos agree")
+    'Silos agree.'
+    """
+    return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -1,0 +1,81 @@
+"""``fedct report``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.runner import Outcome
+from tests.report.folders import begin, finished
+
+
+def test_it_writes_one_page_into_the_runs_folder(fedct: Callable[..., Outcome], here: Path) -> None:
+    finished(here / "run")
+    outcome = fedct("report", "run")
+    assert (outcome.code, outcome.out) == (0, "report: run/report.html\n")
+    assert (here / "run" / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_several_runs_go_to_one_page_here(fedct: Callable[..., Outcome], here: Path) -> None:
+    for name in ("a", "b"):
+        finished(here / name)
+    assert fedct("report", "a", "b").out == "report: report.html\n"
+    assert "hearts: 2 runs" in (here / "report.html").read_text("utf-8")
+
+
+def test_it_overwrites_only_by_force(fedct: Callable[..., Outcome], here: Path) -> None:
+    finished(here / "run")
+    (here / "page.html").write_text("mine")
+    outcome = fedct("report", "run", "--output", "page.html")
+    assert outcome.code == 2
+    assert outcome.sentence == "page.html exists: replace it with --force, or name another file with --output"
+    assert (here / "page.html").read_text() == "mine"
+    assert fedct("report", "run", "--output", "page.html", "--force").code == 0
+    assert (here / "page.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_a_run_without_a_finished_round_is_said(fedct: Callable[..., Outcome], here: Path) -> None:
+    begin(here / "run")
+    outcome = fedct("report", "run")
+    assert outcome.code == 0
+    assert outcome.out.startswith("no round of run has ended yet: the page says so\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere"], 4, "nowhere is no complete run folder: cannot read config.json"),
+        (["empty"], 4, "empty is no complete run folder: cannot read config.json"),
+        (["newer"], 4, "the run in newer is of fedct-flwr 99.1 and this is"),
+        (["damaged"], 4, "rounds.jsonl is damaged"),
+        (["run", "--output", "none/page.html"], 2, "there is no folder none: make it"),
+        (["run", "--output", "empty"], 2, "empty is a folder: name a file with --output"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    fedct: Callable[..., Outcome], here: Path, arguments: list[str], code: int, words: str
+) -> None:
+    (here / "empty").mkdir()
+    finished(here / "run")
+    newer = finished(here / "newer").path / "config.json"
+    newer.write_text(json.dumps(json.loads(newer.read_text()) | {"versions": {"fedct-flwr": "99.1"}}))
+    (finished(here / "damaged").path / "rounds.jsonl").write_text("{}\n")
+    # Where a page would go is looked at first.
+    output = [] if "--output" in arguments else ["--output", "page.html"]
+    outcome = fedct("report", *arguments, *output)
+    assert outcome.code == code
+    assert words in outcome.sentence
+    assert not (here / "page.html").exists()
+
+
+def test_without_the_extra_it_says_how_to_get_it(
+    fedct: Callable[..., Outcome], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(here / "run")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    outcome = fedct("report", "run")
+    assert (outcome.code, outcome.sentence) == (
+        2,
+        "a report needs the extra 'report': pip install 'fedct-flwr[report]'",
+    )

@@ -1,0 +1,179 @@
+"""Whole runs in which silos share probabilities."""
+
+import csv
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
+from client_app.main import app as client_app
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError
+from tests.federation.conftest import Federation
+
+SOFT: dict[str, Any] = {"algorithm": "prediction-consensus", "trust": "dynamic"}
+NETWORK: dict[str, Any] = {
+    "learner": "tests.federation.learners.network",
+    "learner_params": "{}",
+    "local_steps": 5,
+    "learning_rate": 0.02,
+}
+EVERY = pytest.mark.parametrize("settings", [SOFT, {**SOFT, **NETWORK}], ids=["tree", "network"])
+
+
+def ends_like(one: RunFolder, other: RunFolder) -> None:
+    first, second = one.load_checkpoint(), other.load_checkpoint()
+    np.testing.assert_array_equal(first.targets, second.targets)
+    for name, value in first.state.items():
+        np.testing.assert_array_equal(value, second.state[name])
+    assert one.trust() == other.trust()
+
+
+@EVERY
+def test_a_resumed_run_ends_as_one_that_was_not_interrupted(settings: dict[str, Any], federation: Federation) -> None:
+    settings = {**settings, "save_models": True, "stop_at_fixed_point": False}
+    whole = federation.run(**settings, run_dir=str(federation.path / "whole"))
+    federation.run(**settings, num_server_rounds=1)
+    # A line that a crash left behind its checkpoint is forgotten.
+    with (federation.path / "run" / "trust.jsonl").open("a") as file:
+        file.write('{"round": 2, "silos": [], "matrix": []}\n')
+    resumed = federation.run(**settings, num_server_rounds=3, resume=True)
+    assert [entry["round"] for entry in resumed.trust()] == [1, 2, 3]
+    ends_like(resumed, whole)
+
+
+def test_the_run_folder_tells_who_trusts_whom_and_the_labels_of_all(federation: Federation) -> None:
+    folder = federation.run(**SOFT)
+    silos = sorted(folder.rounds()[0]["silos"])
+    for number, entry in enumerate(folder.trust(), start=1):
+        assert (entry["round"], entry["silos"]) == (number, silos)
+        matrix = np.array(entry["matrix"])
+        assert matrix.shape == (4, 4)
+        np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-3)
+        assert (matrix.argmax(axis=1) == np.arange(4)).all()
+    checkpoint = folder.load_checkpoint()
+    with (folder.path / "labels.csv").open(newline="") as file:
+        labels = [row["label"] for row in csv.DictReader(file)]
+    assert labels == [("healthy", "diseased")[label] for label in checkpoint.targets]
+    shares = folder.trust()[-1]["matrix"]
+    mean = np.tensordot(np.mean(shares, axis=0), checkpoint.state["votes"], axes=1)
+    clear = np.abs(mean[:, 0] - mean[:, 1]) > 0.01
+    assert (mean.argmax(axis=1) == checkpoint.targets)[clear].all()
+    # One byte for each of the 228 examples, with two classes.
+    assert all(228 < silo["bytes_sent"] < 340 for entry in folder.rounds() for silo in entry["silos"].values())
+    assert not federation.run(run_dir=str(federation.path / "hard"), num_server_rounds=1).trust()
+
+
+def test_subsets_are_asked_about_and_learned(federation: Federation) -> None:
+    folder = federation.run(**SOFT, query_size=50)
+    rounds = folder.rounds()
+    assert [entry["queried"] for entry in rounds] == [50, 50, 50]
+    assert folder.load_checkpoint().state["votes"].shape == (4, 50, 2)
+    assert not any(entry["absent"] for entry in rounds)
+
+
+def test_a_silo_that_leaves_for_a_round_takes_its_trust_with_it_and_brings_it_back(federation: Federation) -> None:
+    gone = ClientApp()
+
+    @gone.train()
+    def fail(message: Message, context: Context) -> Message:
+        if message.metadata.group_id == "2":
+            raise RuntimeError
+        return client_app(message, context)
+
+    federation.behave[1] = gone
+    settings: dict[str, Any] = {"algorithm": "prediction-consensus", "trust": "static", "stop_at_fixed_point": False}
+    folder = federation.run(**settings, min_silos=3)
+    with_all, without, again = folder.trust()
+    assert len(without["silos"]) == 3
+    assert set(with_all["silos"]) - set(without["silos"]) == {"budapest"}
+    assert again == {**with_all, "round": 3}
+    rows = [with_all["silos"].index(silo) for silo in without["silos"]]
+    kept = np.array(with_all["matrix"])[np.ix_(rows, rows)]
+    np.testing.assert_allclose(without["matrix"], kept / kept.sum(axis=1, keepdims=True), atol=1e-3)
+
+
+def test_a_silo_that_comes_late_warms_up_before_it_answers(federation: Federation) -> None:
+    late, asked = ClientApp(), []
+
+    @late.train()
+    def wait(message: Message, context: Context) -> Message:
+        asked.append(len(message.content["fedct"]["payload"]))  # type: ignore[arg-type,index,call-overload]
+        if message.metadata.group_id == "1":
+            raise RuntimeError
+        return client_app(message, context)
+
+    federation.behave[1] = late
+    folder = federation.run(**SOFT, min_silos=3, stop_at_fixed_point=False)
+    assert [len(entry["silos"]) for entry in folder.trust()] == [3, 4, 4]
+    assert asked[1] < 100 < 228 < asked[2]
+
+
+def test_warm_up_costs_training_and_no_messages(federation: Federation) -> None:
+    folders = [
+        federation.run(
+            **SOFT, **NETWORK, warm_up_rounds=warm_up, num_server_rounds=1, run_dir=str(federation.path / str(warm_up))
+        )
+        for warm_up in (1, 5)
+    ]
+    short, long = (folder.load_checkpoint().state["votes"] for folder in folders)
+    # The longer they train, the surer they are.
+    assert np.abs(long - 0.5).mean() > np.abs(short - 0.5).mean() + 0.02
+    sent = [folder.rounds()[0]["instruction_bytes"] for folder in folders]
+    assert sent[0] == sent[1] < 100
+
+
+def test_each_silo_has_a_learner_of_its_own_kind_and_a_student_learns_the_labels(federation: Federation) -> None:
+    folder = federation.run(
+        **SOFT,
+        learner=f"{NETWORK['learner']},random-forest,logistic-regression,decision-tree",
+        learner_params='[{}, {"n_estimators": 5}, {}, {}]',
+        student="decision-tree",
+        num_server_rounds=2,
+    )
+    assert not any(entry["absent"] for entry in folder.rounds())
+    assert folder.read_json("result.json")["global_model"]["labels"] == 228
+
+
+def test_distributed_distillation_is_the_mean(federation: Federation) -> None:
+    dd = federation.run(algorithm="dd", run_dir=str(federation.path / "dd"))
+    naive = federation.run(algorithm="prediction-consensus", trust="naive")
+    ends_like(dd, naive)
+    assert dd.trust()[0]["matrix"] == [[0.25] * 4] * 4
+
+
+def test_fedmd_learns_the_mean_first_and_its_own_records_then(federation: Federation) -> None:
+    settings: dict[str, Any] = {**NETWORK, "warm_up_rounds": 1, "num_server_rounds": 2}
+    one, other = (
+        federation.run(algorithm=name, **settings, run_dir=str(federation.path / name)) for name in ("fedmd", "dd")
+    )
+    first, second = one.rounds(), other.rounds()
+    # The first answer is the same; what is made of others' is not.
+    assert one.trust() == other.trust()
+    assert first[0]["class_counts"] == second[0]["class_counts"]
+    assert (one.load_checkpoint().state["votes"] != other.load_checkpoint().state["votes"]).any()
+    assert not any(entry["absent"] for entry in first)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"algorithm": "fedmd", "trust": "static"}, "in turn: use a network"),
+        ({"algorithm": "fedmd", "trust": "static", "consensus_weight": 2.0}, "consensus-weight has no effect"),
+        ({"learner": "svm"}, "use a network, or one of"),
+        ({"learner": "logistic-regression,svm,svm,svm"}, "random-forest"),
+        ({"protection": "dp-linear"}, "'dp-linear' covers labels and not probabilities"),
+        ({"pseudo_weight": 2.0}, "set consensus-weight instead"),
+        ({"algorithm": "dd"}, "trust has no effect on algorithm 'dd'"),
+        ({"algorithm": "fedct-agreement", "trust": "naive"}, "would be fedct"),
+        ({"algorithm": "fedct", "trust": "static", "warm_up_rounds": 2}, "warm-up-rounds has no effect"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_runs(
+    settings: dict[str, Any], said: str, federation: Federation
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        federation.run(**{**SOFT, "learner_params": "{}", **settings})
+    assert not federation.sent

@@ -1,0 +1,199 @@
+"""The page in a real browser."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from fedct_flwr.report import live as module
+from fedct_flwr.report.live import live
+from fedct_flwr.report.page import content, document
+from fedct_flwr.report.summary import read_runs
+from tests.report.folders import add_round, add_scores, begin, finished
+from tests.report.test_page import NASTY
+
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+_PATIENCE = 60_000
+"""Milliseconds, on a machine with much else to do."""
+expect.set_options(timeout=_PATIENCE)
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install chromium-headless-shell")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: Browser, address: str, **options: Any) -> Iterator[tuple[Page, list[str]]]:
+    """A page, and what it complains of."""
+    context = browser.new_context(**options)
+    page, complaints = context.new_page(), []
+    page.set_default_timeout(_PATIENCE)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: message.type in {"error", "warning"} and complaints.append(message.text))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+    page.goto(address)
+    page.wait_for_selector("body[data-drawn]")
+    yield page, complaints
+    context.close()
+
+
+def written(path: Path, *runs: Path) -> str:
+    path.write_text(document(content(read_runs(runs))), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report, as a file."""
+    folder = tmp_path_factory.mktemp("report")
+    run = finished(folder / "run")
+    matrix = {"round": 3, "silos": ["oslo", "rome"], "matrix": [[0.7, 0.3], [0.4, 0.6]]}
+    (run.path / "trust.jsonl").write_text(json.dumps(matrix) + "\n")
+    return written(folder / "report.html", run.path)
+
+
+def paper(page: Page) -> str:
+    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+
+def test_all_figures_are_drawn_without_a_complaint(browser: Browser, address: str) -> None:
+    with opened(browser, address) as (page, complaints):
+        assert page.locator("[data-plot]").count() == page.locator("[data-plot] svg.main-svg >> nth=0").count() * (
+            page.locator("[data-plot]:has(svg.main-svg)").count()
+        )
+        assert page.locator("[data-plot='trust-0'] .hm image, [data-plot='trust-0'] .hm").count() > 0
+        names = page.locator("[data-plot='agreement'] .legendtext").all_text_contents()
+        assert names == ["oslo", "rome", "cairo"]
+        assert complaints == []
+
+
+def test_nothing_overflows_on_a_telephone(browser: Browser, address: str) -> None:
+    with opened(browser, address, viewport={"width": 390, "height": 800}) as (page, _):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_dark_and_light(browser: Browser, address: str) -> None:
+    with opened(browser, address, color_scheme="light") as (page, complaints):
+        assert paper(page) == "rgb(255, 255, 255)"
+        page.emulate_media(color_scheme="dark")
+        expect(page.get_by_role("button", name="Use light colors")).to_be_visible()
+        dark = paper(page)
+        assert dark == "rgb(18, 23, 30)"
+        ink = page.locator("[data-plot='agreement'] .xtick text").first
+        expect(ink).to_have_css("fill", "rgb(228, 233, 240)")
+        page.get_by_role("button", name="Use light colors").click()
+        assert paper(page) == "rgb(255, 255, 255)"
+        expect(ink).to_have_css("fill", "rgb(27, 36, 48)")
+        assert complaints == []
+
+
+def test_it_goes_by_keyboard(browser: Browser, address: str) -> None:
+    with opened(browser, address) as (page, _):
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the results")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("main")).to_be_focused()
+        page.locator("#data-agreement summary").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#data-agreement table")).to_be_visible()
+        expect(
+            page.get_by_role("img", name=re.compile("Silos agree on 80.0% of the labels in round 3"))
+        ).to_be_visible()
+
+
+def test_a_name_with_html_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", silos=["oslo", NASTY], study=NASTY)
+    with opened(browser, written(tmp_path / "report.html", run.path)) as (page, complaints):
+        assert page.title() == f"{NASTY}: FedCT"
+        assert page.locator("main img, main b, h1 img, h1 b").count() == 0
+        assert page.locator("[data-plot='agreement'] .legendtext").all_text_contents() == ["oslo", NASTY]
+        expect(page.locator("#glance tbody th").nth(1)).to_have_text(NASTY)
+        assert complaints == []
+
+
+def test_it_updates_while_a_run_goes_on_and_survives_its_end(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SHARE", 1e9)
+    path = tmp_path / "run"
+    with live(path) as server, opened(browser, server.url) as (page, complaints):
+        status = page.get_by_role("status")
+        expect(status).to_have_text("has not begun")
+        folder = begin(path, silos=("oslo", NASTY))
+        add_round(folder, 1, ("oslo", NASTY))
+        expect(status).to_have_text("round 1 has ended")
+        points = page.locator("[data-plot='agreement'] .point")
+        expect(points).to_have_count(2)
+        page.locator("#data-agreement summary").click()
+        for number in (2, 3):
+            add_round(folder, number, ("oslo", NASTY))
+        expect(status).to_have_text("round 3 has ended")
+        expect(points).to_have_count(6)
+        expect(page.locator("#data-agreement tbody tr")).to_have_count(3)
+        assert page.locator("main img, main b").count() == 0
+        folder.finish("completed")
+        expect(status).to_have_text("completed")
+        add_scores(folder, ("oslo", NASTY))
+        expect(page.locator("[data-plot='accuracy-final'] .point")).not_to_have_count(0)
+        assert complaints == []
+        server.shutdown()
+        server.server_close()
+        expect(status).to_have_text("completed; nobody updates this page any more")
+        expect(points).to_have_count(6)
+        assert all("Failed to load resource" in complaint for complaint in complaints)
+
+
+def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("fedct")), "simulate", "--in-process", "--learner", "decision-tree"]
+    process = subprocess.Popen(
+        [*command, "--rounds", "2", "--run-dir", "run"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        lines = iter(process.stdout.readline, "")
+        address = next(found[1] for line in lines if (found := re.match("watch it at (.*)", line)))
+        with opened(browser, address) as (page, complaints):
+            expect(page.get_by_role("status")).to_contain_text("completed")
+            expect(page.locator("[data-plot='accuracy-final'] .point")).not_to_have_count(0)
+            assert process.wait(60) == 0
+            assert not [line for line in complaints if "Failed to load resource" not in line]
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_watching_ends_with_ctrl_c(tmp_path: Path) -> None:
+    add_round(begin(tmp_path / "run"), 1)
+    command = [str(Path(sys.executable).with_name("fedct")), "watch", "run"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Whoever runs these tests in the background has interrupts ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert process.stdout is not None
+    found = re.match(r"watching run: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)", process.stdout.readline())
+    assert found
+    with urllib.request.urlopen(f"{found[1]}data") as answer:
+        assert json.load(answer)["words"] == "round 1 has ended"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "ended\n", "")

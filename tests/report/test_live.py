@@ -1,0 +1,171 @@
+"""The page of a run that goes on: what is served, to whom, and how often it is made."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedct_flwr.report import live as module
+from fedct_flwr.report.live import Feed, LiveServer, live
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import ConfigError
+from tests.report.folders import add_round, add_scores, begin
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    folder = begin(tmp_path / "run")
+    add_round(folder, 1)
+    return folder
+
+
+@pytest.fixture
+def server(folder: RunFolder) -> Iterator[LiveServer]:
+    with live(folder.path) as server:
+        yield server
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes anew whatever has changed."""
+    monkeypatch.setattr(module, "_SHARE", 1e9)
+
+
+def ask(server: LiveServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    named = {"Host": f"127.0.0.1:{server.server_port}"} | {key.replace("_", "-"): v for key, v in headers.items()}
+    connection.request(method, path, headers=named)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), content
+
+
+def told(feed: Feed) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(feed.data()[1])
+    return data
+
+
+class TestServer:
+    def test_listens_on_the_loopback_address_only(self, server: LiveServer):
+        assert server.server_address[0] == "127.0.0.1"
+        assert server.url == f"http://127.0.0.1:{server.server_port}/"
+
+    def test_the_page_and_what_changes(self, server: LiveServer):
+        status, headers, page = ask(server, "/")
+        assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert b"<body data-live>" in page
+        status, headers, data = ask(server, "/data")
+        assert (status, headers["Content-Type"]) == (200, "application/json")
+        assert "agreement" in json.loads(data)["plots"]
+
+    def test_what_is_known_is_not_sent_again(self, server: LiveServer):
+        version = ask(server, "/data")[1]["ETag"]
+        status, _, data = ask(server, "/data", If_None_Match=version)
+        assert (status, data) == (304, b"")
+
+    @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1", "0.0.0.0", ""])
+    def test_other_names_are_refused(self, server: LiveServer, host: str):
+        status, _, content = ask(server, "/data", Host=host)
+        assert status == 403
+        assert b"plots" not in content
+
+    def test_localhost_is_a_name_of_it(self, server: LiveServer):
+        assert ask(server, "/data", Host=f"localhost:{server.server_port}")[0] == 200
+
+    @pytest.mark.parametrize("path", ["/config.json", "/../config.json", "/data/x", "/?run=/etc", "/data?x=1"])
+    def test_there_is_nothing_else(self, server: LiveServer, path: str):
+        assert ask(server, path)[0] == 404
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+    def test_it_is_read_only(self, server: LiveServer, method: str):
+        assert ask(server, "/data", method)[0] == 501
+
+    def test_no_other_page_may_look(self, server: LiveServer):
+        headers = ask(server, "/data")[1]
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert "Access-Control-Allow-Origin" not in headers
+        assert "Python" not in headers["Server"]
+
+    def test_a_port_in_use_is_said(self, server: LiveServer, folder: RunFolder):
+        with pytest.raises(ConfigError, match=f"port {server.server_port} is in use: choose another one with --port"):
+            LiveServer(folder.path, server.server_port)
+
+    def test_it_ends_without_a_trace(self, folder: RunFolder):
+        before = threading.active_count()
+        with live(folder.path) as server:
+            port = server.server_port
+        assert threading.active_count() == before
+        with pytest.raises(ConnectionRefusedError):
+            http.client.HTTPConnection("127.0.0.1", port).request("GET", "/")
+
+    def test_it_is_gone_when_what_it_shows_fails(self, folder: RunFolder):
+        with pytest.raises(KeyError), live(folder.path) as server:
+            raise KeyError
+        with pytest.raises(ConnectionRefusedError):
+            http.client.HTTPConnection("127.0.0.1", server.server_port).request("GET", "/")
+
+
+@pytest.mark.usefixtures("eager")
+class TestFeed:
+    def test_follows_the_run(self, folder: RunFolder):
+        feed = Feed(folder.path)
+        assert (told(feed)["status"], told(feed)["words"]) == ("unfinished", "round 1 has ended")
+        first = feed.data()[0]
+        assert feed.data()[0] == first
+        add_round(folder, 2)
+        assert told(feed)["words"] == "round 2 has ended"
+        assert feed.data()[0] != first
+        folder.finish("completed")
+        assert told(feed)["status"] == "completed"
+
+    def test_tells_of_scores_that_come_after_the_end(self, folder: RunFolder):
+        feed = Feed(folder.path)
+        folder.finish("completed")
+        assert "accuracy-final" not in told(feed)["plots"]
+        add_scores(folder)
+        assert "accuracy-final" in told(feed)["plots"]
+
+    def test_waits_for_a_folder_that_is_still_to_come(self, tmp_path: Path):
+        feed = Feed(tmp_path / "run")
+        assert told(feed)["words"] == "has not begun"
+        add_round(begin(tmp_path / "run"), 1)
+        assert told(feed)["words"] == "round 1 has ended"
+
+    def test_keeps_what_it_knows_where_a_file_is_damaged(self, folder: RunFolder):
+        feed = Feed(folder.path)
+        before = told(feed)
+        with (folder.path / "rounds.jsonl").open("a") as file:
+            file.write("damaged\n")
+        assert told(feed) == before
+
+    def test_knows_whether_somebody_waits_for_news(self, folder: RunFolder):
+        feed = Feed(folder.path)
+        assert not feed.somebody_waits
+        feed.data()
+        assert not feed.somebody_waits
+        folder.finish("completed")
+        assert feed.somebody_waits
+        feed.data()
+        assert not feed.somebody_waits
+
+
+def test_what_is_sent_is_made_in_half_a_hundredth_of_the_time(folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "thread_time", iter(range(100)).__next__)
+    feed = Feed(folder.path)
+    feed.data()
+    add_round(folder, 2)
+    # It took a second of the processor.
+    now[0] = 199.0
+    assert told(feed)["words"] == "round 1 has ended"
+    now[0] = 201.0
+    assert told(feed)["words"] == "round 2 has ended"
+    folder.finish("completed")
+    assert told(feed)["status"] == "completed", "the end is told at once"

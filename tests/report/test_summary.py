@@ -1,0 +1,127 @@
+"""What a run folder says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.report.summary import RunReader, check_version, labels, read_runs
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.types import RunError
+from tests.report.folders import SILOS, add_round, add_scores, begin, finished, safetensors
+
+
+def changed(folder: RunFolder, name: str, **facts: Any) -> None:
+    content = json.loads((folder.path / name).read_text())
+    (folder.path / name).write_text(json.dumps(content | facts))
+
+
+def test_a_finished_run(tmp_path: Path):
+    (run,) = read_runs([finished(tmp_path / "run").path])
+    assert (run.label, run.study, run.title, run.status) == ("run", "hearts", "FedCT", "completed")
+    assert (run.num_public, run.classes, run.course.silos) == (40, ("no", "yes"), SILOS)
+    assert len(run.course) == 3
+    assert run.course.fixed_point == 3
+    assert run.mean_score("pooled", "federated") == pytest.approx(0.7)
+    assert np.isnan(run.mean_score("own", "federated"))
+
+
+def test_a_run_that_goes_on_is_read_again(tmp_path: Path):
+    folder = begin(tmp_path / "run")
+    reader = RunReader(folder.path)
+    assert (reader.read().status, len(reader.read().course)) == ("unfinished", 0)
+    add_round(folder, 1)
+    assert len(reader.read().course) == 1
+    folder.finish("failed", reason="silos were lost")
+    assert (reader.read().status, reader.read().reason) == ("failed", "silos were lost")
+
+
+def test_means_are_over_silos_that_have_all_scores(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    rows = json.loads((folder.path / "scores.json").read_text())
+    rows[0]["pooled"] = {"local": 0.1, "federated": None, "centralized": 0.1}
+    (folder.path / "scores.json").write_text(json.dumps(rows))
+    assert read_runs([folder.path])[0].mean_score("pooled", "local") == pytest.approx(0.6)
+
+
+def test_a_folder_without_a_run_is_said(tmp_path: Path):
+    with pytest.raises(RunError, match=r"is no complete run folder: cannot read config\.json"):
+        RunReader(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["99.0.0", "0.999"])
+def test_a_run_of_a_newer_version_is_refused(tmp_path: Path, version: str):
+    folder = finished(tmp_path / "run")
+    changed(folder, "config.json", versions={"fedct-flwr": version})
+    with pytest.raises(RunError, match=f"of fedct-flwr {version} and this is .*: update fedct-flwr"):
+        read_runs([folder.path])
+
+
+@pytest.mark.parametrize("version", ["0.0.1", "", "unknown"])
+def test_older_versions_are_fine(version: str):
+    check_version(Path("run"), version)
+
+
+@pytest.mark.parametrize("name", ["scores.json", "trust.jsonl", "result.json"])
+def test_damaged_files_are_said(tmp_path: Path, name: str):
+    folder = finished(tmp_path / "run")
+    (folder.path / name).write_text("{\n")
+    with pytest.raises(RunError, match=name):
+        read_runs([folder.path])
+
+
+def test_the_last_trust_matrix_counts(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    lines = [{"round": n, "silos": ["oslo", "rome"], "matrix": [[1 - n / 10, n / 10], [0.5, 0.5]]} for n in (1, 2)]
+    (folder.path / "trust.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"cut')
+    found = read_runs([folder.path])[0].trust
+    assert found is not None
+    assert (found.round, found.silos) == (2, ("oslo", "rome"))
+    np.testing.assert_allclose(found.matrix, [[0.8, 0.2], [0.5, 0.5]])
+
+
+def test_a_networks_weights_are_what_its_file_holds_of_them(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    for silo in SILOS:
+        safetensors(folder.silo_model(silo, ".safetensors"), {"network.a": 400, "network.b": 24, "optimizer": 800})
+    assert read_runs([folder.path])[0].network_bytes == 424 + 2 * 128
+
+
+@pytest.mark.parametrize("size", [401, 0])
+def test_other_networks_have_no_weight_in_common(tmp_path: Path, size: int):
+    folder = finished(tmp_path / "run")
+    safetensors(folder.silo_model("oslo", ".safetensors"), {"network.a": 400})
+    safetensors(folder.silo_model("rome", ".safetensors"), {"network.a": size})
+    assert read_runs([folder.path])[0].network_bytes is None
+
+
+def test_the_cost_of_the_coordinators_noise_is_in_the_result(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    cost = {"unit": "silo", "where": "coordinator", "epsilon": 2.5, "delta": 1e-5, "accountant": "pld"}
+    changed(folder, "result.json", privacy=cost)
+    spending = read_runs([folder.path])[0].spending
+    assert spending is not None
+    assert [(row.unit, row.epsilon) for row in spending.rows] == [("silo", 2.5)]
+    assert "not from the coordinator" in spending.note
+
+
+def test_scores_of_global_models(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    changed(folder, "result.json", global_model={"scores": {"student": {"balanced_accuracy": 0.75}}})
+    assert read_runs([folder.path])[0].global_scores == {"student": 0.75}
+
+
+def test_labels_tell_runs_apart():
+    paths = [Path("/a/x/run"), Path("/a/y/run"), Path("/a/other")]
+    assert labels(paths[:1]) == ["run"]
+    assert labels(paths) == ["x/run", "y/run", "a/other"]
+    assert labels([paths[0], paths[0]]) == ["//a/x/run (1)", "//a/x/run (2)"]
+
+
+def test_silos_that_the_config_does_not_name_come_last(tmp_path: Path):
+    folder = begin(tmp_path / "run", SILOS[:1])
+    add_round(folder, 1, ("zagreb", "oslo", "athens"))
+    add_scores(folder)
+    assert read_runs([folder.path])[0].course.silos == ("oslo", "athens", "zagreb")

@@ -1,0 +1,102 @@
+"""Probabilities to bytes and back: one encoding, that moves none of them by much, and no other."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedct_flwr.wire.probabilities import (
+    UNITS,
+    pack_probabilities,
+    probabilities_size,
+    quantized,
+    unpack_probabilities,
+)
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def some(count: int, num_classes: int, seed: int, concentration: float = 0.5) -> np.ndarray:
+    rows = np.random.default_rng(seed).dirichlet(np.full(num_classes, concentration), count)
+    return rows.astype(np.float32)
+
+
+@given(st.integers(1, 40), st.integers(2, 300), st.sampled_from([0.05, 0.5, 50.0]), seeds)
+def test_no_probability_moves_by_a_unit_and_rows_sum_to_one(
+    count: int, num_classes: int, concentration: float, seed: int
+) -> None:
+    probabilities = some(count, num_classes, seed, concentration)
+    codes = quantized(probabilities)
+    assert (codes.sum(axis=1, dtype=int) == UNITS).all()
+    assert np.abs(codes / UNITS - probabilities / probabilities.sum(axis=1, keepdims=True)).max() < 1 / UNITS
+
+
+@given(st.integers(1, 40), st.integers(2, 300), seeds)
+def test_what_was_read_is_written_as_it_was(count: int, num_classes: int, seed: int) -> None:
+    codes = np.random.default_rng(seed).multinomial(UNITS, np.full(num_classes, 1 / num_classes), count)
+    packed = codes.astype(np.uint8)[:, :-1].tobytes()
+    assert len(packed) == probabilities_size(count, num_classes)
+    probabilities = unpack_probabilities(packed, count, num_classes)
+    assert probabilities.dtype == np.float32
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    assert pack_probabilities(probabilities) == packed
+
+
+def test_the_likeliest_class_stays_unless_another_is_as_likely_within_a_unit() -> None:
+    probabilities = some(10_000, 10, seed=0)
+    read = unpack_probabilities(pack_probabilities(probabilities), 10_000, 10)
+    moved = read.argmax(axis=1) != probabilities.argmax(axis=1)
+    best = np.sort(probabilities, axis=1)
+    assert (best[moved, -1] - best[moved, -2] < 1 / UNITS).all()
+    assert moved.mean() < 0.01
+
+
+@pytest.mark.parametrize(("num_classes", "size"), [(2, 10_000), (10, 90_000)])
+def test_the_sizes_that_are_promised(num_classes: int, size: int) -> None:
+    assert probabilities_size(10_000, num_classes) == size == len(pack_probabilities(some(10_000, num_classes, 0)))
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "packed"),
+    [
+        ([[1, 0, 0]], "ff00"),
+        ([[0, 0, 1]], "0000"),
+        ([[1 / 3, 1 / 3, 1 / 3]], "5555"),
+        ([[0.5, 0.5], [0.25, 0.75]], "8040"),  # 127.5 twice: the earlier class has the unit that is over
+        ([[0.998, 0.001, 0.001]], "ff00"),  # 254.49, 0.255, 0.255
+    ],
+)
+def test_bytes_are_pinned(probabilities: list[list[float]], packed: str) -> None:
+    assert pack_probabilities(np.float32(probabilities)) == bytes.fromhex(packed)
+
+
+@pytest.mark.parametrize(
+    "row", [[0.5, 0.6], [0.2, 0.2], [1.1, -0.1], [np.nan, 1.0], [np.inf, 0.0], [np.nan] * 2, [0.0, 0.0], [1.002, 0.0]]
+)
+def test_rows_that_are_no_probabilities_are_refused(row: list[float]) -> None:
+    with pytest.raises(Refused) as caught:
+        pack_probabilities(np.float32([[0.5, 0.5], row]))
+    assert caught.value.reason is Refusal.PROBABILITIES
+
+
+@pytest.mark.parametrize(
+    ("packed", "reason"),
+    [(b"\x80\x80", Refusal.PROBABILITIES), (b"\x80", Refusal.LENGTH), (b"\0\0\0", Refusal.LENGTH)],
+)
+def test_bytes_that_are_none_are_refused(packed: bytes, reason: Refusal) -> None:
+    with pytest.raises(Refused) as caught:
+        unpack_probabilities(packed, 1, 3)
+    assert caught.value.reason is reason
+
+
+def test_a_claim_of_many_rows_costs_no_memory() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused):
+            unpack_probabilities(b"\0" * 9, 2**40, 10)
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
