@@ -14,7 +14,7 @@ EXTRAS ?=
 WHEELHOUSE := build/wheelhouse
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run test fuzz check format proto clean wheelhouse images up down run-deployed test-deploy
+.PHONY: help run test fuzz check format proto clean wheelhouse images up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ check: $(VENV)/.dev ## Lint, types, import layers, generated code
 format: $(VENV)/.dev ## Format the code
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format .
+
+docs: $(VENV)/.docs ## Write the documentation to build/site, without a network
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Documentation: build/site/index.html"
 
 proto: $(VENV)/.dev ## Generate code from labels.proto
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fedct_flwr/wire/labels.proto
@@ -63,8 +67,8 @@ down: ## Stop the containers; their keys, logs and models stay in volumes
 test-deploy: $(VENV)/.dev images ## Test with real containers
 	@$(BIN)/python -m pytest -m deploy tests/deploy $(ARGS)
 
-clean: ## Remove the virtual environment, the wheelhouse and all caches
-	rm -rf $(VENV) $(WHEELHOUSE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
+clean: ## Remove the virtual environment, the wheelhouse, the documentation and all caches
+	rm -rf $(VENV) $(WHEELHOUSE) build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
@@ -79,7 +83,13 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) with development tools (once, about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --editable '.[dev]'
-	@touch $@ $(VENV)/.simulation
+	@touch $@ $(VENV)/.simulation $(VENV)/.docs
+
+$(VENV)/.docs: pyproject.toml constraints.txt
+	@echo "Installing what writes the documentation into $(VENV) (once, about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable '.[docs]'
+	@touch $@
 
 $(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE $(SOURCES) | $(BIN)/python
 	@rm -rf $(WHEELHOUSE)/project && mkdir -p $(WHEELHOUSE)

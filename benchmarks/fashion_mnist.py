@@ -16,7 +16,7 @@ from benchmarks.methods import METHODS, SETTINGS, WORKERS, one_thread_per_silo
 from benchmarks.probe import FEDERATION, Stopwatch
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.public_set import WHOLE_SET_UP_TO
+from fedct_flwr.config.run import WHOLE_SET_UP_TO
 
 PAPER = {"local only": "0.79 ± 0.005", "FedCT": "0.84 ± 0.004", "FedAvg": "0.83 ± 0.024"}
 COMPARED = ("local only", "FedCT", "FedAvg", "centralized")

@@ -13,7 +13,7 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.protect import labeler_for
-from fedct_flwr.public_set import PublicSet, queried
+from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
@@ -96,7 +96,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         dataset.public,
         build_learner(config, dataset, partition_id, data.private.X),
         config.learner_settings(partition_id, len(dataset.silos)),
-        config.privacy_settings(queried(config.query_size, len(dataset.public))),
+        config.privacy_settings(config.asked_about(len(dataset.public))),
         config.transfer_settings(min(silo.private.size for silo in dataset.silos)),
         dataset.schema,
         Terms.of(config.study, dataset.public, dataset.schema),

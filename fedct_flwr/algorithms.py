@@ -120,7 +120,7 @@ def _fedmd(config: RunConfig, num_classes: int) -> Consensus:
 
 
 _NOISY: Final = frozenset({"mechanism", "gamma"})
-_OF_FEDKT: Final = _NOISY | {"privacy-level", "partitions"}
+_OF_FEDKT: Final = _NOISY | {"privacy-level", "partitions", "lessons"}
 _SOFT: Final = frozenset({"consensus-weight", "warm-up-rounds"})
 _OF_SOME: Final = _OF_FEDKT | _SOFT | {"trust"}
 

@@ -8,6 +8,7 @@ import queue
 import secrets
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -53,7 +54,10 @@ def run_loopback(
     run_id = secrets.randbits(62)
     grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id)
     context = Context(run_id, SUPERLINK_NODE_ID, {}, RecordDict(), dict(run_config))
-    with _one_run_at_a_time, _task_identity(run_id), threadpool_limits(1):
+    # Python before 3.14 has one list of warning filters for all threads, and scikit-learn's forests empty it for a
+    # moment for each tree: two silos at once can leave it empty for good, after which forests warn of themselves. Here
+    # for the run at most.
+    with _one_run_at_a_time, _task_identity(run_id), threadpool_limits(1), warnings.catch_warnings():
         try:
             server_app(grid=grid, context=context)
         finally:

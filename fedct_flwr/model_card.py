@@ -85,10 +85,12 @@ def card(
     file: str,
     content: bytes,
     scores: Mapping[str, Any],
+    most: float | None = None,
 ) -> dict[str, Any]:
     """All facts.
 
-    ``labels`` public examples were learned from; ``title`` is the algorithm's; ``rounds`` the round log.
+    ``labels`` public examples were learned from; ``title`` is the algorithm's; ``rounds`` the round log; ``most`` the
+    share of the most frequent class in the test set, which any model should exceed.
     """
     silos: list[SiloName] = sorted({silo for record in rounds for silo in record["silos"]})
     return {
@@ -111,6 +113,7 @@ def card(
             **config.student_settings().model_dump(include={"name", "params", "preprocessing", "seed"}),
         },
         "scores": dict(scores),
+        **({} if most is None else {"most-frequent-class": most}),
         "versions": versions(),
         "intended-use": list(_USE),
         "limits": list(_LIMITS),
@@ -150,6 +153,9 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         lines += [
             f"| {name} | {s['accuracy']:.3f} | {s['balanced_accuracy']:.3f} |" for name, s in facts["scores"].items()
         ]
+        if "most-frequent-class" in facts:
+            share = facts["most-frequent-class"]
+            lines += [f"| the most frequent class alone | {share:.3f} | |"]
         lines += [""]
     lines += ["## Intended use", "", *facts["intended-use"], "", "## Limits", ""]
     return "\n".join([*lines, *(f"- {limit}" for limit in facts["limits"])]) + "\n"

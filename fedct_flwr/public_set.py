@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from fedct_flwr.types import DataError, Features
 
 FINGERPRINT_BYTES: Final = 32
-WHOLE_SET_UP_TO: Final = 5000
-"""A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
 _BLOCK_BYTES: Final = 1 << 24
 
 
@@ -53,11 +51,6 @@ class PublicSet:
                 block += 0.0
             digest.update(block.data)
         return digest.digest()
-
-
-def queried(wanted: int, num_public: int) -> int:
-    """How many examples a round asks about; ``wanted`` is 0 where nobody has said."""
-    return wanted or min(num_public, WHOLE_SET_UP_TO)
 
 
 class Query(NamedTuple):

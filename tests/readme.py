@@ -7,9 +7,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def shown(before: str, kind: str) -> str:
+def shown(before: str, kind: str, page: str = README) -> str:
     """The first block of this kind after a text."""
-    found = re.search(rf"{re.escape(before)}.*?^```{kind}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    found = re.search(rf"{re.escape(before)}.*?^```{kind}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert found, f"no {kind} block after {before}"
     return found[1]
 

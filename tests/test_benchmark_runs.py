@@ -13,6 +13,7 @@ import pytest
 from benchmarks import (
     consensus_rules,
     fedkt,
+    fedkt_columns,
     fedkt_one_round,
     fedkt_rounds,
     fedkt_tables,
@@ -246,6 +247,12 @@ def test_fedkts_rows_are_measured_beside_the_majority_class_and_the_papers_figur
     assert line.startswith("| L1 | ")
     assert " | 80.2 | " in line
     assert " | 4.73 | 5.14 | 4.1" in line
+
+
+def test_each_way_to_grow_trees_is_another_federation_on_the_same_data() -> None:
+    found = [RunConfig.from_flower({"seed": 0, **settings}) for settings in fedkt_columns.variants(3).values()]
+    assert len({(config.learner, config.learner_params, config.preprocessing) for config in found}) == 5
+    assert {(config.data, config.public_size, config.student) for config in found} == {("adult", 4070, "random-forest")}
 
 
 def test_what_is_remembered_is_what_a_fit_would_give() -> None:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import warnings
 
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -57,6 +58,20 @@ def test_state_lasts_from_round_to_round_and_is_separate_for_each_node() -> None
 
     run(main, train)
     assert counts == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
+
+
+def test_warning_filters_that_silos_lose_are_back_after_the_run() -> None:
+    """As when forests of two silos enter and leave their own filters at the same time."""
+
+    def train(message: Message, context: Context) -> Message:
+        warnings.resetwarnings()
+        return echo(message, context)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        run(lambda grid, context: list(grid.send_and_receive(instruct(grid))), train)
+        assert warnings.filters == before
 
 
 def test_an_exception_in_a_client_app_becomes_an_error_reply() -> None:

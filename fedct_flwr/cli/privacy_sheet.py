@@ -19,7 +19,6 @@ from fedct_flwr.learners.protect import check_installed
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import Account, sheet
 from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
-from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.label_sharing import LabelSharing
 from fedct_flwr.types import ConfigError, RunError
@@ -129,7 +128,7 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
 def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
     facts = run.read_json("config.json")
     num_public = int(facts["num_public"])
-    privacy = config.privacy_settings(queried(config.query_size, num_public))
+    privacy = config.privacy_settings(config.asked_about(num_public))
     accounts: list[Account] = []
     if privacy.enabled:
         check_installed(privacy)
@@ -144,6 +143,11 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
         accounts,
         simulated=True,
         metrics=config.report_scores,
-        answers=Answers(not (config.votes or config.soft), config.votes, config.soft),
+        answers=Answers(
+            labels=not (config.votes or config.soft),
+            students=config.votes,
+            lessons=config.lessons,
+            probabilities=config.soft,
+        ),
     )
     return _Page(config.study, privacy.protection, text, accounts)

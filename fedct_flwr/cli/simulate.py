@@ -29,7 +29,6 @@ from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
-from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.strategies.label_sharing import warnings
 from fedct_flwr.student import check_student
@@ -151,7 +150,7 @@ def simulate(
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     dataset = datasets.load(config)
     how = _check(config, dataset)
-    privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+    privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
     if privacy.enabled:
         smallest = min(silo.private.size for silo in dataset.silos)
         if weakness := budget_of(privacy).weakness(smallest):

@@ -72,7 +72,8 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
     if model := result.get(FACT):
         console.print(
             f"global model: {escape(str(_shown(folder.path / model['file'])))}, trained on {model['labels']:,} public "
-            "labels; its card is beside it",
+            "labels; its card is beside it"
+            + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
     left = algorithm.leaves + (" and test scores, as report-scores asks" if config.report_scores else "")

@@ -22,6 +22,9 @@ ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate"})
 SOFT: Final = frozenset({"prediction-consensus", "dd", "fedmd"})
 """Algorithms in which silos share probabilities."""
 
+WHOLE_SET_UP_TO: Final = 5000
+"""A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
+
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
@@ -140,11 +143,15 @@ class RunConfig(Settings):
     """Noise on votes, for fedkt and dp-pate; empty: laplace for fedkt, as in the paper, and gaussian for dp-pate."""
     gamma: float = Field(default=0.0, ge=0)
     """The noise of fedkt and dp-pate has the scale 1 / gamma in votes; 0: what epsilon and delta call for."""
+    lessons: int = Field(default=0, ge=0, le=MAX_INT)
+    """For fedkt at L2: public examples that teachers label under noise, which alone costs privacy, and that students
+    learn from before they are asked about query-size of them; 0: those that students are asked about."""
 
     num_server_rounds: int = Field(default=10, ge=1, le=MAX_INT)
     """Most rounds; an algorithm that asks once has one round whatever the default is, and takes no other number."""
     query_size: int = Field(default=0, ge=0, le=MAX_INT)
-    """Public examples to ask about in each round, drawn anew; 0: all of them, but at most 5,000."""
+    """Public examples to ask about in each round, drawn anew; 0: all of them, but at most 5,000 where there are several
+    rounds, or each label costs privacy."""
     stop_at_fixed_point: bool = True
     """End when the same silos voted and no label changed, unless a learner trains on from round to round (networks)."""
     roster: Names = ()
@@ -239,6 +246,11 @@ class RunConfig(Settings):
             raise ValueError(
                 "fedkt adds no noise at privacy-level = 'L0': set 'L1' or 'L2', or leave gamma and mechanism out"
             )
+        if self.algorithm == "fedkt" and self.privacy_level != "L2" and self.lessons:
+            raise ValueError(
+                f"fedkt's students learn from all public examples at privacy-level = {self.privacy_level!r}: set 'L2', "
+                "or leave lessons out"
+            )
         if self.corruption == "collusion" and (self.votes or self.protection not in ("none", "randomized-response")):
             raise ValueError(
                 "colluders send the labels of their own model, and with this algorithm or protection others are sent: "
@@ -273,6 +285,13 @@ class RunConfig(Settings):
         """Whether epsilon and delta are those of the coordinator's own noise, also with real silos."""
         return self.algorithm == "dp-pate" or (self.algorithm == "fedkt" and self.privacy_level == "L1")
 
+    def asked_about(self, num_public: int) -> int:
+        """How many public examples each round asks about."""
+        asks_once = self.algorithm in ONE_SHOT
+        paid_for = self.coordinator_adds_noise or (self.privacy_level == "L2" and not self.lessons)
+        most = num_public if asks_once and not paid_for else WHOLE_SET_UP_TO
+        return self.query_size or min(num_public, most)
+
     def check_fits(self, silos: Collection[str], num_public: int) -> None:
         """Raise ConfigError if the settings ask for silos or public examples that the data set does not have."""
         for silo in self.roster:
@@ -287,6 +306,8 @@ class RunConfig(Settings):
             raise ConfigError("a silo is called 'global', which is the name of the student's file: rename the silo")
         if self.query_size > num_public:
             raise ConfigError(f"query-size is {self.query_size} but the public set has {num_public} examples")
+        if self.lessons > num_public:
+            raise ConfigError(f"lessons is {self.lessons} but the public set has {num_public} examples")
 
     def check_real(self) -> None:
         """Raise ConfigError for settings that real silos have for themselves: nobody shall think that they obey."""
@@ -313,7 +334,7 @@ class RunConfig(Settings):
     def transfer_settings(self, fewest_records: int) -> TransferSettings:
         """How each simulated silo teaches its students, where the smallest silo has so many records."""
         noisy = self.privacy_level == "L2"
-        raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma}
+        raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma, "lessons": self.lessons}
         noise = {"noise": self.mechanism} if self.votes and self.mechanism else {}
         wanted = TransferSettings.read({**raw, **noise}, "the run config")
         fitting = wanted.fitting_teachers(max(1, self.votes), fewest_records, noisy=noisy)

@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 from pydantic import Field
 
 from fedct_flwr.config.privacy import MAX_TEACHERS
-from fedct_flwr.config.settings import Settings
+from fedct_flwr.config.settings import MAX_INT, Settings
 
 MAX_PARTITIONS: Final = 100
 """More students than anybody trains on one silo's records."""
@@ -31,6 +31,14 @@ class TransferSettings(Settings):
     """On the teachers' votes, with a protection."""
     gamma: float = Field(default=0.0, ge=0)
     """The noise has the scale 1 / gamma in votes; 0: what keeps the budget under ``[privacy]``."""
+
+    lessons: int = Field(default=0, ge=0, le=MAX_INT)
+    """With a protection: public examples, drawn at random, that teachers label under noise and students learn from,
+    whatever they are asked about then; 0: those that they are asked about. Only lessons cost privacy."""
+
+    def lessons_for(self, asked: int, num_public: int) -> int:
+        """Public examples that teachers label under noise where students are asked about so many."""
+        return min(self.lessons or asked, num_public)
 
     def most_students(self, *, noisy: bool) -> int:
         """Most votes on an example that a question may ask for."""

@@ -83,6 +83,7 @@ def transfer_for(
         seed=random_state(learner.seed, "transfer", silo),
         transformer=transformer,
         mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
+        lessons=settings.lessons_for(0, len(public)),
         workers=workers,
     )
 
@@ -98,7 +99,7 @@ def teachers_noise(
     """The noise on the votes of each partition's teachers, of which a record is in one. Raises ConfigError."""
     from fedct_flwr.privacy.mechanisms import ON_COUNTS
 
-    queries = min(privacy.planned_queries(num_public), num_public)
+    queries = settings.lessons_for(privacy.planned_queries(num_public), num_public)
     scale = (
         1 / settings.gamma
         if settings.gamma

@@ -4,6 +4,7 @@ Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (Fe
 to 14. The students stay: what they say about the public set is all that the coordinator needs of them.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from fedct_flwr.privacy.randomness import Noise
 
 
+logger = logging.getLogger("flwr.fedct")
+
+
 def check_records(num_records: int, partitions: int, teachers: int) -> None:
     """Raise ConfigError unless each of ``partitions * teachers`` models has a record of its own.
 
@@ -64,13 +68,14 @@ class Transfer:
 
     ``transformer`` is fitted preprocessing (or none) that all of them share: the public set goes through it once and
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
-    votes: FedKT-L2. The paper's gamma is 1 / scale. ``num_records`` is public. Raises ConfigError for impossible
-    numbers, or too few records.
+    votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
+    mechanism, which makes each of them cost something, so many ``lessons`` drawn at random, or for 0 those that
+    students are asked about. ``num_records`` is public. Raises ConfigError for impossible numbers, or too few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
-        for each record of the silo, **added or removed**: what ``votes`` returns costs ``event(n)`` for n lessons, and
-        each further call as much again.
+        for each record of the silo, **added or removed**: what ``votes`` returns on n examples costs ``event(n)``,
+        and each further call as much again.
 
         In each partition, each record draws its teacher uniformly, independently of all others, from the noise's
         source. So the same draws of the other records go with either of two adjacent data sets, and given these one
@@ -85,8 +90,8 @@ class Transfer:
         casts no vote, and where nobody voted noise decides: nothing is raised for it.
 
         Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
-        preprocessing takes its statistics from the public set. Not covered: the time that it takes, and learners whose
-        result depends on more than their own part.
+        preprocessing takes its statistics from the public set. Not covered: the time that it takes, learners whose
+        result depends on more than their own part, and the silo's own log, which tells what its votes cost.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class Transfer:
         num_records: int,
         seed: int,
         mechanism: "Mechanism | None" = None,
+        lessons: int = 0,
         transformer: Any = None,
         workers: int = 1,
     ) -> None:
@@ -113,17 +119,21 @@ class Transfer:
         self._teachers = teachers
         self._seed = seed
         self._mechanism = mechanism
+        self._lessons = lessons
         self._transformer = transformer
         self._workers = workers
 
-    def event(self, num_queries: int) -> "DpEvent":
-        """What noisy votes on so many lessons cost, all partitions together. Raises ValueError without a mechanism."""
+    def event(self, num_asked: int) -> "DpEvent":
+        """What it costs to ask about so many examples, all partitions together: their lessons' noisy votes.
+
+        Raises ValueError without a mechanism.
+        """
         from fedct_flwr.privacy.mechanisms import event_of
         from fedct_flwr.privacy.mechanisms.base import repeated
 
         if self._mechanism is None:
             raise ValueError("votes without noise have no price")
-        return repeated(event_of(self._mechanism, num_queries), self._partitions)
+        return repeated(event_of(self._mechanism, self._lessons or num_asked), self._partitions)
 
     def votes(
         self,
@@ -131,17 +141,13 @@ class Transfer:
         public: Features,
         positions: NDArray[np.intp],
         noise: "Noise | None",
-        lessons: NDArray[np.intp] | None = None,
     ) -> VoteCounts:
         """For each queried example how many students vote for each class, ``(positions, classes)``.
 
-        Rows sum to the number of partitions. ``lessons`` are the public examples that the teachers label and the
-        students learn from: by default all, but with a mechanism, where each is paid for, those at ``positions``.
-        ``noise`` is what the mechanism draws from. Raises TrainingError if no teacher of a partition could vote, or a
-        student cannot be trained.
+        Rows sum to the number of partitions. ``noise`` is what the mechanism draws from. Raises TrainingError if no
+        teacher of a partition could vote, or a student cannot be trained.
         """
-        if lessons is None:
-            lessons = np.arange(len(public)) if self._mechanism is None else positions
+        lessons = self._chosen(len(public), positions)
         public = _transformed(self._transformer, public)
         lectures = public[lessons]
         # All draws are made here, in one order, whatever workers do.
@@ -151,13 +157,23 @@ class Transfer:
             for number, part in enumerate(parts)
         ]
         votes = spread(partial(_teach, self._make_learner, self._transformer, lectures), jobs, self._workers)
-        pupils = []
+        pupils, cast = [], []
         for partition in range(self._partitions):
             own = votes[partition * self._teachers : (partition + 1) * self._teachers]
-            labels = self._labels(partition, own, len(lectures), noise)
+            cast.append(tally((vote for vote in own if vote is not None), len(lectures), self._num_classes))
+            labels = self._labels(partition, cast[-1], noise)
             pupils.append((random_state(self._seed, "student", partition), labels))
+        self._tell(cast, noise)
         asked = partial(_learn, self._make_learner, lectures, public[positions])
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
+
+    def _chosen(self, num_public: int, positions: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The public examples that are lessons. Nothing about the records decides which."""
+        if self._mechanism is None:
+            return np.arange(num_public)
+        if not self._lessons:
+            return positions
+        return np.sort(generator(self._seed, "lessons").permutation(num_public)[: self._lessons])
 
     def _parts(self, partition: int, num_records: int, noise: "Noise | None") -> list[NDArray[np.intp]]:
         """The records of each teacher."""
@@ -167,12 +183,22 @@ class Transfer:
         drawn = uniform_below(_needed(noise), self._teachers, num_records)
         return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
 
-    def _labels(
-        self, partition: int, votes: Sequence[HardLabels | None], num_lessons: int, noise: "Noise | None"
-    ) -> HardLabels:
+    def _tell(self, votes: Sequence[VoteCounts], noise: "Noise | None") -> None:
+        """Tell the silo, in its own log alone, what its noise costs as its teachers voted. Nothing of it leaves."""
+        if self._mechanism is None or not _needed(noise).secure:
+            return
+        from fedct_flwr.privacy.mechanisms import Laplace
+        from fedct_flwr.privacy.moments import fedkt_epsilon_of_votes
+
+        if isinstance(self._mechanism, Laplace):
+            logger.info(
+                "As the teachers voted, their noise costs epsilon %.3g at delta 1e-05 by FedKT's accountant; this is "
+                "as private as the votes, so keep it here: the ledger has what holds for any votes",
+                fedkt_epsilon_of_votes(1 / self._mechanism.scale, np.concatenate(votes)),
+            )
+
+    def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
         """What the teachers of a partition say together."""
-        cast = [vote for vote in votes if vote is not None]
-        counts = tally(cast, num_lessons, self._num_classes)
         if self._mechanism is not None:
             from fedct_flwr.privacy.noisy_max import noisy_max
 
@@ -182,7 +208,7 @@ class Transfer:
                 f"none of the {self._teachers} teachers of partition {partition + 1} labeled any public example: set "
                 "fewer teachers, or choose a learner that can be trained on a few records"
             )
-        nobody = np.full(num_lessons, ABSTAIN, dtype=LABEL_DTYPE)
+        nobody = np.full(len(counts), ABSTAIN, dtype=LABEL_DTYPE)
         return plurality(counts, nobody, generator(self._seed, "ties", partition))
 
 

@@ -26,6 +26,8 @@ class Answers:
 
     labels: bool = True
     students: int = 0
+    lessons: int = 0
+    """Public examples that students learn from under noise; 0: those that they are asked about."""
     probabilities: bool = False
 
     @classmethod
@@ -36,7 +38,8 @@ class Answers:
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
         # No protection covers these, so settings that let them out under one are refused.
         probabilities = "soft" in config.policy.kinds
-        return cls("hard" in config.policy.kinds or not (students or probabilities), students, probabilities)
+        labels = "hard" in config.policy.kinds or not (students or probabilities)
+        return cls(labels, students, config.transfer.lessons, probabilities)
 
     def words(self, privacy: PrivacySettings) -> str:
         """What leaves under this protection."""
@@ -55,8 +58,9 @@ class Answers:
         queries = privacy.planned_queries(num_public)
         rounds = "one round" if privacy.rounds == 1 else f"{privacy.rounds:,} rounds"
         labels = [f"{rounds} and {queries:,} labels"] if self.labels else []
-        votes = [f"votes on {min(queries, num_public):,} public examples"] if self.students else []
-        return ", or ".join(labels + votes)
+        taught = f"teachers' labels for {min(self.lessons, num_public):,} public examples, however many votes leave"
+        votes = [taught if self.lessons else f"votes on {min(queries, num_public):,} public examples"]
+        return ", or ".join(labels + votes if self.students else labels)
 
     def _votes(self) -> list[str]:
         if not self.students:
@@ -72,7 +76,8 @@ class Answers:
             if self.students == 1
             else f"how many of the silo's students, {self.students} at most, chose each class"
         )
+        lesson = f"of {self.lessons:,} public examples" if self.lessons else "public example"
         return [
-            f"for each public example {what}; a student saw no record: it learned for each "
-            f"public example the class that most of its teachers voted for, with noise on these votes; {seen}"
+            f"for each public example {what}; a student saw no record: it learned for each {lesson} the class that "
+            f"most of its teachers voted for, with noise on these votes; {seen}"
         ]

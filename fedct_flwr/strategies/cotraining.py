@@ -17,8 +17,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus import Ballot, Consensus, State, agreed
-from fedct_flwr.public_set import Query, queried
+from fedct_flwr.public_set import Query
 from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator
 from fedct_flwr.strategies.answers import Answer, ballots, read_answer
@@ -76,7 +77,7 @@ class CoTraining(Strategy):
         self._terms = terms
         self._consensus = consensus
         self._roster = roster
-        self._query_size = queried(query_size, terms.num_public)
+        self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
         self._asking = Asking(terms, consensus, self._query_size, votes, learning or Learning(), seed)
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed

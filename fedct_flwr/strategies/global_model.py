@@ -65,7 +65,11 @@ def add_global_model(
     student = make_student(config, subject.schema, subject.public)
     labels = train_student(student, subject.public, targets)
     path = folder.global_model(suffix(student.learner))
-    scores = {"student": _scores(student.learner, subject)} if subject.test.size else {}
+    scores: dict[str, dict[str, float]] = {}
+    most: float | None = None
+    if subject.test.size:
+        scores["student"] = _scores(student.learner, subject)
+        most = float(np.bincount(subject.test.y).max() / subject.test.size)
     if subject.test.size and (vote := _vote(study, model_path)):
         scores["ensemble"] = _scores(vote, subject)
     try:
@@ -82,6 +86,7 @@ def add_global_model(
             file=path.name,
             content=content,
             scores=scores,
+            most=most,
         )
         write_atomically(path.with_suffix(".json"), (json.dumps(facts, indent=2) + "\n").encode())
         write_atomically(path.with_suffix(".md"), as_markdown(facts).encode())
@@ -91,9 +96,11 @@ def add_global_model(
         ) from error
     logger.info(
         "Global model: %s, trained on %s public labels%s", path, labels,
-        "".join(f"; accuracy of the {name}: {s['accuracy']:.3f}" for name, s in scores.items()),
+        "".join(f"; accuracy of the {name}: {s['accuracy']:.3f}" for name, s in scores.items())
+        + ("" if most is None else f" (of the most frequent class alone: {most:.3f})"),
     )  # fmt: skip
-    return {FACT: {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}}
+    told = {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}
+    return {FACT: told if most is None else {**told, "most_frequent_class": most}}
 
 
 def _description(config: RunConfig, subject: Subject) -> ModelDescription:

@@ -17,7 +17,6 @@ from fedct_flwr.learners.protect import check_extra, check_protection
 from fedct_flwr.learners.soft import check_in_turn, check_soft
 from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
-from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.asking import Learning, no_targets
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
@@ -68,7 +67,7 @@ class LabelSharing:
             _check_students(config, dataset)
             return
         if dataset:
-            privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+            privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
             smallest = min(dataset.silos, key=lambda silo: silo.private.size)
             for position in range(len(config.learner)):
                 learner = config.learner_settings(position, len(dataset.silos))
@@ -90,7 +89,7 @@ class LabelSharing:
             consensus,
             study.roster,
             min_silos=config.min_silos,
-            query_size=config.query_size,
+            query_size=config.asked_about(terms.num_public),
             votes=config.votes,
             learning=Learning(0.0 if self.in_turn else config.consensus_weight, config.warm_up_rounds),
             stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
@@ -107,7 +106,7 @@ class LabelSharing:
         targets = arrays_to_targets(result.arrays)
         if config.rounds == 1 and (targets == ABSTAIN).all():
             raise RunError(
-                f"no label was agreed upon for any of {queried(config.query_size, terms.num_public)} public examples: "
+                f"no label was agreed upon for any of {config.asked_about(terms.num_public)} public examples: "
                 "train better teachers with more records each, or lower partitions or the quorum"
             )
         study.folder.save_labels(targets, terms.classes)
@@ -128,7 +127,7 @@ class LabelSharing:
 
         for warning in warnings(config, len(study.roster.silos)):
             logger.warning("%s", warning)
-        queries = queried(config.query_size, study.terms.num_public)
+        queries = config.asked_about(study.terms.num_public)
         mechanism = tally_mechanism(config, kind, max(1, config.votes), queries, len(study.roster.silos))
         privacy = told(mechanism, queries, config.delta)
         _log_cost("Labels protect each silo as a whole, not from the coordinator", privacy)
@@ -163,10 +162,11 @@ def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> dict[str, 
     from fedct_flwr.learners.students import teachers_noise
     from fedct_flwr.privacy.tally_noise import told
 
-    queries = queried(config.query_size, len(dataset.public))
+    num_public = len(dataset.public)
+    asked = config.asked_about(num_public)
     settings = config.transfer_settings(min(silo.private.size for silo in dataset.silos))
-    mechanism = teachers_noise(settings, config.privacy_settings(queries), len(dataset.public), config.votes)
-    privacy = told(mechanism, queries, config.delta, partitions=config.votes)
+    mechanism = teachers_noise(settings, config.privacy_settings(asked), num_public, config.votes)
+    privacy = told(mechanism, settings.lessons_for(asked, num_public), config.delta, partitions=config.votes)
     _log_cost("Votes protect each record of a silo", privacy)
     return {"privacy": privacy}
 
@@ -229,7 +229,7 @@ def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None
         check_records(fewest.private.size, config.votes, max(1, transfer.teachers))
     except ConfigError as error:
         raise ConfigError(f"silo {fewest.name!r}: {error}") from None
-    privacy = config.privacy_settings(queried(config.query_size, len(dataset.public)))
+    privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
     learner = config.learner_settings(0, len(dataset.silos))
     made = transfer_for(
         transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, config.votes

@@ -486,3 +486,24 @@ def test_dp_sgd_without_a_network_is_bad(fedct: Fedct, kit: Kit, monkeypatch: py
     outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
     assert finding(outcome.out, "privacy").startswith("✗ privacy: dp-sgd cannot be set up for these records")
     assert "'dp-sgd' trains networks, and learner 'logistic-regression' is none" in " ".join(outcome.out.split())
+
+
+# --- students
+
+
+def test_students_are_looked_at_where_votes_may_leave(fedct: Fedct, kit: Kit) -> None:
+    assert "students:" not in fedct("silo", "check", kit.folder, "--offline").out
+    kit.edit('kinds = ["hard"]', 'kinds = ["hard", "counts"]')
+    assert protected(fedct, kit, "students") == "✓ students: 2 can be taught on these records"
+    kit.edit("teachers = 0", "teachers = 84")
+    assert protected(fedct, kit, "students").startswith("! students: 2 can be taught, but some of their teachers may")
+
+
+def test_too_many_teachers_for_the_records_are_bad_and_how_many_there_are_is_not_said(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('kinds = ["hard"]', 'kinds = ["counts"]')
+    kit.edit("teachers = 0", "teachers = 200")
+    outcome = fedct("silo", "check", kit.folder, "--offline")
+    assert finding(outcome.out, "students").startswith("✗ students: 2 cannot be taught on these records fix: set fewer")
+    assert "168" not in outcome.out
+    told = fedct("silo", "check", kit.folder, "--offline", "--details").out
+    assert "2 partitions of 200 teachers need 400 records" in " ".join(told.split())

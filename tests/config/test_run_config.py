@@ -66,6 +66,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "partitions": 3,
     "mechanism": "gumbel",
     "gamma": 0.5,
+    "lessons": 30,
     "num-server-rounds": 7,
     "query-size": 50,
     "stop-at-fixed-point": False,
@@ -291,6 +292,32 @@ def test_settings_that_do_not_go_together_are_named(settings: dict[str, Any], co
 )
 def test_settings_that_do_not_go_together_leave_the_others_out_of_the_sentence(settings: dict[str, Any]) -> None:
     assert "a-study" not in message({**REQUIRED, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ({}, 5000),
+        ({"algorithm": "pate"}, 60_000),
+        ({"algorithm": "fedkt"}, 60_000),
+        ({"algorithm": "dp-pate"}, 5000),
+        ({"algorithm": "fedkt", "privacy_level": "L1"}, 5000),
+        ({"algorithm": "fedkt", "privacy_level": "L2"}, 5000),
+        ({"algorithm": "fedkt", "privacy_level": "L2", "lessons": 80}, 60_000),
+    ],
+)
+def test_whoever_asks_once_asks_about_all_unless_labels_are_paid_for(settings: dict[str, Any], asked: int) -> None:
+    assert read(**settings).asked_about(60_000) == asked
+    assert read(**settings).asked_about(4000) == 4000
+    assert read(**settings, query_size=70).asked_about(60_000) == 70
+
+
+@pytest.mark.parametrize("level", ["L0", "L1"])
+def test_lessons_are_for_noise_at_the_silos(level: str) -> None:
+    text = message({**REQUIRED, "algorithm": "fedkt", "privacy-level": level, "lessons": 80})
+    assert f"learn from all public examples at privacy-level = '{level}': set 'L2', or leave lessons out" in text
+    with pytest.raises(ConfigError, match="lessons is 80 but the public set has 70 examples"):
+        read(algorithm="fedkt", privacy_level="L2", lessons=80).check_fits(["a", "b"], 70)
 
 
 def test_a_roster_that_names_a_silo_twice_is_refused() -> None:

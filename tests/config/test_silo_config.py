@@ -79,7 +79,7 @@ def test_a_missing_table_is_named(table: str) -> None:
         *(("learner", key) for key in ("params", "packages", "preprocessing", "local-steps", "device", "seed")),
         *(("policy", key) for key in ("kinds", "metrics", "max-rounds", "max-queries", "max-bytes")),
         *(("privacy", key) for key in ("protection", "epsilon", "delta", "rounds", "queries", "teachers", "noise")),
-        *(("transfer", key) for key in ("partitions", "teachers", "noise", "gamma")),
+        *(("transfer", key) for key in ("partitions", "teachers", "noise", "gamma", "lessons")),
         *(("connection", key) for key in ("superlink", "ca-certificate", "node-key", "secret", "supernode")),
     ],
 )

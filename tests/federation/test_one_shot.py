@@ -139,6 +139,18 @@ class TestPrices:
             assert spent.charges == 1
             assert spent.epsilon.upper == pytest.approx(privacy["epsilon"])
 
+    def test_l2_charges_for_lessons_and_labels_the_whole_public_set(self, federation: Federation) -> None:
+        folder = federation.run(**{**RUNS["L2"], "gamma": 0.04, "lessons": 40})
+        assert folder.rounds()[0]["queried"] == QUERIES
+        assert labels(folder).count("") == 0
+        privacy = result(folder)["privacy"]
+        assert privacy["queries"] == 40
+        with Ledger(folder.silo_privacy("zurich")) as ledger:
+            spent = ledger.spent("test", DATA_SET)
+        assert spent is not None
+        assert spent.epsilon.upper == pytest.approx(privacy["epsilon"])
+        assert privacy["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, 40))
+
     def test_l2_keeps_epsilon_where_no_gamma_is_given(self, federation: Federation) -> None:
         privacy = result(federation.run(**{**RUNS["L2"], "gamma": 0.0, "epsilon": 50.0}))["privacy"]
         assert 49 < privacy["epsilon"] <= 50
@@ -162,6 +174,7 @@ class TestRefused:
                 {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "confident-gaussian"},
                 "fedkt labels every example under noise",
             ),
+            ({"algorithm": "pate", "lessons": 9}, "lessons has no effect on algorithm 'pate'"),
             ({"algorithm": "fedkt", "gamma": 1.0}, "fedkt adds no noise at privacy-level = 'L0'"),
             ({"algorithm": "fedavg", "gamma": 1.0}, "gamma has no effect on algorithm 'fedavg'"),
             (

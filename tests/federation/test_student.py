@@ -160,6 +160,12 @@ def test_the_one_shot_example(federation: Federation, caplog: pytest.LogCaptureF
     assert min(scores["accuracy"] for scores in told["scores"].values()) > 0.7
     said = [record.getMessage() for record in caplog.records if "Global model" in record.getMessage()]
     assert f"{told['scores']['student']['accuracy']:.3f}" in said[0]
+    test = datasets.load(RunConfig.from_flower({"study": "one-shot", "data": "heart-disease"})).test
+    share = max((test.y == 0).mean(), (test.y == 1).mean())
+    assert told["most_frequent_class"] == pytest.approx(share)
+    assert said[0].endswith(f" (of the most frequent class alone: {share:.3f})")
+    card = (folder.path / told["file"]).with_suffix(".md").read_text()
+    assert f"| the most frequent class alone | {share:.3f} | |" in card
     model = load_model(folder.path / told["file"])
     records = read_unlabeled(model.schema, None, "color", example / "new.csv")
     assert set(model.predict(records.X)) == {0, 1}

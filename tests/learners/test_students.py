@@ -75,6 +75,11 @@ class TestNoise:
         assert teachers_noise(TransferSettings(gamma=0.04), PROMISED, 100, 1) == Laplace(25.0)
         assert teachers_noise(TransferSettings(gamma=0.5, noise="gumbel"), PROMISED, 100, 3) == Gumbel(2.0)
 
+    def test_only_lessons_are_paid_for(self) -> None:
+        few = teachers_noise(TransferSettings(lessons=40), PROMISED, 200, 1)
+        assert few == teachers_noise(TransferSettings(), PROMISED, 40, 1)
+        assert few == teachers_noise(TransferSettings(lessons=300), PROMISED, 40, 1)
+
     @pytest.mark.parametrize("partitions", [1, 2])
     def test_without_one_the_budget_covers_all_partitions(self, partitions: int) -> None:
         mechanism = teachers_noise(TransferSettings(), PROMISED, 40, partitions)

@@ -1,5 +1,7 @@
 """What a silo's students say of the public set, and what a record changes in it."""
 
+import logging
+import re
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.transfer import Transfer, check_records
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism
+from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
 from fedct_flwr.types import ConfigError, Examples, TrainingError
 
@@ -169,6 +172,25 @@ def test_students_learn_from_the_whole_public_set_or_from_the_lessons_that_were_
     assert [student.X.tolist() for student in paid] == [PUBLIC[:7].tolist()] * 2
 
 
+def test_what_students_are_asked_about_costs_nothing_beyond_their_lessons() -> None:
+    made = transfer(mechanism=Gumbel(0.01), lessons=20)
+    assert epsilon(made.event(60), 1e-5).upper == epsilon(made.event(1), 1e-5).upper
+    assert epsilon(made.event(60), 1e-5).upper == epsilon(Gumbel(0.01).event(2 * 20), 1e-5).upper
+    counts = made.votes(PRIVATE, PUBLIC, ALL, noise())
+    assert counts.sum() == 2 * len(PUBLIC)
+    assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.6
+
+
+def test_lessons_are_public_examples_drawn_without_a_look_at_the_records() -> None:
+    taught = []
+    for private in (PRIVATE, Examples(PRIVATE.X + 1, 1 - PRIVATE.y)):
+        one, other = (student.X.tolist() for student in entries(private, mechanism=Gumbel(0.1), lessons=20)[-2:])
+        assert one == other
+        assert len({tuple(row) for row in one} & {tuple(row) for row in PUBLIC.tolist()}) == 20
+        taught.append(one)
+    assert taught[0] == taught[1]
+
+
 @pytest.mark.parametrize("mechanism", [None, Gumbel(2.0)])
 def test_any_number_of_workers_says_the_same(mechanism: Mechanism | None) -> None:
     one, two = (
@@ -249,6 +271,19 @@ def test_with_next_to_no_noise_students_say_what_they_say_without(mechanism: Mec
 def test_with_much_noise_they_say_nothing(mechanism: Mechanism) -> None:
     counts = transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
     assert 0.2 < (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() < 0.8
+
+
+def test_what_the_votes_themselves_cost_is_told_to_a_real_silo_alone(caplog: pytest.LogCaptureFixture) -> None:
+    told = []
+    for source, mechanism in ((SecureNoise(), Laplace(25.0)), (noise(), Laplace(25.0)), (SecureNoise(), Gumbel(25.0))):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "flwr.fedct"):
+            transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, source)
+        told.append(caplog.text)
+    most = fedkt_epsilon(1 / 25, 2 * len(PUBLIC))
+    (found,) = re.findall(r"epsilon ([\d.]+) at delta 1e-05 by FedKT's accountant; this is as private", told[0])
+    assert 0 < float(found) <= round(most, 2)
+    assert told[1:] == ["", ""]
 
 
 def test_with_noise_nothing_is_raised_where_nobody_votes() -> None:

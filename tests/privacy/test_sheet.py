@@ -82,6 +82,13 @@ def test_of_votes_it_is_said_that_counts_leave_and_how_many_models_saw_a_record(
     assert "each record was seen by one of its teachers alone" in of_votes(1)
 
 
+def test_lessons_are_what_is_planned_for_where_there_are_some() -> None:
+    settings = PrivacySettings(protection="teachers", rounds=1)
+    said = " ".join(promise(settings, 100, Answers(labels=False, students=1, lessons=20)))
+    assert "it learned for each of 20 public examples the class" in said
+    assert "Planned for teachers' labels for 20 public examples, however many votes leave" in said
+
+
 def test_students_are_asked_once_about_the_public_set() -> None:
     assert "Planned for votes on 100 public examples, all runs together" in of_votes(2)
     assert "labels" not in of_votes(2)

@@ -1,4 +1,4 @@
-"""What the README says about plain processes and about hospitals, done as it stands there."""
+"""What the documentation says about plain processes, and the README about hospitals, done as it stands there."""
 
 import re
 import secrets
@@ -17,6 +17,8 @@ from tests.readme import README, ROOT, numbers_masked, shown
 
 pytestmark = pytest.mark.processes
 
+PLATFORM = (ROOT / "docs" / "tutorials" / "platform.md").read_text("utf-8")
+
 
 @pytest.fixture
 def mark() -> Iterator[str]:
@@ -27,7 +29,7 @@ def mark() -> Iterator[str]:
 
 
 def on_free_ports(script: str) -> str:
-    """The README's script with other ports: the SuperLink's, and those of the SuperNodes with a digit before them."""
+    """The script with other ports: the SuperLink's, and those of the SuperNodes with a digit before them."""
     demo, rest = script.split("\n", 1)
     assert demo == "fedct demo demo"
     assert rest.count("8000") == 2
@@ -38,9 +40,9 @@ def on_free_ports(script: str) -> str:
 
 
 def test_the_plain_processes_print_the_rounds_and_the_table_of_make_run(tmp_path: Path, mark: str) -> None:
-    ending = re.search(r"`(kill [^`]+)` ends what was started", README)
+    ending = re.search(r"`(kill [^`]+)` ends what was started", PLATFORM)
     assert ending
-    script = f"{on_free_ports(shown('<!-- plain processes -->', 'sh'))}{ending[1]}\nwait\n"
+    script = f"{on_free_ports(shown('<!-- plain processes -->', 'sh', PLATFORM))}{ending[1]}\nwait\n"
     done = subprocess.run(
         ["bash", "-e", "-c", script], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
@@ -64,7 +66,7 @@ def test_the_plain_processes_print_the_rounds_and_the_table_of_make_run(tmp_path
 
 
 def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
-    init, check, approve, start = shown("## For hospitals", "sh").splitlines()
+    init, check, approve, start = shown("<!-- the four commands -->", "sh").splitlines()
     connect = "fedct silo connect silo"
     assert f"`{connect}`" in README
     assert all(f"`{command}`" in README for command in ("fedct silo status", "fedct silo verify"))

@@ -7,7 +7,14 @@ import typer
 
 from fedct_flwr.cli.findings import conclude, run_checks
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.silo import probes_keys, probes_machine, probes_network, probes_privacy, probes_records
+from fedct_flwr.cli.silo import (
+    probes_keys,
+    probes_machine,
+    probes_network,
+    probes_privacy,
+    probes_records,
+    probes_students,
+)
 from fedct_flwr.cli.silo.findings import Finding, Probe, Silo, Unread, bad, good
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 
@@ -35,6 +42,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "duplicates": probes_records.duplicates,
     "learner": probes_records.learner,
     "privacy": probes_privacy.privacy,
+    "students": probes_students.students,
     "egress key": probes_keys.egress_key,
     "egress log": probes_keys.egress_log,
     "approval": probes_keys.approval,

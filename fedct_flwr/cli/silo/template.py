@@ -123,11 +123,13 @@ clipping-norm = {clipping_norm}
 # For studies that ask once, for "counts" (FedKT): students at most, which are so many votes on each example (0: 2, or
 # one with a protection), and how many teachers label for each of them, each trained on its own part of the records (0:
 # 5, or 25 with a protection, if there are so many records). With protection = "teachers" noise goes on the teachers'
-# votes ("laplace", "gaussian" or "gumbel"), of scale 1 / gamma in votes (0: what epsilon and delta call for).
+# votes ("laplace", "gaussian" or "gumbel"), of scale 1 / gamma in votes (0: what epsilon and delta call for). lessons
+# are the public examples that they then label, and all that costs privacy (0: those that students are asked about).
 partitions = {partitions}
 teachers = {transfer_teachers}
 noise = {transfer_noise}
 gamma = {gamma}
+lessons = {lessons}
 
 
 [connection]
@@ -182,7 +184,7 @@ def silo_toml(
     for name in ("max_rounds", "max_queries", "max_bytes"):
         values[name] = getattr(policy, name)
     transfer = TransferSettings()
-    values |= {"partitions": transfer.partitions, "gamma": transfer.gamma}
+    values |= {"partitions": transfer.partitions, "gamma": transfer.gamma, "lessons": transfer.lessons}
     values |= {"transfer_teachers": transfer.teachers, "transfer_noise": transfer.noise}
     return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()})
 

@@ -1,0 +1,317 @@
+"""All commands and blocks of code in README, docs and examples run, and print what is said that they print.
+
+A page is one story: its commands run one after the other in one folder, in this process. ``fedct simulate`` leaves the
+engine out; what needs it, or real processes, or containers, is run by other tests, which are named there.
+"""
+
+import contextlib
+import functools
+import io
+import re
+import runpy
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import tomli_w
+import typer
+
+from fedct_flwr.algorithms import ALGORITHMS, find_algorithm
+from fedct_flwr.cli.certificates import create_authority
+from fedct_flwr.cli.main import app
+from fedct_flwr.config import RunConfig, SiloConfig, StudyConfig
+from fedct_flwr.datasets import LOADERS
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from tests.blocks import PAGES, REASONS, Block, blocks
+from tests.cli.silos import Fedct
+from tests.hospitals import write_silo_folder
+from tests.readme import ROOT, numbers_masked
+
+BLOCKS = [block for page in PAGES for block in blocks(page)]
+ELSEWHERE = [block for block in BLOCKS if block.run_by]
+ENGINE = ROOT / "tests" / "engine" / "test_readme.py"
+STORIES = [page for page in PAGES if any(block.kind in {"console", "python"} for block in blocks(page))]
+"""Pages on which something runs."""
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# --- what is run
+
+
+class Story:
+    """Runs the blocks of one page in one folder."""
+
+    def __init__(self, fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._fedct, self._here, self._monkeypatch = fedct, here, monkeypatch
+        self._names: dict[str, Any] = {"__name__": "__main__"}
+        self._printed = ""
+
+    def tell(self, block: Block) -> None:
+        if block.is_output:
+            assert_shows(block, self._printed)
+        elif block.run_by or block.reason or block.is_as_in:
+            return
+        elif block.changes:
+            path = self._here / block.changes
+            before = tomllib.loads(path.read_text("utf-8"))
+            for table, values in tomllib.loads(block.text).items():
+                before[table] |= values
+            path.write_text(tomli_w.dumps(before), "utf-8")
+        elif block.title:
+            path = self._here / block.title
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, "utf-8")
+        elif block.kind == "console":
+            self._printed = "".join(self.run(command) for command in block.commands if not is_for_the_engine(command))
+        elif block.kind == "python":
+            self._printed = self._python(lambda: exec(compile(block.text, block.place, "exec"), self._names))
+
+    def run(self, command: str) -> str:
+        """What a command prints on standard output."""
+        program, *arguments = self._words(command)
+        if program == "fedct":
+            done = self._fedct(*arguments, *(["--in-process"] if arguments[0] == "simulate" else []))
+            assert done.code == 0, (command, done.out, done.err)
+            return done.out
+        if program == "python":
+            self._monkeypatch.setattr(sys, "argv", arguments)
+            # As Python does with the folder of a script.
+            self._monkeypatch.syspath_prepend(self._here)
+            return self._python(lambda: runpy.run_path(arguments[0], run_name="__main__"))
+        assert (program, arguments[:2]) == ("flwr", ["run", "."]), f"nothing here runs {command}"
+        return self._python(lambda: flwr_run(Path(arguments[arguments.index("--run-config") + 1])))
+
+    def _words(self, command: str) -> list[str]:
+        """As a shell would have them: with variables set, and patterns of names replaced by the names."""
+        words = shlex.split(command)
+        if words[0] == "env":
+            _, setting, *words = words
+            key, _, value = setting.partition("=")
+            self._monkeypatch.setenv(key, value)
+            if key == "PYTHONPATH":
+                self._monkeypatch.syspath_prepend(self._here / value)
+        return [name for word in words for name in self._matching(word)]
+
+    @staticmethod
+    def _matching(word: str) -> list[str]:
+        if not (word.startswith("~") and "*" in word):
+            return [word]
+        return sorted(map(str, Path.home().glob(word.removeprefix("~/")))) or [word]
+
+    @staticmethod
+    def _python(work: Callable[[], object]) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            work()
+        return printed.getvalue()
+
+
+def flwr_run(settings: Path) -> None:
+    """``flwr run . --run-config FILE`` with four nodes, without the engine."""
+    from client_app.main import app as client_app
+    from server_app.main import app as server_app
+
+    defaults = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
+    run_loopback(server_app, client_app, {**defaults, **tomllib.loads(settings.read_text("utf-8"))}, simulated_nodes(4))
+
+
+def is_for_the_engine(command: str) -> bool:
+    """Whether ``tests/engine`` runs it, which runs all of the README that is not ``fedct``."""
+    return command in README_COMMANDS and "fedct" not in command
+
+
+README_COMMANDS = [
+    command for block in BLOCKS if block.page.name == "README.md" and block.kind == "console"
+    for command in block.commands if block.page.parent == ROOT
+]  # fmt: skip
+
+
+def assert_shows(block: Block, printed: str) -> None:
+    """The lines shown are those printed, whatever the numbers are."""
+    if block.to_the_letter:
+        assert printed == block.text
+        return
+    pieces = [numbers_masked(piece) for piece in re.split(r"^\.\.\.$", block.text, flags=re.MULTILINE)]
+    lines = numbers_masked(printed)
+    if len(pieces) == 1:
+        assert lines == pieces[0]
+        return
+    assert lines[: len(pieces[0])] == pieces[0]
+    assert not pieces[-1] or lines[-len(pieces[-1]) :] == pieces[-1]
+    text = "\n".join(lines)
+    for piece in pieces:
+        assert "\n".join(piece) in text
+
+
+@pytest.fixture
+def story(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
+    (here / "examples").symlink_to(ROOT / "examples")
+    # Learners of one's own are imported from there, and other tests have some of the same name.
+    before = set(sys.modules)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    # At every question somebody says yes.
+    monkeypatch.setattr(sys, "stdin", Yes())
+    # As the command line would set them, and gone afterwards.
+    monkeypatch.setenv("FEDCT_LEARNER_FOLDER", str(here))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    tables = [(table, set(table)) for table in (ALGORITHMS, LOADERS)]
+    yield Story(fedct, here, monkeypatch)
+    # What a page adds is there as long as the page.
+    for table, names in tables:
+        for added in set(table) - names:
+            del table[added]
+    for module in set(sys.modules) - before:
+        if str(here) in str(getattr(sys.modules[module], "__file__", "")):
+            del sys.modules[module]
+
+
+class Yes(io.StringIO):
+    def readline(self, *_: Any) -> str:
+        return "y\n"
+
+
+@pytest.mark.parametrize("page", STORIES, ids=name)
+def test_a_page_runs(page: Path, story: Story, here: Path) -> None:
+    PREPARED.get(name(page), lambda here: None)(here)
+    for block in blocks(page):
+        story.tell(block)
+
+
+# --- what is there before a story begins
+
+
+def as_sent_by_the_coordinator(here: Path) -> None:
+    """The study's folder, ca.crt, and the records of the hospital that makes its own folder."""
+    made = write_silo_folder(here / "made").parent
+    (made / "study").rename(here / "study")
+    (made / "data.csv").rename(here / "records.csv")
+    shutil.rmtree(made)
+    create_authority(here / "ca.crt", here / "ca.key")
+
+
+PREPARED: Mapping[str, Callable[[Path], None]] = {"docs/tutorials/hospital.md": as_sent_by_the_coordinator}
+
+
+# --- what other tests run
+
+
+@pytest.mark.parametrize("block", ELSEWHERE, ids=lambda block: block.place)
+def test_what_another_test_runs_is_named_there(block: Block) -> None:
+    said = told_by(ROOT / str(block.run_by))
+    for command in block.commands:
+        for part in parts(command):
+            assert part in said, f"{block.run_by} says nothing of {part}, a part of {command}"
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.is_as_in], ids=lambda block: block.place)
+def test_what_stands_elsewhere_is_the_same_there(block: Block) -> None:
+    there = (ROOT / str(block.is_as_in)).read_text("utf-8")
+    for command in block.commands:
+        assert command in there, f"{block.is_as_in} has no {command}"
+
+
+def parts(command: str) -> list[str]:
+    """Program, subcommands and options, without the values."""
+    words = [word for word in shlex.split(command) if "=" not in word.split("--")[0]]
+    if words[0] == "make":
+        return []
+    if words[0] == "fedct":
+        return [*subcommands(words[1:]), *(word.partition("=")[0] for word in words if word.startswith("--"))]
+    return [*words[:2], *(word.partition("=")[0] for word in words if word.startswith("--"))]
+
+
+def told_by(test: Path) -> str:
+    """The test and what it takes from other tests."""
+    text = test.read_text("utf-8")
+    used = re.findall(r"^from (tests\.[a-z.]+) import", text, re.MULTILINE)
+    return text + "".join((ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8") for module in used)
+
+
+COMMANDS = sorted({command for block in BLOCKS if block.kind in {"console", "sh"} for command in block.commands})
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if re.match(r"(env \S+ )?fedct ", command)])
+def test_a_command_has_the_options_that_it_is_given(command: str) -> None:
+    words = shlex.split(command.removesuffix("&").split(">>")[0])
+    subcommands(words[words.index("fedct") + 1 :])
+
+
+def subcommands(arguments: list[str]) -> list[str]:
+    """The names before the arguments. Raises click's UsageError for arguments that the command does not take."""
+    found: list[str] = []
+    command, context = typer.main.get_command(app), None
+    while isinstance(command, click.Group):
+        context = click.Context(command, parent=context)
+        name, command, arguments = command.resolve_command(context, arguments)
+        found.append(str(name))
+    assert command
+    command.make_context(found[-1], [*arguments], parent=context)
+    return found
+
+
+TARGETS = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
+def test_what_is_made_can_be_made(command: str) -> None:
+    assert command.split()[1] in TARGETS
+
+
+# --- what is not run
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_is_run_or_says_why_not(page: Path) -> None:
+    before = None
+    for block in blocks(page):
+        if block.reason:
+            assert block.reason in REASONS, block.place
+        elif block.is_output:
+            assert before, block.place
+        elif block.kind == "sh":
+            assert block.run_by or block.is_as_in or is_found_by_a_test(block), block.place
+        elif block.kind not in {"console", "python", "toml"}:
+            assert block.title or is_found_by_a_test(block), block.place
+        before = block
+
+
+def is_found_by_a_test(block: Block) -> bool:
+    """Whether a test looks for what is said before the block, and so for the block."""
+    return any(f"<!-- {block.said} -->" in test for test in other_tests())
+
+
+@functools.cache
+def other_tests() -> list[str]:
+    return [path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.kind == "toml"], ids=lambda block: block.place)
+def test_settings_are_settings(block: Block, tmp_path: Path) -> None:
+    given = tomllib.loads(block.text)
+    if block.title.endswith("study.toml"):
+        StudyConfig.read(given, block.place, tmp_path)
+    elif block.title.endswith("run.toml"):
+        find_algorithm(RunConfig.from_flower({"study": "one", "data": "heart-disease", **given}))
+    else:
+        least = {
+            "silo": "one",
+            "data": {"file": "records.csv"},
+            "learner": {"name": "logistic-regression"},
+            "connection": {"superlink": "coordinator.example:8443"},
+        }
+        both = {key: {**least[key], **given[key]} for key in least.keys() & given.keys() if key != "silo"}
+        SiloConfig.read({**least, **given, **both}, block.place, tmp_path)
+
+
+def test_all_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), (page, target)
