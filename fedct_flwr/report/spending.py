@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.public_set import queried
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
@@ -65,7 +64,7 @@ def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName])
         from fedct_flwr.privacy.ledger import Ledger
 
         num_public = int(folder.read_json("config.json").get("num_public", 0))
-        privacy = config.privacy_settings(queried(config.query_size, num_public))
+        privacy = config.privacy_settings(config.asked_about(num_public))
         accounts = [account(Ledger(folder.silo_privacy(silo)), silo, config.study, privacy) for silo in silos]
     except ModuleNotFoundError:
         return Spending("What was spent is in the silos' ledgers, which are read with the extra 'privacy'.")
