@@ -11,6 +11,7 @@ import pytest
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from pytest_benchmark.fixture import BenchmarkFixture
+from threadpoolctl import threadpool_limits
 
 from client_app.site import simulated_site
 from fedct_flwr.agreement import agreement
@@ -18,6 +19,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Ballot, plurality, tally
 from fedct_flwr.dawid_skene import dawid_skene
 from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.trust import similarity, targets_of, trust, uniform
 from fedct_flwr.wire.codec import Reply, decode_instruction, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
 from server_app.main import app as server_app
@@ -94,6 +96,40 @@ def test_memory_of_rules_that_know_their_silos(rule: str) -> None:
     print(f"\n{rule}: {seconds:.2f} s with drawing the votes, {peak / 1e6:.1f} MB at most")
     # The votes, and up to five tables of examples x classes.
     assert peak < SILOS * examples + 5 * 8 * CLASSES * examples
+
+
+@pytest.fixture(scope="module")
+def probabilities() -> np.ndarray[Any, np.dtype[np.float32]]:
+    """100 silos' of 10,000 examples."""
+    rng = np.random.default_rng(0)
+    return np.stack([rng.dirichlet(np.ones(CLASSES), 10_000).astype(np.float32) for _ in range(SILOS)])
+
+
+TRUST = "trust of 100 silos x 10,000 examples x 10 classes: at most 3 x a matrix product"
+
+
+@pytest.mark.benchmark(group=TRUST)
+def test_a_numpy_matrix_product(benchmark: BenchmarkFixture, probabilities: np.ndarray[Any, Any]) -> None:
+    """The yardstick, in single precision as well, on one core: each silo's row times each other's."""
+    rows = probabilities.reshape(SILOS, -1)
+    others = rows.copy()  # a product with itself is symmetric, and half the work
+    with threadpool_limits(1):
+        benchmark(lambda: rows @ others.T)
+
+
+@pytest.mark.benchmark(group=TRUST)
+def test_trust(benchmark: BenchmarkFixture, probabilities: np.ndarray[Any, Any]) -> None:
+    """Checking, normalizing, entropies, product; on one core."""
+    with threadpool_limits(1):
+        matrix = benchmark(lambda: trust(similarity(probabilities)))
+    assert np.allclose(matrix.sum(axis=1), 1)
+
+
+@pytest.mark.benchmark(group=TRUST)
+def test_targets(benchmark: BenchmarkFixture, probabilities: np.ndarray[Any, Any]) -> None:
+    """Of all silos, beside it."""
+    with threadpool_limits(1):
+        benchmark(lambda: targets_of(uniform(SILOS), probabilities))
 
 
 @pytest.mark.benchmark(group="votes of 500 teachers x 4,000 examples: at most 50 ms")
