@@ -8,6 +8,7 @@ import typer
 
 from benchmarks import (
     compare,
+    consensus_figures,
     consensus_rules,
     consensus_toys,
     convergence,
@@ -38,6 +39,8 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "fedct-convergence": convergence.run,
     "consensus-rules": consensus_rules.run,
     "consensus-table1": prediction_consensus.run,
+    "consensus-architectures": consensus_figures.architectures,
+    "consensus-communication": consensus_figures.communication,
     "consensus-toys": consensus_toys.run,
     "privacy": privacy.run,
     "dp-linear-settings": linear_settings.run,
