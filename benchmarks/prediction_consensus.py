@@ -38,8 +38,11 @@ CONSENSUS: Final[dict[str, Any]] = {
     "learning-rate": 0.005,
 }
 
+ALONE: Final = "alone"
+"""In the place of an algorithm: none."""
+
 METHODS: Final[dict[str, dict[str, Any]]] = {
-    "local only": {},
+    "local only": {"algorithm": ALONE},
     "naive": {"algorithm": "prediction-consensus", "trust": "naive"},
     "hard majority": {"algorithm": "fedct"},
     "static": {"algorithm": "prediction-consensus", "trust": "static"},
@@ -194,11 +197,11 @@ def gain(runs: Runs) -> str:
 
 
 def measure(settings: dict[str, Any], length: Length) -> Measured:
-    """A run of ``settings`` on the loopback; without an ``algorithm`` each silo trains alone for as many steps."""
-    algorithm = settings.get("algorithm", "")
+    """A run of ``settings`` on the loopback; with ``ALONE`` as algorithm each silo trains alone for as many steps."""
+    algorithm = settings["algorithm"]
     config = RunConfig.from_flower({**settings, **length.settings(algorithm)})
     dataset = datasets.load(config)
-    if not algorithm:
+    if algorithm == ALONE:
         start = time.perf_counter()
         alone = {
             silo.name: build_learner(config, dataset, n, silo.private.X).fit(*silo.private)

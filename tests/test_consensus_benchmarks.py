@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.consensus_figures import between
-from benchmarks.consensus_toys import consensus_of_polynomials, four_gaussians
-from benchmarks.prediction_consensus import CONSENSUS, METHODS, SCENARIOS, Length, Matrix, _matrix
+from benchmarks.consensus_toys import _GAUSSIANS, consensus_of_polynomials, four_gaussians
+from benchmarks.prediction_consensus import ALONE, CONSENSUS, METHODS, SCENARIOS, Length, Matrix, _matrix, measure
+from fedct_flwr import datasets
 from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.config import RunConfig
 
@@ -15,8 +16,15 @@ from fedct_flwr.config import RunConfig
 def test_every_method_of_every_scenario_is_a_run() -> None:
     for scenario in SCENARIOS.values():
         for method in METHODS.values():
-            length = Length(25, 5, 80).settings(method.get("algorithm", ""))
-            find_algorithm(RunConfig.from_flower({**CONSENSUS, **scenario, **method, **length}))
+            length = Length(25, 5, 80).settings(method["algorithm"])
+            config = RunConfig.from_flower({**CONSENSUS, **scenario, **method, **length})
+            assert config.algorithm == ALONE or find_algorithm(config)
+
+
+def test_a_bad_silo_that_is_alone_stays_bad() -> None:
+    datasets.LOADERS["four-gaussians"] = four_gaussians
+    found = measure({**_GAUSSIANS, **METHODS["local only"], "seed": 0}, Length(2, 1, 150))
+    assert found.accuracy["silo-4"] < 0.25 < 0.7 < found.accuracy["silo-1"]
 
 
 def test_all_methods_train_for_the_same_rounds() -> None:
