@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import Generator
 
-from fedct_flwr.partition import dirichlet, iid, one_subclass_each
+from fedct_flwr.partition import dirichlet, dirichlet_by_silo, iid, one_subclass_each
 from fedct_flwr.types import DataError
 
 
@@ -90,6 +90,35 @@ class TestDirichlet:
     def test_an_extreme_concentration_still_gives_a_split(self, rng: Generator):
         parts = dirichlet(labels_of(3, 90), 3, 1e-300, rng, min_examples=0)
         assert sum(map(len, parts)) == 90
+
+
+class TestDirichletBySilo:
+    @given(st.integers(1, 5), st.integers(1, 200), st.data(), st.sampled_from([1e-300, 0.1, 1.0, 100.0]))
+    def test_every_example_goes_to_exactly_one_silo_evenly(self, classes: int, examples: int, data, concentration):
+        silos = data.draw(st.integers(1, examples))
+        parts = dirichlet_by_silo(labels_of(classes, examples), silos, concentration, np.random.default_rng(0))
+        assert np.sort(np.concatenate(parts)).tolist() == list(range(examples))
+        sizes = [len(part) for part in parts]
+        assert len(sizes) == silos
+        assert max(sizes) - min(sizes) <= 1
+
+    def test_with_a_small_concentration_the_first_silos_have_few_classes(self, rng: Generator):
+        y = labels_of(10, 10_000)
+        parts = dirichlet_by_silo(y, 10, 0.01, rng)
+        largest = [np.bincount(y[part]).max() / len(part) for part in parts]
+        assert max(largest) == 1.0
+        assert np.mean(largest) > 0.7
+
+    def test_with_a_large_one_all_silos_have_all_classes_alike(self, rng: Generator):
+        y = labels_of(10, 10_000)
+        for part in dirichlet_by_silo(y, 10, 1e6, rng):
+            assert np.bincount(y[part]).max() / len(part) < 0.25
+
+    def test_impossible_splits_are_refused(self, rng: Generator):
+        with pytest.raises(DataError, match="use fewer silos"):
+            dirichlet_by_silo(labels_of(2, 3), 4, 0.5, rng)
+        with pytest.raises(DataError, match="concentration must be positive"):
+            dirichlet_by_silo(labels_of(2, 30), 4, 0.0, rng)
 
 
 class TestOneSubclassEach:

@@ -61,7 +61,8 @@ class RunConfig(Settings):
     """Private records of all silos together, where a data set is split; 0: the paper's size."""
     public_size: int = Field(default=0, ge=0, le=MAX_INT)
     """Public examples, where a data set is split; 0: the paper's size."""
-    partition: Literal["iid", "dirichlet"] = "iid"
+    partition: Literal["iid", "dirichlet", "dirichlet-by-silo"] = "iid"
+    """Evenly; each class divided by its own draw; or silos of one size, each with its own draw of classes."""
     dirichlet_concentration: float = Field(default=0.5, gt=0)
     public_fraction: float = Field(default=0.25, gt=0, lt=1)
     """Share of each silo's records that make up the public set, where the data set has none."""

@@ -46,6 +46,8 @@ def split_over_silos(
         parts = partition.one_subclass_each(records.y[own], subclasses[own], num_silos, rng)
     elif config.partition == "iid":
         parts = partition.iid(private, num_silos, rng)
+    elif config.partition == "dirichlet-by-silo":
+        parts = partition.dirichlet_by_silo(records.y[own], num_silos, config.dirichlet_concentration, rng)
     else:
         enough = min(10, private // num_silos // 3)
         parts = partition.dirichlet(records.y[own], num_silos, config.dirichlet_concentration, rng, enough)

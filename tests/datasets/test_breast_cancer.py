@@ -91,7 +91,7 @@ def test_a_dirichlet_split_shares_the_same_records_as_an_even_one() -> None:
     assert together[0] == together[1]
 
 
-@pytest.mark.parametrize("partition", ["iid", "dirichlet"])
+@pytest.mark.parametrize("partition", ["iid", "dirichlet", "dirichlet-by-silo"])
 def test_the_same_seed_gives_the_same_silos_and_another_seed_others(partition: str) -> None:
     first, again, other = (load(partition=partition, seed=seed) for seed in (1, 1, 2))
     assert first.public.fingerprint == again.public.fingerprint != other.public.fingerprint
