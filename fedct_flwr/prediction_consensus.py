@@ -99,11 +99,20 @@ def _rows_among(state: State, silos: Sequence[SiloName], voters: Sequence[SiloNa
 
 
 def _with_rows(state: State, voters: Sequence[SiloName], matrix: NDArray[np.float64]) -> State:
-    """Whom silos trust, as last found, by name; NaN for two that have not voted in one round."""
+    """Whom silos trust, as last found, by name; NaN for two that have not voted in one round.
+
+    Trust is a share of those who voted, so what a silo that votes now was found to trust others earlier is set to the
+    scale of this round, by the silos of both: with naive trust all have the same share, however many there were.
+    """
     before = state[_SILOS].tolist()
     silos = sorted({*before, *voters})
     rows = np.full((len(silos), len(silos)), np.nan)
-    for names, found in ((before, state[_ROWS]), (voters, matrix)):
-        places = [silos.index(silo) for silo in names]
-        rows[np.ix_(places, places)] = found
+    known, now = ([silos.index(silo) for silo in names] for names in (before, voters))
+    rows[np.ix_(known, known)] = state[_ROWS]
+    earlier = rows[np.ix_(now, now)]
+    both = ~np.isnan(earlier)
+    sums = earlier.sum(axis=1, where=both)
+    scales = np.divide(matrix.sum(axis=1, where=both), sums, out=np.ones_like(sums), where=sums > 0)
+    rows[now] *= scales[:, np.newaxis]
+    rows[np.ix_(now, now)] = matrix
     return {_SILOS: np.array(silos, dtype=np.str_), _ROWS: rows}

@@ -7,7 +7,7 @@ import pytest
 
 from fedct_flwr.consensus import Ballot, Consensus, State
 from fedct_flwr.prediction_consensus import prediction_consensus
-from fedct_flwr.trust import TRUSTS, targets_of
+from fedct_flwr.trust import TRUSTS, similarity, targets_of
 from fedct_flwr.types import ABSTAIN, HardLabels
 
 every_rule = pytest.mark.parametrize("trust", TRUSTS)
@@ -106,6 +106,18 @@ def test_a_silo_trusts_one_that_it_never_met_as_much_as_the_others() -> None:
     shares = np.array([2, 1, 1.5]) / 4.5
     mixed = np.tensordot(shares, np.array([SURE["a"], SURE["b"], [[0, 1]] * 3]), axes=1)
     np.testing.assert_allclose(target(consensus, state, "c"), mixed, rtol=1e-5)
+
+
+@every_rule
+def test_trust_found_in_rounds_of_different_sizes_is_on_one_scale(trust: str) -> None:
+    # a meets b among two silos and c and d among three, and learns from b, c and d when it comes back.
+    votes = {silo: [[1 - share, share]] * 3 for silo, share in zip("abcd", (0, 0.2, 0.5, 0.9), strict=True)}
+    rounds = [{silo: votes[silo] for silo in silos} for silos in ("ab", "acd", "bcd")]
+    _, state = after(consensus := rule(trust), *rounds)
+    p = np.array(list(votes.values()))
+    weights = np.ones(3) if trust == "naive" else similarity(np.float32(p))[0, 1:]
+    expected = np.tensordot(weights / weights.sum(), p[1:], axes=1)
+    np.testing.assert_allclose(target(consensus, state, "a"), expected, rtol=1e-5)
 
 
 @every_rule

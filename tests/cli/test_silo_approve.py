@@ -91,6 +91,7 @@ def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit)
     said = words(fedct("silo", "approve", kit.folder, "--yes").out)
     assert "probabilities: one for each class of each public example that is asked about" in said
     assert "Probabilities tell more than labels: how sure the model is of each public example" in said
+    assert "with few silos these can work out much of them, with two all" in said
     assert "Each class's probability counts as a label towards the limits" in said
     rows = np.tile(np.float32([1, 0]), (228, 1))
     longest = encode_reply(Reply(100, "cleveland", rows), terms_of(kit.study))

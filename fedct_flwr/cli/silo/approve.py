@@ -39,8 +39,9 @@ _KINDS: Final = {
 
 _TELL: Final = {
     "soft": "Probabilities tell more than labels: how sure the model is of each public example, and so how near to its "
-    "records that is. No protection under [privacy] covers them. Each class's probability counts as a label towards "
-    "the limits",
+    "records that is. The coordinator mixes them into what each other silo learns, and with few silos these can work "
+    "out much of them, with two all. No protection under [privacy] covers them. Each class's probability counts as a "
+    "label towards the limits",
     "counts": "Votes tell more than labels: on which examples the silo's students disagree, and so where its records "
     "say little. Each vote counts as a label towards the limits",
 }
