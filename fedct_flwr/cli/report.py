@@ -29,6 +29,9 @@ def report(
     Also of a run that goes on or has failed. Exit code 4 for a folder that is none of a run, or of a newer version.
     """
     check_extra()
+    for run in runs:
+        if not run.is_dir():
+            raise RunError(f"there is no run folder {run}: a run prints where its own is")
     target = output or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
     check_free(target, force=force)
     found = read_runs(runs)
@@ -44,6 +47,9 @@ def check_free(path: Path, *, force: bool) -> None:
     """Raise ConfigError for a path that a page cannot be written to, or that would be overwritten without ``force``."""
     if path.is_dir():
         raise ConfigError(f"{path} is a folder: name a file with --output")
+    if path.exists() and not path.is_file():
+        # A device would be replaced by a file.
+        raise ConfigError(f"{path} is no file: name another one with --output")
     if path.exists() and not force:
         raise ConfigError(f"{path} exists: replace it with --force, or name another file with --output")
     if not path.absolute().parent.is_dir():

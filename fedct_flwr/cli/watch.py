@@ -18,9 +18,9 @@ def watch(
         int, typer.Option(min=0, max=65535, help="Port on this machine's loopback address.", show_default="a free one")
     ] = 0,
 ) -> None:
-    """Show a run in the browser while it goes on: the page of ``fedct report``, which updates itself.
+    """Show a run in the browser while it goes on: the page of 'fedct report', which updates itself.
 
-    For this machine alone, and read-only. It outlives the run; Ctrl-C ends it.
+    For this machine alone, and read-only: whoever is logged in there can open it. It outlives the run; Ctrl-C ends it.
     """
     check_extra()
     # Says what is wrong with the folder before anybody opens a page.

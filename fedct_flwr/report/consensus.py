@@ -13,7 +13,7 @@ from fedct_flwr.report.round_log import Course
 from fedct_flwr.report.summary import Run
 from fedct_flwr.report.words import share
 
-_SHARE: Final = Scale("Share", ".0%", "{:.1%}")
+_SHARE: Final = Scale("Share", ".1~%", "{:.1%}")
 _COUNT: Final = Scale("Public examples", ",d", "{:,.0f}")
 _MOST_BARS: Final = 30
 _MOST_TICKS: Final = 12

@@ -8,7 +8,7 @@ import numpy as np
 from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.report.figure import Table
 from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
-from fedct_flwr.report.words import UNKNOWN, count, duration, score, share, size
+from fedct_flwr.report.words import UNKNOWN, count, duration, number, score, share, size, total_of_each
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
 
@@ -114,7 +114,7 @@ def _tiles(run: Run) -> list[Tile]:
         agreement = course.of_run("agreement")
         beside = f"{share(agreement[0])} in round {course.number[0]}" if len(course) > 1 else "with the consensus"
         tiles.append(Tile("Agreement", share(agreement[-1]), beside))
-    total = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean())
+    total = total_of_each(course.of_silos("bytes_sent"))
     beside = "in all rounds, on average"
     if run.network_bytes:
         beside = f"FedAvg: {size(float(run.network_bytes) * len(course))}"
@@ -156,11 +156,11 @@ def _silo_table(run: Run) -> Table:
     foot = []
     if len(course):
         means = [score(run.mean_score(test, m)) for test, known in tests for m in known]
-        sent = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean())
+        sent = total_of_each(course.of_silos("bytes_sent"))
         agreement = course.of_run("agreement")[-1]
         every = course.of_silos("seconds")
         delay = duration(float(np.nanmedian(every))) if np.isfinite(every).any() else UNKNOWN
-        foot = [["mean", *means, share(agreement), f"{sent:,.0f}", delay, f"{sum(missed.values()):,}"]]
+        foot = [["mean", *means, share(agreement), number(sent), delay, f"{sum(missed.values()):,}"]]
     return Table(columns, rows, foot=foot, groups=groups)
 
 
@@ -174,7 +174,7 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
     for run in runs:
         course = run.course
         agreement = float(course.of_run("agreement")[-1]) if len(course) else np.nan
-        sent = float(np.nansum(course.of_silos("bytes_sent"), axis=0).mean()) if len(course) else 0.0
+        sent = total_of_each(course.of_silos("bytes_sent")) if len(course) else np.nan
         rows.append(
             [
                 run.label,
@@ -185,7 +185,7 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
                 str(course.fixed_point or UNKNOWN),
                 *(score(_pooled(run, method)) for method in METHODS),
                 share(agreement),
-                f"{sent:,.0f}",
+                number(sent),
                 f"{len(course.absences):,}",
             ]
         )

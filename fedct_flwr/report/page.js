@@ -27,9 +27,11 @@
       const title = { ...layout[name].title, font: { color: color("--soft"), size: 12 }, standoff: 8 };
       axes[name] = { ...look, tickfont: { size: 12 }, ...layout[name], title };
     }
+    const annotations = layout.annotations?.map((word) => ({ ...word, font: { ...word.font, color: color("--soft") } }));
     return {
       ...layout,
       ...axes,
+      annotations,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: color("--ink"), family: getComputedStyle(document.body).fontFamily, size: 13 },
@@ -80,8 +82,13 @@
   // New text around the old figures: they keep their zoom, details stay open, and the focus stays where it was.
   const update = (news) => {
     const open = new Set([...main.querySelectorAll("details[open]")].map((item) => item.id));
-    const scrolled = new Map([...main.querySelectorAll("details")].map((item) => [item.id, item.querySelector(".scroll")?.scrollTop]));
-    const focused = document.activeElement?.closest?.("details")?.id;
+    // A table, by what stands around it.
+    const place = (box) => `${box.closest("details, section")?.id} ${box.getAttribute("aria-label")}`;
+    const boxes = () => new Map([...main.querySelectorAll(".scroll")].map((box) => [place(box), box]));
+    const scrolled = new Map([...boxes()].map(([at, box]) => [at, [box.scrollLeft, box.scrollTop]]));
+    const active = document.activeElement;
+    const focusedBox = main.contains(active) && active.matches(".scroll") ? place(active) : "";
+    const focused = main.contains(active) ? active.closest("details")?.id : "";
     const fresh = document.createElement("template");
     fresh.innerHTML = news.main;
     for (const place of fresh.content.querySelectorAll("[data-plot]")) {
@@ -93,12 +100,12 @@
     }
     for (const item of fresh.content.querySelectorAll("details")) item.open = open.has(item.id);
     main.replaceChildren(fresh.content);
-    for (const [id, top] of scrolled) {
-      const box = document.getElementById(id)?.querySelector(".scroll");
-      if (box && top) box.scrollTop = top;
-    }
-    if (focused) document.getElementById(focused)?.querySelector("summary")?.focus({ preventScroll: true });
+    const renewed = boxes();
+    for (const [at, [left, top]] of scrolled) renewed.get(at)?.scrollTo({ left, top, behavior: "instant" });
+    if (renewed.has(focusedBox)) renewed.get(focusedBox).focus({ preventScroll: true });
+    else if (focused) document.getElementById(focused)?.querySelector("summary")?.focus({ preventScroll: true });
     const contents = document.createElement("template");
+    const links = document.getElementById("contents");
     for (const section of main.querySelectorAll("section")) {
       const item = document.createElement("li");
       const link = document.createElement("a");
@@ -107,7 +114,13 @@
       item.append(link);
       contents.content.append(item);
     }
-    document.getElementById("contents").replaceChildren(contents.content);
+    // Who stands on a link stays there, unless there are other sections.
+    const text = (list) => [...list.querySelectorAll("a")].map((link) => link.textContent).join();
+    if (text(links) !== text(contents.content)) {
+      const at = links.contains(document.activeElement) ? document.activeElement.hash : "";
+      links.replaceChildren(contents.content);
+      [...links.querySelectorAll("a")].find((link) => link.hash === at)?.focus({ preventScroll: true });
+    }
     status.className = `status ${news.status}`;
     status.textContent = news.words;
     document.querySelector("h1").textContent = news.title;

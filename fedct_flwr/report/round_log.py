@@ -91,7 +91,7 @@ class RoundLog:
             self._forget()
         except OSError as error:
             raise RunError(f"cannot read {self._path}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self._forget()
             raise RunError(f"{self._path} is damaged: start a new run in another folder") from None
         return self._columns()

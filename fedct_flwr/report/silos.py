@@ -11,7 +11,7 @@ from fedct_flwr.report.figure import Section, Table
 from fedct_flwr.report.over_rounds import Scale
 from fedct_flwr.report.round_log import Course
 from fedct_flwr.report.summary import Run
-from fedct_flwr.report.words import duration, size, spans
+from fedct_flwr.report.words import duration, mean_of_known, number, size, spans, total_of_each
 
 _BYTES: Final = Scale("Bytes", "~s", "{:,.0f}")
 _SECONDS: Final = Scale("Seconds", "~g", "{:.3g}")
@@ -38,7 +38,7 @@ def traffic(runs: Sequence[Run]) -> Section:
     notes = []
     for run in told:
         if run.network_bytes:
-            sent = np.nanmean(run.course.of_silos("bytes_sent"))
+            sent = mean_of_known(run.course.of_silos("bytes_sent"))
             notes.append(
                 f"FedAvg{' with the network of ' + run.label if len(runs) > 1 else ''} would have sent "
                 f"{size(run.network_bytes)} per silo and round, {run.network_bytes / sent:,.1f} times as much: the "
@@ -56,18 +56,22 @@ def traffic(runs: Sequence[Run]) -> Section:
 
 def _bytes_words(course: Course) -> str:
     sent = course.of_silos("bytes_sent")
-    total = np.nansum(sent, axis=0).mean()
-    down = size(float(np.nanmean(course.of_run("instruction_bytes"))))
-    return f"a silo sent {size(float(np.nanmean(sent)))} a round, {size(total)} in all, and was sent {down} a round"
+    total = total_of_each(sent)
+    if np.isnan(total):
+        return "no silo has sent anything"
+    down = mean_of_known(course.of_run("instruction_bytes"))
+    received = "" if np.isnan(down) else f", and was sent {size(down)} a round"
+    return f"a silo sent {size(mean_of_known(sent))} a round, {size(total)} in all{received}"
 
 
 def _mean_bytes(course: Course) -> str:
-    return f"{np.nanmean(course.of_silos('bytes_sent')):,.0f}"
+    return number(mean_of_known(course.of_silos("bytes_sent")))
 
 
 def _differ(runs: Sequence[Run]) -> bool:
-    means = [float(np.nanmean(run.course.of_silos("bytes_sent"))) for run in runs]
+    means = [mean_of_known(run.course.of_silos("bytes_sent")) for run in runs]
     means += [float(run.network_bytes) for run in runs[:1] if run.network_bytes]
+    means = [mean for mean in means if np.isfinite(mean)]
     return bool(means) and max(means) > _LONG_TAIL * min(means)
 
 

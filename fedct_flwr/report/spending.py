@@ -35,7 +35,10 @@ def spending(
     """What a run that has ended has spent. Whatever is wrong with a ledger is said in the note."""
     cost = result.get("privacy")
     if isinstance(cost, dict) and "epsilon" in cost and "delta" in cost:
-        return _of_result(cost)
+        try:
+            return _of_result(cost)
+        except (TypeError, ValueError):
+            return Spending("What was spent is not to be read from the run's result.")
     try:
         config = RunConfig.from_flower(settings)
     except ConfigError:

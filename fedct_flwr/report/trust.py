@@ -5,11 +5,13 @@ from typing import Final
 
 import numpy as np
 
-from fedct_flwr.report.figure import Figure, Section, Table, layout, numbers, plain
+from fedct_flwr.report.figure import COLORS, Figure, Section, Table, layout, numbers, plain
 from fedct_flwr.report.summary import Run, Trust
 
 _MOST_CELLS: Final = 12
 """More silos than that have no numbers in the cells."""
+_LEAST, _MOST = "#e6effa", COLORS[0]
+"""Opaque: for what one can look through, Plotly takes the numbers' color without regard to the page behind."""
 
 
 def trust(runs: Sequence[Run]) -> Section:
@@ -45,7 +47,7 @@ def _heatmap(run: Run, found: Trust, place: int, num_runs: int) -> Figure:
         [
             {
                 "type": "heatmap", "x": names, "y": names, "z": numbers(found.matrix), "xgap": 2 if few else 0,
-                "ygap": 2 if few else 0, "colorscale": [[0, "rgba(47,127,219,0.06)"], [1, "#2f7fdb"]],
+                "ygap": 2 if few else 0, "colorscale": [[0, _LEAST], [1, _MOST]],
                 "colorbar": {"thickness": 12, "outlinewidth": 0}, **cells,
                 "hovertemplate": "%{y} trusts %{x}: %{z:.3f}<extra></extra>",
             }

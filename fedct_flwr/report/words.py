@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 UNKNOWN: Final = "–"
 
@@ -16,6 +17,11 @@ def score(value: float) -> str:
 def share(value: float) -> str:
     """A share as a percentage."""
     return UNKNOWN if np.isnan(value) else f"{value:.1%}"
+
+
+def number(value: float) -> str:
+    """A whole number, with its thousands apart."""
+    return UNKNOWN if np.isnan(value) else f"{value:,.0f}"
 
 
 def size(value: float) -> str:
@@ -37,6 +43,25 @@ def duration(seconds: float) -> str:
     if np.isnan(seconds):
         return UNKNOWN
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def mean_of_known(values: NDArray[np.float64]) -> float:
+    """Of all values that are there; NaN where none is, as in folders of older versions.
+
+    >>> mean_of_known(np.array([1.0, np.nan, 3.0])), mean_of_known(np.array([np.nan]))
+    (2.0, nan)
+    """
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def total_of_each(values: NDArray[np.float64]) -> float:
+    """Of a column ``(rounds, silos)``, the sum of a silo, on average; NaN where nothing is known.
+
+    >>> total_of_each(np.array([[1.0, np.nan], [2.0, 5.0]])), total_of_each(np.full((2, 2), np.nan))
+    (4.0, nan)
+    """
+    return float(np.nansum(values, axis=0).mean()) if np.isfinite(values).any() else float("nan")
 
 
 def count(number: int, noun: str) -> str:

@@ -45,11 +45,12 @@ def test_a_run_without_a_finished_round_is_said(fedct: Callable[..., Outcome], h
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["nowhere"], 4, "nowhere is no complete run folder: cannot read config.json"),
+        (["nowhere"], 4, "there is no run folder nowhere"),
         (["empty"], 4, "empty is no complete run folder: cannot read config.json"),
         (["newer"], 4, "the run in newer is of fedct-flwr 99.1 and this is"),
         (["damaged"], 4, "rounds.jsonl is damaged"),
         (["run", "--output", "none/page.html"], 2, "there is no folder none: make it"),
+        (["run", "--output", "/dev/null", "--force"], 2, "/dev/null is no file: name another one with --output"),
         (["run", "--output", "empty"], 2, "empty is a folder: name a file with --output"),
     ],
 )
@@ -67,6 +68,14 @@ def test_bad_input_is_one_sentence(
     assert outcome.code == code
     assert words in outcome.sentence
     assert not (here / "page.html").exists()
+
+
+def test_a_run_that_is_not_there_is_said_before_where_a_page_would_go(
+    fedct: Callable[..., Outcome], here: Path
+) -> None:
+    outcome = fedct("report", "nowhere")
+    assert outcome.code == 4
+    assert outcome.sentence == "there is no run folder nowhere: a run prints where its own is"
 
 
 def test_without_the_extra_it_says_how_to_get_it(

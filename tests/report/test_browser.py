@@ -19,6 +19,7 @@ from fedct_flwr.report import live as module
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_runs
+from fedct_flwr.run_folder import RunFolder
 from tests.report.folders import add_round, add_scores, begin, finished
 from tests.report.test_page import NASTY
 
@@ -148,6 +149,7 @@ def test_it_updates_while_a_run_goes_on_and_survives_its_end(
         expect(points).to_have_count(6)
         expect(page.locator("#data-agreement tbody tr")).to_have_count(3)
         assert page.locator("main img, main b").count() == 0
+        assert_focus_stays(page, folder)
         folder.finish("completed")
         expect(status).to_have_text("completed")
         add_scores(folder, ("oslo", NASTY))
@@ -156,8 +158,18 @@ def test_it_updates_while_a_run_goes_on_and_survives_its_end(
         server.shutdown()
         server.server_close()
         expect(status).to_have_text("completed; nobody updates this page any more")
-        expect(points).to_have_count(6)
+        expect(points).to_have_count(10)
         assert all("Failed to load resource" in complaint for complaint in complaints)
+
+
+def assert_focus_stays(page: Page, folder: RunFolder) -> None:
+    """Where somebody with a keyboard stands, while two more rounds end."""
+    places = [page.get_by_role("link", name="Consensus"), page.locator("#glance .scroll")]
+    for number, place in enumerate(places, start=4):
+        place.focus()
+        add_round(folder, number, ("oslo", NASTY))
+        expect(page.get_by_role("status")).to_have_text(f"round {number} has ended")
+        expect(place).to_be_focused()
 
 
 def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Path) -> None:

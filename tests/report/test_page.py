@@ -250,3 +250,31 @@ def test_lines_are_seen_on_light_and_on_dark(color: str):
 def test_text_is_read_on_light_and_on_dark(name: str):
     for theme in themes():
         assert min(contrast(theme[name], theme[paper]) for paper in ("paper", "panel")) >= 4.5
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kept", [("bytes_sent",), ()])
+def test_a_folder_with_little_in_its_log_is_shown_without_a_warning(tmp_path: Path, kept: tuple[str, ...]):
+    log = finished(tmp_path / "run").path / "rounds.jsonl"
+    rounds = [json.loads(line) for line in log.read_text().splitlines()]
+    little = [
+        {
+            "round": entry["round"],
+            "silos": {silo: {name: sent[name] for name in kept} for silo, sent in entry["silos"].items()},
+        }
+        for entry in rounds
+    ]
+    log.write_text("".join(json.dumps(entry) + "\n" for entry in little))
+    for paths in ([log.parent], [log.parent, finished(tmp_path / "other").path]):
+        text = fragment(shown(*paths))
+        assert ("303" if kept else "At a glance") in text
+        assert "nan" not in text
+        assert "was sent –" not in text
+
+
+def test_numbers_on_the_trust_matrix_have_a_paper_of_their_own(tmp_path: Path):
+    run = finished(tmp_path / "run")
+    matrix = {"round": 3, "silos": ["oslo", "rome"], "matrix": [[0.7, 0.3], [0.4, 0.6]]}
+    (run.path / "trust.jsonl").write_text(json.dumps(matrix) + "\n")
+    scale = shown(run.path).plots["trust-0"]["data"][0]["colorscale"]
+    assert all(re.fullmatch("#[0-9a-f]{6}", color) for _, color in scale)

@@ -125,3 +125,18 @@ def test_silos_that_the_config_does_not_name_come_last(tmp_path: Path):
     add_round(folder, 1, ("zagreb", "oslo", "athens"))
     add_scores(folder)
     assert read_runs([folder.path])[0].course.silos == ("oslo", "athens", "zagreb")
+
+
+def test_a_cost_that_is_none_is_said_and_no_error(tmp_path: Path):
+    folder = finished(tmp_path / "run", algorithm="dp-pate")
+    changed(folder, "result.json", privacy={"epsilon": None, "delta": 1e-5})
+    spent = read_runs([folder.path])[0].spending
+    assert spent
+    assert (spent.note, spent.rows) == ("What was spent is not to be read from the run's result.", ())
+
+
+def test_a_log_that_is_nested_without_end_is_damaged(tmp_path: Path):
+    folder = finished(tmp_path / "run")
+    (folder.path / "rounds.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.raises(RunError, match=r"rounds\.jsonl is damaged"):
+        read_runs([folder.path])
