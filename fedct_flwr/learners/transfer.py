@@ -86,9 +86,8 @@ class Transfer:
 
         The s partitions see the same records and compose: s times the cost of one. (The paper's Theorem 3 is about one
         partition.) Students see public examples and noisy labels only, so they are post-processing, whatever they say
-        and however often. A teacher without records, or whose training fails, casts no vote, where nobody voted noise
-        decides, and a student that cannot be trained votes for the commonest of its noisy labels: nothing is raised for
-        it, since a refusal would tell of a draw that nothing was charged for.
+        and however often; so is a student that cannot be trained. A teacher without records, or whose training fails,
+        casts no vote, and where nobody voted noise decides: nothing is raised for it.
 
         Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
         preprocessing takes its statistics from the public set. Not covered: the time that it takes, learners whose
@@ -146,7 +145,7 @@ class Transfer:
         """For each queried example how many students vote for each class, ``(positions, classes)``.
 
         Rows sum to the number of partitions. ``noise`` is what the mechanism draws from. Raises TrainingError if no
-        teacher of a partition could vote or a student cannot be trained; with a mechanism neither is an error.
+        teacher of a partition could vote, or a student cannot be trained.
         """
         lessons = self._chosen(len(public), positions)
         public = _transformed(self._transformer, public)
@@ -165,8 +164,7 @@ class Transfer:
             labels = self._labels(partition, cast[-1], noise)
             pupils.append((random_state(self._seed, "student", partition), labels))
         self._tell(cast, noise)
-        learn = _learn_at_all_events if self._mechanism else _learn
-        asked = partial(learn, self._make_learner, lectures, public[positions])
+        asked = partial(_learn, self._make_learner, lectures, public[positions])
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
 
     def _chosen(self, num_public: int, positions: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -257,26 +255,4 @@ def _learn(
     for state, labels in students:
         labeled = labels != ABSTAIN
         answers.append(make_learner(state).fit(lectures[labeled], labels[labeled]).predict(asked))
-    return answers
-
-
-def _learn_at_all_events(
-    make_learner: Callable[[int], Learner],
-    lectures: Features,
-    asked: Features,
-    students: Sequence[tuple[int, HardLabels]],
-) -> list[HardLabels]:
-    """The same; a student that cannot be trained says of everything what most of its labels are.
-
-    Whether it can, as where a learner wants two examples of each class, tells of the noisy labels. Who was refused for
-    it could ask again, for new noise at the same charge, and learn of each draw whether it failed.
-    """
-    answers: list[HardLabels] = []
-    for student in students:
-        try:
-            answers += _learn(make_learner, lectures, asked, [student])
-        except TrainingError as error:
-            logger.warning("A student could not be trained and votes for one class: %s", error)
-            labels = student[1]
-            answers.append(np.full(len(asked), np.bincount(labels).argmax(), dtype=LABEL_DTYPE))
     return answers
