@@ -29,9 +29,9 @@ def report(
     Also of a run that goes on or has failed. Exit code 4 for a folder that is none of a run, or of a newer version.
     """
     check_extra()
-    for folder in runs:
-        if not folder.is_dir():
-            raise RunError(f"there is no run folder {folder}: a run prints where its own is")
+    for path in runs:
+        if not path.is_dir():
+            raise RunError(f"there is no run folder {path}: a run prints where its own is")
     target = output or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
     check_free(target, force=force)
     found = read_runs(runs)

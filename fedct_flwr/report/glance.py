@@ -12,6 +12,9 @@ from fedct_flwr.report.words import UNKNOWN, count, duration, number, score, sha
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
 
+_STUDENT = "student"
+"""Its name among a run's global scores."""
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -46,7 +49,8 @@ def glance(runs: Sequence[Run]) -> Glance:
         if run.status == "failed":
             problems.append(f"{whose}the run failed{': ' + run.reason if run.reason else ''}")
         if not len(run.course):
-            problems.append(f"{whose}no round has ended yet, so there is nothing to draw")
+            yet = " yet" if run.status == "unfinished" else ""
+            problems.append(f"{whose}no round has ended{yet}, so there is nothing to draw")
     return _of_one(runs[0], problems) if len(runs) == 1 else _of_several(runs, problems)
 
 
@@ -66,14 +70,19 @@ def _of_one(run: Run, problems: Sequence[str]) -> Glance:
 def _learners(run: Run) -> str:
     if run.real:
         return "learners of the silos' own"
-    # Of import paths the last part: the settings have all.
-    return ", ".join(name.rpartition(".")[2] for name in str(run.settings.get("learner", "?")).split(","))
+    return ", ".join(map(_learner, str(run.settings.get("learner", "?")).split(",")))
+
+
+def _learner(name: str) -> str:
+    """Of a class the last part of its import path: the settings have all. A function's name alone says too little."""
+    last = name.rpartition(".")[2]
+    return last if last[:1].isupper() else name.strip()
 
 
 def _words(run: Run) -> str:
     course = run.course
     if not len(course):
-        return "No round has ended yet."
+        return ""
     said = f"{count(len(course.silos), 'silo')} trained together for {count(len(course), 'round')}"
     if course.fixed_point:
         said += f"; from round {course.fixed_point} on no label changed"
@@ -194,6 +203,10 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
     if np.isfinite(_pooled(best, "federated")):
         value = score(_pooled(best, "federated"))
         said = f"The best mean balanced accuracy on the pooled test set is {value}, in {best.label}."
+        if any(
+            np.isnan(run.mean_score("pooled", "federated")) and np.isfinite(_pooled(run, "federated")) for run in runs
+        ):
+            said += " Of a run that leaves no models at its silos, it is that of its global model."
     return Glance(
         f"{', '.join(studies)}: {len(runs)} runs",
         "One color for each run in all figures; lines are the mean of its silos, bands 8 of 10 of them.",
@@ -208,8 +221,9 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
 
 
 def _pooled(run: Run, method: str) -> float:
-    """On the pooled test set: of the scoreboard, or else of the global model after the last round."""
+    """On the pooled test set: of the scoreboard, or else of the global model, as one-shot runs leave no other."""
     found = run.mean_score("pooled", method)
-    if np.isnan(found) and method == "federated" and len(run.course):
-        return float(run.course.of_run("balanced_accuracy")[-1])
+    if np.isnan(found) and method == "federated":
+        last = float(run.course.of_run("balanced_accuracy")[-1]) if len(run.course) else float("nan")
+        return (run.global_scores or {}).get(_STUDENT, last)
     return found

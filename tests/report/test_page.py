@@ -13,6 +13,7 @@ from fedct_flwr.report.figure import COLORS, MUTED, numbers
 from fedct_flwr.report.over_rounds import MOST_POINTS, spread
 from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
 from fedct_flwr.report.summary import read_runs
+from fedct_flwr.run_folder import RunFolder
 from tests.report.folders import SILOS, add_round, add_weights_round, begin, finished, safetensors
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"></script><b>&amp;"
@@ -278,3 +279,29 @@ def test_numbers_on_the_trust_matrix_have_a_paper_of_their_own(tmp_path: Path):
     (run.path / "trust.jsonl").write_text(json.dumps(matrix) + "\n")
     scale = shown(run.path).plots["trust-0"]["data"][0]["colorscale"]
     assert all(re.fullmatch("#[0-9a-f]{6}", color) for _, color in scale)
+
+
+def test_a_one_shot_run_is_compared_by_its_student(tmp_path: Path):
+    paths = [finished(tmp_path / "many").path, begin(tmp_path / "one", algorithm="fedkt").path]
+    folder = RunFolder(paths[1])
+    add_round(folder, 1)
+    folder.finish("completed", global_model={"scores": {"student": {"balanced_accuracy": 0.876}}})
+    table = shown(*paths).glance.table
+    assert table
+    assert [row[table.columns.index("co-trained")] for row in table.rows] == ["0.700", "0.876"]
+    assert "is 0.876, in one. Of a run that leaves no models" in shown(*paths).glance.sentence
+
+
+@pytest.mark.parametrize(
+    ("learner", "words"),
+    [("own_network.make", "own_network.make"), ("sklearn.tree.DecisionTreeClassifier", "DecisionTreeClassifier")],
+)
+def test_a_learner_is_called_by_a_name_that_says_something(tmp_path: Path, learner: str, words: str):
+    assert f"· {words} ·" in shown(finished(tmp_path / "run", learner=learner).path).glance.subtitle
+
+
+def test_a_run_that_failed_in_its_first_round_waits_for_none(tmp_path: Path):
+    folder = begin(tmp_path / "run")
+    folder.finish("failed", reason="silos were lost")
+    problems = ["the run failed: silos were lost", "no round has ended, so there is nothing to draw"]
+    assert shown(folder.path).glance.problems == problems
