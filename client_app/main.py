@@ -154,7 +154,7 @@ def _student_votes(workplace: Workplace, payload: bytes, instruction: Instructio
             workplace, workplace.release_of(instruction.votes), payload, instruction, np.zeros(0, dtype=np.int16)
         )
     positions = instruction.query.positions(len(site.public))
-    return site.students(instruction.votes).votes(site.private, site.public.X, positions, None)
+    return site.students(instruction.votes, workplace.students).votes(site.private, site.public.X, positions, None)
 
 
 def _released(

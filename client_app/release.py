@@ -12,6 +12,7 @@ import logging
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -206,13 +207,16 @@ class _Kept(NamedTuple):
         return _HEADER.pack(self.question, len(self.event), len(self.labels)) + self.event + self.labels + self.dump
 
 
-def labeler_of(site: Site, votes: int) -> Labeler:
-    """Who answers questions for so many votes on each example (0: labels). Raises ConfigError or DataError."""
+def labeler_of(site: Site, votes: int, keep: Path | None = None) -> Labeler:
+    """Who answers questions for so many votes on each example (0: labels). Raises ConfigError or DataError.
+
+    ``keep`` is the folder where a simulation keeps its students.
+    """
     if not votes:
         return site.labeler
     from fedct_flwr.learners.students import StudentVotes
 
-    return StudentVotes(site.students(votes))
+    return StudentVotes(site.students(votes, keep))
 
 
 def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState, votes: int = 0) -> bytes:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedct_flwr import datasets
@@ -57,10 +58,10 @@ class Site:
         """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
         return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, self.private.size)
 
-    def students(self, votes: int) -> "Transfer":
+    def students(self, votes: int, keep: Path | None) -> "Transfer":
         """The students whose votes leave, where so many on each example are asked for; untrained.
 
-        Raises ConfigError or DataError.
+        ``keep`` is the folder where a simulation keeps them. Raises ConfigError or DataError.
         """
         # joblib takes its time to import.
         from fedct_flwr.learners.students import transfer_for
@@ -75,6 +76,7 @@ class Site:
             self.private.X,
             votes,
             workers=self.workers,
+            keep=keep,
         )
 
     def scores(self) -> Scores:

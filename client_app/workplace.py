@@ -44,6 +44,8 @@ class Workplace:
     ``model_digest`` (32 bytes) stands for the settings that decide what the model is: under others, an answer from
     another run is none to the same question, and a learner cannot go on from where it stood.
 
+    ``students`` is the folder where a simulated silo keeps its students, if it shall: a real one keeps none.
+
     ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
     run here, which is in simulation only.
 
@@ -59,6 +61,7 @@ class Workplace:
     sends_scores: bool
     hands_out_weights: bool
     release_of: "Callable[[int], Release] | None" = None
+    students: Path | None = None
 
     @property
     def release(self) -> "Release | None":
@@ -111,6 +114,7 @@ def open_workplace(context: Context) -> Workplace:
         sends_scores=config.report_scores,
         hands_out_weights=True,
         release_of=_simulated_releases(config, site, context.run_id) if site.privacy.enabled else None,
+        students=_simulated_students(config, site, context.run_id),
     )
 
 
@@ -184,12 +188,12 @@ def _simulated_releases(config: RunConfig, site: Site, run_id: int) -> "Callable
             f"protection = {site.privacy.protection!r} keeps a ledger in the run's folder, which is not on this "
             "machine: set run-dir, or protection = 'none'"
         )
-    folder = run.silo_privacy(site.silo)
+    folder, students = run.silo_privacy(site.silo), _simulated_students(config, site, run_id)
     state = FolderState(folder)
 
     def release_of(votes: int) -> Release:
         return Release(
-            labeler_of(site, votes),
+            labeler_of(site, votes, students),
             Ledger(folder),
             state,
             site.terms.study,
@@ -207,6 +211,11 @@ def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:
         return None
     run = _run_folder(config, run_id)
     return run.silo_model(site.silo, site.learner.suffix) if run else None
+
+
+def _simulated_students(config: RunConfig, site: Site, run_id: int) -> Path | None:
+    run = _run_folder(config, run_id) if config.save_models else None
+    return run.silo_students(site.silo) if run else None
 
 
 def _run_folder(config: RunConfig, run_id: int) -> RunFolder | None:

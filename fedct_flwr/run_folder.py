@@ -218,6 +218,10 @@ class RunFolder:
         """Where a simulated silo keeps its model."""
         return self.models / f"{silo}{suffix}"
 
+    def silo_students(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps its students, in an algorithm that has some."""
+        return self.models / "students" / silo
+
     def silo_privacy(self, silo: SiloName) -> Path:
         """Where a simulated silo keeps its privacy ledger and its labeler."""
         return self.path / "privacy" / silo

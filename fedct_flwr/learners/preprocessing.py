@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import DataError, Features
+from fedct_flwr.types import DataError, Features, TrainingError
 
 
 def standard(schema: Schema, reference: Features) -> Any:
@@ -36,3 +36,11 @@ def standard(schema: Schema, reference: Features) -> Any:
         return transformer.fit(reference.astype(np.float64, copy=False))
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
+
+
+def transformed(transformer: Any, X: Features) -> Features:
+    """Features that have gone through a fitted transformer (None for none). Raises TrainingError if they cannot."""
+    try:
+        return X if transformer is None else transformer.transform(X.astype(np.float64, copy=False))
+    except Exception as error:
+        raise TrainingError(f"the features could not be preprocessed: {error}") from error

@@ -1,6 +1,7 @@
 """From settings to the students whose votes a silo sends, and their votes as what a ledger charges for."""
 
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,6 +53,7 @@ def transfer_for(
     votes: int,
     *,
     workers: int = 1,
+    keep: Path | None = None,
 ) -> Transfer:
     """The teachers and students that the settings describe, untrained; ``votes`` students are asked for.
 
@@ -85,6 +87,7 @@ def transfer_for(
         mechanism=teachers_noise(settings, privacy, len(public), votes) if noisy else None,
         lessons=settings.lessons_for(0, len(public)),
         workers=workers,
+        keep=keep,
     )
 
 

@@ -7,6 +7,7 @@ to 14. The students stay: what they say about the public set is all that the coo
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.consensus import plurality, tally
 from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.kept_students import Students, keep_student, kept_student
+from fedct_flwr.learners.preprocessing import transformed
 from fedct_flwr.learners.voters import part_of, trained, vote_of
 from fedct_flwr.learners.workers import spread
 from fedct_flwr.privacy.randomness import uniform_below
@@ -22,6 +25,7 @@ from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
     ConfigError,
+    DataError,
     Examples,
     Features,
     HardLabels,
@@ -70,7 +74,8 @@ class Transfer:
     not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
     votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
     mechanism, which makes each of them cost something, so many ``lessons`` drawn at random, or for 0 those that
-    students are asked about. ``num_records`` is public. Raises ConfigError for impossible numbers, or too few records.
+    students are asked about. ``num_records`` is public. ``keep`` is a folder, of a simulation alone, where the students
+    are written when they vote. Raises ConfigError for impossible numbers, or too few records.
 
     Formal guarantees:
         Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
@@ -85,9 +90,9 @@ class Transfer:
         do: one record more moves others across the cuts.
 
         The s partitions see the same records and compose: s times the cost of one. (The paper's Theorem 3 is about one
-        partition.) Students see public examples and noisy labels only, so they are post-processing, whatever they say
-        and however often; so is a student that cannot be trained. A teacher without records, or whose training fails,
-        casts no vote, and where nobody voted noise decides: nothing is raised for it.
+        partition.) Students see public examples and noisy labels only, so they are post-processing, whatever they say,
+        however often, and wherever they are kept; so is a student that cannot be trained. A teacher without records, or
+        whose training fails, casts no vote, and where nobody voted noise decides: nothing is raised for it.
 
         Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
         preprocessing takes its statistics from the public set. Not covered: the time that it takes, learners whose
@@ -107,6 +112,7 @@ class Transfer:
         lessons: int = 0,
         transformer: Any = None,
         workers: int = 1,
+        keep: Path | None = None,
     ) -> None:
         if partitions < 1 or teachers < 1 or workers < 1:
             raise ConfigError(
@@ -122,6 +128,7 @@ class Transfer:
         self._lessons = lessons
         self._transformer = transformer
         self._workers = workers
+        self._keep = keep
 
     def event(self, num_asked: int) -> "DpEvent":
         """What it costs to ask about so many examples, all partitions together: their lessons' noisy votes.
@@ -148,7 +155,7 @@ class Transfer:
         teacher of a partition could vote, or a student cannot be trained.
         """
         lessons = self._chosen(len(public), positions)
-        public = _transformed(self._transformer, public)
+        public = transformed(self._transformer, public)
         lectures = public[lessons]
         # All draws are made here, in one order, whatever workers do.
         parts = [part for partition in range(self._partitions) for part in self._parts(partition, private.size, noise)]
@@ -162,10 +169,22 @@ class Transfer:
             own = votes[partition * self._teachers : (partition + 1) * self._teachers]
             cast.append(tally((vote for vote in own if vote is not None), len(lectures), self._num_classes))
             labels = self._labels(partition, cast[-1], noise)
-            pupils.append((random_state(self._seed, "student", partition), labels))
+            pupils.append((partition, self._state(partition), labels))
         self._tell(cast, noise)
-        asked = partial(_learn, self._make_learner, lectures, public[positions])
+        asked = partial(_learn, self._make_learner, lectures, public[positions], self._keep)
         return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
+
+    def kept(self) -> Students:
+        """The students that voted last, from their files. Raises DataError unless all of them were kept."""
+        if self._keep is None:
+            raise DataError("students are kept nowhere")
+        made = [self._make_learner(self._state(partition)) for partition in range(self._partitions)]
+        learners = [kept_student(self._keep, partition, student) for partition, student in enumerate(made)]
+        return Students(learners, self._transformer, self._num_classes)
+
+    def _state(self, partition: int) -> int:
+        """The random state of a partition's student."""
+        return random_state(self._seed, "student", partition)
 
     def _chosen(self, num_public: int, positions: NDArray[np.intp]) -> NDArray[np.intp]:
         """The public examples that are lessons. Nothing about the records decides which."""
@@ -218,13 +237,6 @@ def _needed(noise: "Noise | None") -> "Noise":
     return noise
 
 
-def _transformed(transformer: Any, X: Features) -> Features:
-    try:
-        return X if transformer is None else transformer.transform(X.astype(np.float64, copy=False))
-    except Exception as error:
-        raise TrainingError(f"the features could not be preprocessed: {error}") from error
-
-
 def _teach(
     make_learner: Callable[[int], Learner],
     transformer: Any,
@@ -236,7 +248,7 @@ def _teach(
     for state, part in teachers:
         try:
             # By parts: with all records together, one that cannot be preprocessed would silence all teachers.
-            own = Examples(_transformed(transformer, part.X), part.y)
+            own = Examples(transformed(transformer, part.X), part.y)
         except TrainingError:
             votes.append(None)
         else:
@@ -248,11 +260,16 @@ def _learn(
     make_learner: Callable[[int], Learner],
     lectures: Features,
     asked: Features,
-    students: Sequence[tuple[int, HardLabels]],
+    keep: Path | None,
+    students: Sequence[tuple[int, int, HardLabels]],
 ) -> list[HardLabels]:
-    """The labels of examples asked about, by students of these random states and labels of the lectures."""
+    """The labels of examples asked about, by students of these partitions, random states and labels of the lectures."""
     answers = []
-    for state, labels in students:
+    for partition, state, labels in students:
         labeled = labels != ABSTAIN
-        answers.append(make_learner(state).fit(lectures[labeled], labels[labeled]).predict(asked))
+        student = make_learner(state).fit(lectures[labeled], labels[labeled])
+        answers.append(student.predict(asked))
+        if keep:
+            # Here, in the process that trained it: not all models can be pickled.
+            keep_student(keep, partition, student)
     return answers

@@ -2,47 +2,25 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config import ModelDescription, RunConfig
-from fedct_flwr.consensus import plurality, tally
-from fedct_flwr.learners.base import Saveable
-from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.model_file import save_model, suffix
 from fedct_flwr.model_card import as_markdown, card, promised
-from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, accuracy, balanced_accuracy
-from fedct_flwr.seeding import generator
+from fedct_flwr.strategies.ensemble import ModelPath, silos_vote
 from fedct_flwr.strategies.study import Study, Subject
 from fedct_flwr.student import make_student, train_student
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Features, HardLabels, RunError, SiloName
+from fedct_flwr.types import HardLabels, RunError
 
 logger = logging.getLogger("flwr.fedct")
 
-ModelPath: TypeAlias = Callable[[RunFolder, SiloName, str], Path]
-
 FACT: Final = "global_model"
 """Where ``result.json`` tells of it."""
-
-
-class Ensemble:
-    """The vote of several models: the class that most of them see, ties by lot."""
-
-    def __init__(self, models: list[Predictor], num_classes: int, seed: int) -> None:
-        self._models = models
-        self._num_classes = num_classes
-        self._seed = seed
-
-    def predict(self, X: Features) -> HardLabels:
-        """The class of each example."""
-        counts = tally((model.predict(X) for model in self._models), len(X), self._num_classes)
-        nobody = np.full(len(X), ABSTAIN, dtype=LABEL_DTYPE)
-        return plurality(counts, nobody, generator(self._seed, "ensemble"))
 
 
 def add_global_model(
@@ -56,7 +34,7 @@ def add_global_model(
 
     ``model_path`` is the algorithm's; ``privacy`` what it promises, if that is not what the settings of the silos'
     protection promise. Returns what ``result.json`` tells: nothing where no student is wanted. Scores are of the pooled
-    test set, where there is one; the vote is that of the silos' models, which a simulation keeps.
+    test set, where there is one; the vote is that of what a simulation keeps of the silos.
     Raises RunError if no example is labeled or the files cannot be written, TrainingError.
     """
     config, subject, folder = study.config, study.subject, study.folder
@@ -70,7 +48,7 @@ def add_global_model(
     if subject.test.size:
         scores["student"] = _scores(student.learner, subject)
         most = float(np.bincount(subject.test.y).max() / subject.test.size)
-    if subject.test.size and (vote := _vote(study, model_path)):
+    if subject.test.size and (vote := silos_vote(study, model_path)):
         scores["ensemble"] = _scores(vote, subject)
     try:
         path.parent.mkdir(exist_ok=True)
@@ -122,23 +100,3 @@ def _description(config: RunConfig, subject: Subject) -> ModelDescription:
 
 def _scores(model: Predictor, subject: Subject) -> dict[str, float]:
     return {"accuracy": accuracy(model, subject.test), "balanced_accuracy": balanced_accuracy(model, subject.test)}
-
-
-def _vote(study: Study, model_path: ModelPath) -> Ensemble | None:
-    """The silos' models of the last round, where a simulation has kept all of them."""
-    config, dataset = study.config, study.dataset
-    if dataset is None:
-        return None
-    last = study.folder.rounds()[-1]["silos"]
-    models: list[Predictor] = []
-    for position, silo in enumerate(dataset.silos):
-        if silo.name not in last:
-            continue
-        learner = build_learner(config, dataset, position, silo.private.X)
-        if not isinstance(learner, Saveable):
-            return None
-        try:
-            models.append(learner.load(model_path(study.folder, silo.name, learner.suffix)))
-        except DataError:
-            return None
-    return Ensemble(models, len(dataset.schema.classes), config.seed)

@@ -18,6 +18,7 @@ from client_app.site import simulated_site
 from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.public_set import Query
+from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
@@ -56,10 +57,10 @@ class Silo:
         workplace._settings.cache_clear()
         workplace._own_site.cache_clear()
 
-    def ask(self, votes: int, *, run: int = 1, size: int = TERMS.num_public, number: int = 1) -> Any:
+    def ask(self, votes: int, *, run: int = 1, size: int = TERMS.num_public, number: int = 1, **settings: Any) -> Any:
         """The bytes of an answer, and the counts or why there are none."""
         node = {"silo-file": str(self.folder / "silo.toml")}
-        return ask(Context(run, 7, node, RecordDict(), dict(RUN)), votes, size=size, number=number)
+        return ask(Context(run, 7, node, RecordDict(), {**RUN, **settings}), votes, size=size, number=number)
 
     @property
     def spent(self) -> Any:
@@ -198,6 +199,35 @@ def test_a_simulated_silo_answers_the_same_each_time() -> None:
     first, second = (ask(context, 2) for context in contexts)
     assert first[0] == second[0]
     assert (first[1].sum(axis=1) == 2).all()
+
+
+@pytest.mark.parametrize("level", ["L0", "L2"])
+def test_a_simulated_silo_keeps_its_students_in_the_folder_of_a_run_that_was_begun(tmp_path: Path, level: str) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    noisy = {"privacy-level": "L2", "gamma": 0.5, "teachers": 10, "epsilon": 1000.0} if level == "L2" else {}
+    settings = {**RUN, "algorithm": "fedkt", "partitions": 2, **noisy}
+    for folder in (run, other):
+        RunFolder.create(folder, {}, {}).close()
+    ask(Context(1, 7, {"partition-id": 0}, RecordDict(), {**settings, "run-dir": str(other)}), 2)
+    assert not (other / "models").exists()
+    settings |= {"run-dir": str(run), "save-models": True}
+    context = Context(2, 7, {"partition-id": 0}, RecordDict(), settings)
+    answer, _ = ask(context, 2)
+    kept = {path: path.stat().st_mtime_ns for path in sorted((run / "models" / "students").rglob("*.*"))}
+    assert [path.relative_to(run).as_posix() for path in kept] == [
+        f"models/students/cleveland/student-{n}.skops" for n in (1, 2)
+    ]
+    assert ask(context, 2)[0] == answer
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+@pytest.mark.parametrize("promise", [{}, PROTECTED])
+def test_a_real_silo_keeps_no_student(silo: Silo, tmp_path: Path, promise: dict[str, Any]) -> None:
+    RunFolder.create(tmp_path / "run", {}, {}).close()
+    silo.write(**promise)
+    _, counts = silo.ask(1, **{"run-dir": str(tmp_path / "run"), "save-models": True})
+    assert (counts.sum(axis=1) == 1).all()
+    assert not list(tmp_path.rglob("*.skops"))
 
 
 def test_scores_do_not_go_with_votes_as_no_personal_model_is_trained() -> None:

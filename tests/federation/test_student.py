@@ -12,9 +12,11 @@ import pytest
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.unlabeled import read_unlabeled
+from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.model_file import load_model
+from fedct_flwr.learners.sklearn import load_model as load_pipeline
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
@@ -58,8 +60,50 @@ def test_the_vote_of_the_silos_models_is_told_beside_it(federation: Federation) 
     assert right <= found <= right + int((~sure).sum())
 
 
+FEDKT: dict[str, Any] = {"algorithm": "fedkt", "num_server_rounds": 1, "save_models": True, "partitions": 2}
+FEDKT_L2: dict[str, Any] = {**FEDKT, "privacy_level": "L2", "gamma": 0.5, "teachers": 10, "epsilon": 1000.0}
+
+
+@pytest.mark.parametrize("settings", [FEDKT, FEDKT_L2], ids=["L0", "L2"])
+def test_in_fedkt_the_silos_students_vote(federation: Federation, settings: dict[str, Any]) -> None:
+    federation.run(**settings)
+    # Nobody is asked again: their students are in the folder of the run.
+    folder, told = learned(federation, **settings, resume=True)
+    dataset = datasets.load(RunConfig.from_flower(folder.settings()))
+    of_silos = []
+    for silo in dataset.silos:
+        # With noise preprocessing knows no record.
+        seen = [dataset.public.X] if settings is FEDKT_L2 else [dataset.public.X, silo.private.X]
+        X = preprocessing.standard(dataset.schema, np.concatenate(seen)).transform(dataset.test.X.astype(np.float64))
+        students = [load_pipeline(folder.silo_students(silo.name) / f"student-{n}.skops") for n in (1, 2)]
+        of_silos.append([student.predict(X) for student in students])
+    assert any((first != second).any() for first, second in of_silos)
+    right = lots = 0
+    for example, answer in enumerate(dataset.test.y):
+        pairs = [(first[example], second[example]) for first, second in of_silos]
+        agreed = [first for first, second in pairs if first == second]
+        ones, of = (sum(agreed), len(agreed)) if agreed else (sum(map(sum, pairs)), 2 * len(pairs))
+        lots += 2 * ones == of
+        right += 2 * ones != of and (2 * ones > of) == answer
+    found = round(told["scores"]["ensemble"]["accuracy"] * dataset.test.size)
+    assert right <= found <= right + lots
+    assert lots < dataset.test.size / 5
+
+
 def test_without_the_silos_models_there_is_no_vote(federation: Federation) -> None:
     assert list(learned(federation)[1]["scores"]) == ["student"]
+
+
+def test_nor_without_all_of_their_students(federation: Federation) -> None:
+    folder = federation.run(**FEDKT)
+    (folder.silo_students("zurich") / "student-2.skops").unlink()
+    assert list(learned(federation, **FEDKT, resume=True)[1]["scores"]) == ["student"]
+
+
+def test_nor_with_students_that_cannot_be_written(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
+    unwritable = {"learner": "tests.federation.learners.Unwritable", "learner_params": "{}"}
+    assert list(learned(federation, **FEDKT, **unwritable)[1]["scores"]) == ["student"]
+    assert "The student was not kept in" in caplog.text
 
 
 def test_without_test_data_nothing_is_scored(federation: Federation) -> None:
@@ -157,6 +201,7 @@ def test_the_one_shot_example(federation: Federation, caplog: pytest.LogCaptureF
     assert settings["algorithm"] == "fedkt"
     folder = federation.run(**{"learner-params": "{}", "save-models": True, **settings})
     told = folder.read_json("result.json")["global_model"]
+    assert list(told["scores"]) == ["student", "ensemble"]
     assert min(scores["accuracy"] for scores in told["scores"].values()) > 0.7
     said = [record.getMessage() for record in caplog.records if "Global model" in record.getMessage()]
     assert f"{told['scores']['student']['accuracy']:.3f}" in said[0]

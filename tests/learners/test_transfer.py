@@ -2,6 +2,7 @@
 
 import logging
 import re
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
-from fedct_flwr.types import ConfigError, Examples, TrainingError
+from fedct_flwr.types import ConfigError, DataError, Examples, TrainingError
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(60, 2))
@@ -120,6 +121,21 @@ def test_students_have_learned_what_the_records_say() -> None:
     assert counts.dtype == np.int32
     assert (counts.sum(axis=1) == 2).all()
     assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
+
+
+def test_students_that_were_kept_vote_as_they_did(tmp_path: Path) -> None:
+    taught = transfer(keep=tmp_path, transformer=Shift())
+    counts = taught.votes(Examples(PRIVATE.X[1:], PRIVATE.y[1:]), PUBLIC, ALL, None)
+    assert taught.kept().votes(PUBLIC).tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("settings", [{"make_learner": lambda _: Majority(), "keep": True}, {"keep": False}])
+def test_students_that_cannot_be_kept_or_shall_not_be_are_gone(settings: dict[str, Any], tmp_path: Path) -> None:
+    taught = transfer(**{**settings, "keep": tmp_path if settings["keep"] else None})
+    taught.votes(PRIVATE, PUBLIC, ALL, None)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DataError):
+        taught.kept()
 
 
 class Shift:
