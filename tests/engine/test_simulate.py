@@ -17,6 +17,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from tests.federation.learners import SECRET
+from tests.readme import FIXED_POINT
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -87,7 +88,7 @@ def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: 
     assert re.search(r"^round +3 ", done.stdout, re.MULTILINE)
     assert not re.search(r"^round +[12] ", done.stdout, re.MULTILINE)
     # As in the README, where it runs through.
-    assert "fixed point in round 5" in done.stdout
+    assert FIXED_POINT in done.stdout
     assert processes_of(tmp_path) == []
 
 

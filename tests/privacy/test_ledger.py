@@ -324,11 +324,11 @@ class TestProcesses:
                 ledger.charge("study", "records", Budget(1e6, 0.0), pure(0.001))
                 print(number, flush=True)
         """
-        process = begin(tmp_path, code)
-        told = [process.stdout.readline() for _ in range(seen)]
-        process.send_signal(signal.SIGKILL)
-        rest, _ = process.communicate()
-        last = int((rest.splitlines() or told)[-1])
+        with begin(tmp_path, code) as process:
+            told = [process.stdout.readline() for _ in range(seen)]
+            process.send_signal(signal.SIGKILL)
+            # Not communicate: it passes over what has been read ahead.
+            last = int([*told, *process.stdout.read().splitlines()][-1])
         assert last <= charges(tmp_path) <= last + 1
 
     def test_two_processes_at_once_cannot_overspend(self, tmp_path: Path) -> None:
