@@ -43,10 +43,11 @@ def train(message: Message, context: Context) -> Message:
     silo = _UNKNOWN_SILO
     try:
         silo = silo_named(context)
-        workplace = open_workplace(context)
         if asks_for_weights(message.content):
-            return Message(train_on(message.content, workplace, context.run_id), reply_to=message)
-        reply = _answer_once(from_record(message.content), workplace, context.run_id)
+            return Message(train_on(message.content, open_workplace(context), context.run_id), reply_to=message)
+        # First of all: a message without a question, by which a coordinator gets to know names, needs no learner.
+        payload = from_record(message.content)
+        reply = _answer_once(payload, open_workplace(context), context.run_id)
     except Refused as refused:
         logger.warning("Silo %s sends no labels: %s", silo, refused)
         reply = encode_refusal(silo, refused.reason)
