@@ -181,8 +181,8 @@ class Gate:
         weight = soft.targets.weight if soft and soft.targets else 0.0
         if soft and (soft.rounds > policy.max_local_rounds or weight > policy.max_consensus_weight):
             logger.warning(
-                "Silo %s was asked for %s rounds of training at once, of at most %s, in which the consensus counts %g, "
-                "of at most %g",
+                "Silo %s is asked for %s rounds of training (max-local-rounds is %s), in which others' probabilities "
+                "count %g (max-consensus-weight is %g)",
                 self._silo, soft.rounds, policy.max_local_rounds, weight, policy.max_consensus_weight,
             )  # fmt: skip
             raise Refused(Refusal.LIMIT)

@@ -167,7 +167,8 @@ class RunConfig(Settings):
     report_scores: bool = False
     """Let silos put test scores on their replies (experiments only)."""
     save_models: bool = True
-    """Keep each simulated silo's model in the run folder (real silos keep theirs to themselves)."""
+    """Keep each simulated silo's model in the run folder (real silos keep theirs to themselves). Networks go on after a
+    resume with the models that were kept."""
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False

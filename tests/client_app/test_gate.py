@@ -300,7 +300,9 @@ def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
             assert gate.admit(to_record(request), RUN, CODE) == request
         else:
             assert held(gate, to_record(request)) is Refusal.LIMIT
-            assert f"was asked for {rounds} rounds of training at once" in caplog.text
+            allowed = policy.get("max_local_rounds", 100), policy.get("max_consensus_weight", 1)
+            assert f"for {rounds} rounds of training (max-local-rounds is {allowed[0]})" in caplog.text
+            assert f"count {weight:g} (max-consensus-weight is {allowed[1]:g})" in caplog.text
         # Nor does an answer leave to what was never admitted.
         left = gate.release(to_record(silo.probabilities()), request, RUN, CODE)
         assert outcome(from_record(left)) == (silo.probabilities() if passes else Refusal.LIMIT)
