@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.output import from_here
 from fedct_flwr.report.page import available, check_extra, content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
@@ -68,8 +69,7 @@ def write_at_end(folder: RunFolder) -> str:
         _write(document(content(read_runs([folder.path]))), target)
     except (RunError, ConfigError) as error:
         return f"no report was written: {error}"
-    here = Path.cwd()
-    return f"report: {target.relative_to(here) if target.is_relative_to(here) else target}"
+    return f"report: {from_here(target)}"
 
 
 def _write(page: str, target: Path) -> None:

@@ -119,7 +119,8 @@ class RunReader:
         self._versions = {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {}
         check_version(path, self._versions.get("fedct-flwr", ""))
         self._classes = _names(self._facts.get("classes"))
-        self._log = RoundLog(path / "rounds.jsonl", _names(self._facts.get("silos")), self._classes)
+        self._log = RoundLog(self.folder.round_log(), _names(self._facts.get("silos")), self._classes)
+        self._trust_log, self._trust = self.folder.trust_log(), None
 
     def read(self) -> Run:
         """The run as it is by now. Raises RunError for a damaged file."""
@@ -142,8 +143,19 @@ class RunReader:
             global_scores=_global_scores(result),
             spending=spending(self.folder, self._settings, course.silos, result) if ended else None,
             network_bytes=_network_bytes(self.folder, course),
-            trust=_trust(self.folder.path / "trust.jsonl"),
+            trust=self._last_trust(),
         )
+
+    def _last_trust(self) -> Trust | None:
+        lines, anew = self._trust_log.news()
+        if lines:
+            try:
+                self._trust = _trust(self._trust_log.record(lines[-1]))
+            except (ValueError, KeyError, TypeError):
+                raise self._trust_log.damaged() from None
+        elif anew:
+            self._trust = None
+        return self._trust
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
@@ -219,19 +231,10 @@ def _weights_in(file: Path) -> int | None:
         return None
 
 
-def _trust(path: Path) -> Trust | None:
-    """The last whole line."""
-    try:
-        lines = path.read_text("utf-8").split("\n")[:-1]
-        if not lines:
-            return None
-        last = json.loads(lines[-1])
-        matrix = np.array(last["matrix"], dtype=np.float64)
-        silos = _names(last["silos"])
-        if matrix.shape != (len(silos), len(silos)):
-            raise ValueError
-        return Trust(int(last["round"]), silos, matrix)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(f"{path} is damaged: take it away, and the report goes without") from None
+def _trust(record: Mapping[str, Any]) -> Trust:
+    """Raises ValueError for a matrix that is not one row and one column for each silo, of numbers."""
+    matrix = np.array(record["matrix"], dtype=np.float64)
+    silos = _names(record["silos"])
+    if matrix.shape != (len(silos), len(silos)):
+        raise ValueError
+    return Trust(record["round"], silos, matrix)
