@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedct_flwr import __version__
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config import STUDY
+from fedct_flwr.config.run import SOFT
 from fedct_flwr.report.round_log import Course, RoundLog
 from fedct_flwr.report.spending import Spending, spending
 from fedct_flwr.run_folder import RunFolder
@@ -24,8 +25,11 @@ Test: TypeAlias = Literal["own", "pooled"]
 
 TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 METHODS: Final = ("local", "federated", "centralized")
+_STUDENT: Final = "student"
+"""Its name among a run's global scores."""
 _ARRAY_HEADER: Final = 128
 """What NumPy's format, in which Flower sends arrays, puts before each."""
+_DIGITS: Final = 1e-3
 _HEADER_BYTES: Final = 8
 _MOST_HEADER: Final = 10_000_000
 
@@ -46,6 +50,11 @@ class Trust:
     round: int
     silos: tuple[SiloName, ...]
     matrix: NDArray[np.float64]
+
+    @property
+    def same(self) -> bool:
+        """Whether each silo trusts all silos the same, itself too: to four digits, as they are kept."""
+        return bool(np.allclose(self.matrix, self.matrix.mean(), rtol=_DIGITS, atol=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +101,11 @@ class Run:
         return f"{ALGORITHMS[name].leaves}{scores}" if name in ALGORITHMS else ""
 
     @property
+    def soft(self) -> bool:
+        """Whether its silos share probabilities: the labels of its log are the likeliest classes of their mean."""
+        return self.settings.get("algorithm") in SOFT
+
+    @property
     def real(self) -> bool:
         """Whether its silos are real, and not simulated."""
         return self.settings.get("data") == STUDY
@@ -102,6 +116,14 @@ class Run:
         known = [name for name in METHODS if any(np.isfinite(table.get(name, np.nan)) for table in tables)]
         compared = [table for table in tables if all(np.isfinite(table.get(name, np.nan)) for name in known)]
         return float(np.mean([table.get(method, np.nan) for table in compared])) if compared else float("nan")
+
+    def pooled_score(self, method: str) -> float:
+        """On the pooled test set: of the scoreboard, or else of the global model, as one-shot runs leave no other."""
+        found = self.mean_score("pooled", method)
+        if np.isnan(found) and method == "federated":
+            last = float(self.course.of_run("balanced_accuracy")[-1]) if len(self.course) else float("nan")
+            return (self.global_scores or {}).get(_STUDENT, last)
+        return found
 
 
 class RunReader:
@@ -120,7 +142,8 @@ class RunReader:
         check_version(path, self._versions.get("fedct-flwr", ""))
         self._classes = _names(self._facts.get("classes"))
         self._log = RoundLog(self.folder.round_log(), _names(self._facts.get("silos")), self._classes)
-        self._trust_log, self._trust = self.folder.trust_log(), None
+        self._trust_log = self.folder.trust_log()
+        self._trust: Trust | None = None
 
     def read(self) -> Run:
         """The run as it is by now. Raises RunError for a damaged file."""
