@@ -6,7 +6,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.report import over_rounds
 from fedct_flwr.report.figure import COLORS, DASHES, MUTED, Figure, Section, Table, layout, numbers, plain
 from fedct_flwr.report.over_rounds import Scale
@@ -35,7 +34,7 @@ def accuracy(runs: Sequence[Run]) -> Section:
     silent = all(not np.isfinite(_column(run.course, test)).any() for run in runs for test, _ in _TESTS)
     notes = []
     # Who asks once has no round to compare with.
-    told = [run for run in runs if len(run.course) and run.settings.get("algorithm") not in ONE_SHOT]
+    told = [run for run in runs if len(run.course) and not run.one_shot]
     if silent and any(run.course.shares_labels for run in told):
         notes.append(
             "How good models were from round to round is not known: silos report test scores only where "

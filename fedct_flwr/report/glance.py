@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.plural import count
 from fedct_flwr.report.figure import Table
 from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
@@ -108,7 +107,7 @@ def _tiles(run: Run) -> list[Tile]:
     course = run.course
     if not len(course):
         return []
-    most = 1 if run.settings.get("algorithm") in ONE_SHOT else run.settings.get("num-server-rounds", UNKNOWN)
+    most = 1 if run.one_shot else run.settings.get("num-server-rounds", UNKNOWN)
     ended = f"fixed point in round {course.fixed_point}" if course.fixed_point else f"of {most} at most"
     tiles = [Tile("Rounds", f"{len(course):,}", ended)]
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
@@ -190,7 +189,7 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
         rows.append(
             [
                 run.label,
-                str(run.settings.get("algorithm", "?")),
+                run.algorithm,
                 _learners(run),
                 _STATUS[run.status],
                 f"{len(course):,}",

@@ -1,5 +1,6 @@
 """The round log as columns, read as it grows: a live page looks again and again, and parses each line once."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -91,19 +92,19 @@ class RoundLog:
         return self._columns()
 
     def _add(self, record: Mapping[str, Any]) -> None:
-        run = {name: _number(record.get(name)) for name in _OF_RUN}
-        run |= {name: _number(value) for name, value in (record.get("scores") or {}).items()}
+        run = {name: finite(record.get(name)) for name in _OF_RUN}
+        run |= {name: finite(value) for name, value in (record.get("scores") or {}).items()}
         silos = {}
         for silo, sent in record["silos"].items():
-            silos[str(silo)] = {name: _number(sent.get(name)) for name in _OF_SILO}
-            silos[str(silo)] |= {name: _number(value) for name, value in (sent.get("scores") or {}).items()}
+            silos[str(silo)] = {name: finite(sent.get(name)) for name in _OF_SILO}
+            silos[str(silo)] |= {name: finite(value) for name, value in (sent.get("scores") or {}).items()}
             if quality := sent.get("quality"):
                 told = {name: float(value) for name, value in quality.items() if isinstance(value, int | float)}
                 self._quality[str(silo)] = told
         counts = record.get("class_counts") or {}
         number = record["round"]
         self._absences += [Absence(number, str(silo), str(why)) for silo, why in (record.get("absent") or {}).items()]
-        self._counts.append([_number(counts.get(name)) for name in self._classes])
+        self._counts.append([finite(counts.get(name)) for name in self._classes])
         self._fixed.append(bool(record.get("fixed_point")))
         self._numbers.append(number)
         self._run.append(run)
@@ -143,5 +144,11 @@ class RoundLog:
         return since
 
 
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
+def finite(value: Any) -> float:
+    """A number of a JSON file; NaN for none, and for one without end. Raises as ``float``.
+
+    >>> finite(3), finite(None), finite(float("inf"))
+    (3.0, nan, nan)
+    """
+    number = float("nan") if value is None else float(value)
+    return number if math.isfinite(number) else float("nan")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedct_flwr import __version__
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config import STUDY
-from fedct_flwr.config.run import SOFT
-from fedct_flwr.report.round_log import Course, RoundLog
+from fedct_flwr.config.run import ONE_SHOT, SOFT
+from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Spending, spending
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import RunError, SiloName
@@ -88,22 +88,30 @@ class Run:
         return str(self.settings.get("study", "?"))
 
     @property
+    def algorithm(self) -> str:
+        """The algorithm's name in the settings."""
+        return str(self.settings.get("algorithm", "?"))
+
+    @property
+    def one_shot(self) -> bool:
+        """Whether its silos are asked but once."""
+        return self.algorithm in ONE_SHOT
+
+    @property
     def title(self) -> str:
         """What tables call the algorithm."""
-        name = str(self.settings.get("algorithm", "?"))
-        return ALGORITHMS[name].title if name in ALGORITHMS else name
+        return ALGORITHMS[self.algorithm].title if self.algorithm in ALGORITHMS else self.algorithm
 
     @property
     def leaves(self) -> str:
         """What left a silo, in plain words; nothing for an algorithm that is not known."""
-        name = str(self.settings.get("algorithm", "?"))
         scores = " and test scores" if self.settings.get("report-scores") else ""
-        return f"{ALGORITHMS[name].leaves}{scores}" if name in ALGORITHMS else ""
+        return f"{ALGORITHMS[self.algorithm].leaves}{scores}" if self.algorithm in ALGORITHMS else ""
 
     @property
     def soft(self) -> bool:
         """Whether its silos share probabilities: the labels of its log are the likeliest classes of their mean."""
-        return self.settings.get("algorithm") in SOFT
+        return self.algorithm in SOFT
 
     @property
     def real(self) -> bool:
@@ -220,20 +228,21 @@ def _scores(folder: RunFolder) -> tuple[Scores, ...]:
         return tuple(Scores(str(row["silo"]), _known(row["own"]), _known(row["pooled"])) for row in rows)
     except FileNotFoundError:
         return ()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise RunError(f"{folder.path / 'scores.json'} is damaged: take it away, and the report goes without") from None
 
 
 def _known(scores: Mapping[str, Any]) -> dict[str, float]:
-    return {method: float("nan") if scores.get(method) is None else float(scores[method]) for method in METHODS}
+    return {method: finite(scores.get(method)) for method in METHODS}
 
 
 def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:
     try:
         scores = result["global_model"]["scores"]
-        return {str(name): float(values["balanced_accuracy"]) for name, values in scores.items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
+        found = {str(name): finite(values["balanced_accuracy"]) for name, values in scores.items()}
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return {}
+    return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
 def _network_bytes(folder: RunFolder, course: Course) -> int | None:
@@ -258,6 +267,6 @@ def _trust(record: Mapping[str, Any]) -> Trust:
     """Raises ValueError for a matrix that is not one row and one column for each silo, of numbers."""
     matrix = np.array(record["matrix"], dtype=np.float64)
     silos = _names(record["silos"])
-    if matrix.shape != (len(silos), len(silos)):
+    if matrix.shape != (len(silos), len(silos)) or not np.isfinite(matrix).all():
         raise ValueError
     return Trust(record["round"], silos, matrix)
