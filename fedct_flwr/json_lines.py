@@ -3,9 +3,11 @@
 import json
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fedct_flwr.types import RunError
+
+_MOST: Final = 1 << 63
 
 
 class News(NamedTuple):
@@ -59,7 +61,10 @@ class JsonLines:
         """What a line says."""
         try:
             record = json.loads(line)
-            return {**record, "round": int(record["round"])}
+            number = int(record["round"])
+            if not 0 <= number < _MOST:
+                raise ValueError
+            return {**record, "round": number}
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise self.damaged() from None
 

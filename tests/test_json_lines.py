@@ -43,7 +43,8 @@ def test_a_file_that_is_written_anew_is_read_anew(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["no json", "[1]", "3", '{"number": 1}', '{"round": "x"}', '{"round": Infinity}', "[" * 100_000]
+    "line",
+    ["no json", "[1]", "3", '{"number": 1}', '{"round": "x"}', '{"round": Infinity}', '{"round": 1e30}', "[" * 100_000],
 )
 def test_a_damaged_file_is_said_again_and_again(path: Path, line: str) -> None:
     add(path, f'{{"round": 1}}\n{line}\n')

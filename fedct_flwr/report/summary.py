@@ -182,7 +182,7 @@ class RunReader:
         if lines:
             try:
                 self._trust = _trust(self._trust_log.record(lines[-1]))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError):
                 raise self._trust_log.damaged() from None
         elif anew:
             self._trust = None
