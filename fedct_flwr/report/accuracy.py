@@ -211,7 +211,7 @@ def _bars(values: Mapping[str, list[float]], labels: Sequence[str], axes: dict[s
     x: list[float | None] = []
     y: list[str | None] = []
     for name, alone, together in zip(labels, values["local"], values["federated"], strict=True):
-        if np.isfinite([alone, together]).all():
+        if np.isfinite([alone, together]).all() and alone != together:
             x += [alone, together, None]
             y += [name, name, None]
     return {

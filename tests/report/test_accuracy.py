@@ -44,6 +44,16 @@ def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path)
     assert "Lines lead" not in figure.note
 
 
+def test_where_models_are_as_good_as_alone_no_line_leads_anywhere(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", algorithm="pate")
+    (figure,) = (found for found in section(folder.path).figures if found.id == "accuracy-final")
+    assert "Lines lead from alone to co-trained." in figure.note
+    scores = folder.path / "scores.json"
+    scores.write_text(scores.read_text().replace('"federated": 0.7', '"federated": 0.6'))
+    (figure,) = (found for found in section(folder.path).figures if found.id == "accuracy-final")
+    assert "Lines lead" not in figure.note
+
+
 def test_who_asks_once_is_not_told_how_to_see_rounds(tmp_path: Path) -> None:
     assert section(one_shot(tmp_path / "run").path).notes == []
 
