@@ -10,8 +10,9 @@ A neuron is the vector of its incoming weights, its bias and its outgoing weight
 highest is matched first, and each lower one by its outgoing weights to the global neurons found above it, which are the
 incoming weights of these; weights to neurons that a silo does not have are zero.
 
-The published code counts the popularity of a global neuron half of what the model says, weighs outgoing weights by the
-silos' numbers of records of each class, which silos here do not tell, and bounds a layer's width. Here nothing is.
+The published code does three things that are not done here: it counts the popularity of a global neuron half of what
+the model says, it bounds the width of a layer, and it weighs outgoing weights by how many records of each class a silo
+has, which silos here do not tell.
 """
 
 from collections.abc import Sequence
