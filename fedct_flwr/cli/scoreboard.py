@@ -19,7 +19,7 @@ from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import json_text, plain
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
@@ -114,7 +114,8 @@ def _models(
     silo = dataset.silos[position]
     learner = build_learner(config, dataset, position, silo.private.X)
     if isinstance(learner, Saveable) and (path := algorithm.model_path(folder, silo.name, learner.suffix)).exists():
-        models["federated"] = learner.load(path)
+        # What silos' networks were made into may be wider than each of them.
+        models["federated"] = learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
     return models
 
 
