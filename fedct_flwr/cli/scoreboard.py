@@ -27,6 +27,8 @@ from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import SiloName, TrainingError
 
 METHODS = ("local", "federated", "centralized")
+TRAINING: Final = "training the baselines"
+"""What takes a while here."""
 _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 
@@ -82,16 +84,21 @@ def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
 
 
 def with_baselines(
-    rows: Sequence[SiloScores], config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+    rows: Sequence[SiloScores],
+    config: RunConfig,
+    dataset: FederatedDataset,
+    folder: RunFolder,
+    progress: Callable[[Sequence[SiloScores]], Iterable[SiloScores]] = iter,
 ) -> list[SiloScores]:
     """The same rows in the data set's order, with the baselines trained here.
 
     For a demonstration alone: ``dataset`` holds the very records that the real silos have. As in a simulation, a silo
-    that had no part in the last round has no scores at all.
+    that had no part in the last round has no scores at all. ``progress`` goes through the rows, and may tell how far
+    it is.
     """
     last = folder.rounds()[-1]["silos"]
     found = []
-    for row in sorted(rows, key=lambda row: dataset.position(row.silo)):
+    for row in progress(sorted(rows, key=lambda row: dataset.position(row.silo))):
         position = dataset.position(row.silo)
         models = _baselines(config, dataset, position) if row.silo in last else {}
         tests = {"own": dataset.silos[position].test, "pooled": dataset.test}
