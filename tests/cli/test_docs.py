@@ -58,7 +58,7 @@ class Story:
     def tell(self, block: Block) -> None:
         if block.is_output:
             assert_shows(block, self._printed)
-        elif block.run_by or block.reason or block.is_as_in:
+        elif block.run_by or block.reason:
             return
         elif block.changes:
             path = self._here / block.changes
@@ -211,13 +211,6 @@ def test_what_another_test_runs_is_named_there(block: Block) -> None:
             assert part in said, f"{block.run_by} says nothing of {part}, a part of {command}"
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.is_as_in], ids=lambda block: block.place)
-def test_what_stands_elsewhere_is_the_same_there(block: Block) -> None:
-    there = (ROOT / str(block.is_as_in)).read_text("utf-8")
-    for command in block.commands:
-        assert command in there, f"{block.is_as_in} has no {command}"
-
-
 def parts(command: str) -> list[str]:
     """Program, subcommands and options, without the values."""
     words = [word for word in shlex.split(command) if "=" not in word.split("--")[0]]
@@ -277,7 +270,7 @@ def test_every_block_is_run_or_says_why_not(page: Path) -> None:
         elif block.is_output:
             assert before, block.place
         elif block.kind == "sh":
-            assert block.run_by or block.is_as_in or is_found_by_a_test(block), block.place
+            assert block.run_by or is_found_by_a_test(block), block.place
         elif block.kind not in {"console", "python", "toml"}:
             assert block.title or is_found_by_a_test(block), block.place
         before = block
