@@ -46,8 +46,15 @@ class Hospital:
         """What is on the screen after this command of a person who sits there."""
         environment = {**os.environ, "COMPOSE_PROJECT_NAME": self._project}
         code, text = run_on_a_terminal(["bash", "-c", command], self.folder, environment, answer=answer)
-        assert code == 0, (command, text)
+        if code:
+            logs = ["docker", "compose", "logs", "--no-color", "--tail", "40"]
+            raise AssertionError(f"{command}: {text}\n{run_on_a_terminal(logs, self.folder, environment)[1]}")
         return text
+
+    def leave(self) -> None:
+        """Without the third file compose knows of nothing here, and nothing has been started."""
+        if (self.folder / ".env").exists():
+            self.do("docker compose down --volumes --remove-orphans --timeout 3")
 
 
 @pytest.fixture
@@ -59,14 +66,9 @@ def hospital(deployed: Federation, tmp_path: Path) -> Iterator[Hospital]:
     (made.folder / "data").mkdir()
     records = write_silo_folder(tmp_path / "records").with_name("data.csv")
     shutil.copyfile(records, made.folder / "data" / "records.csv")
-    try:
-        yield made
-    except BaseException:
-        print(made.do("docker compose ps --all; docker compose logs --no-color"))
-        raise
-    finally:
-        made.do("docker compose down --volumes --remove-orphans --timeout 3")
-        deployed.execute("superexec", "rm", "--force", f"{COORDINATOR}/silos/{NAME}.pub")
+    yield made
+    deployed.execute("superexec", "rm", "--force", f"{COORDINATOR}/silos/{NAME}.pub")
+    made.leave()
 
 
 def in_comment(pattern: str, **replaced: str) -> str:
