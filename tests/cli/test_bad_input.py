@@ -1,5 +1,6 @@
 """Whatever is wrong with the input: one sentence, the right exit code, at once, and nothing left on disk."""
 
+import json
 import os
 import re
 import subprocess
@@ -224,6 +225,16 @@ def test_resuming_a_folder_that_is_no_run(fedct: Callable[..., Outcome], here: P
     assert files_below(here) == before
 
 
+@pytest.mark.parametrize("command", [("simulate", "--resume"), ("report",), ("watch",), ("privacy-sheet",)])
+def test_a_run_of_a_newer_version(fedct: Callable[..., Outcome], here: Path, command: tuple[str, ...]) -> None:
+    (here / "run").mkdir()
+    settings = {"versions": {"fedct-flwr": "99.0"}, "settings": {}}
+    (here / "run" / "config.json").write_text(json.dumps(settings))
+    outcome = fedct(*command, "run")
+    assert outcome.code == RUN
+    assert outcome.sentence.endswith(f"is of fedct-flwr 99.0 and this is {__version__}: update fedct-flwr")
+
+
 def test_a_new_run_folder_cannot_be_given_with_one_to_resume(fedct: Callable[..., Outcome], here: Path) -> None:
     (here / "run").mkdir()
     assert fedct("simulate", "--resume", "run", "--run-dir", "other").code == SETTINGS
@@ -298,6 +309,13 @@ def test_help_tells_where_a_run_goes_by_default(fedct: Callable[..., Outcome]) -
 def test_the_version(fedct: Callable[..., Outcome]) -> None:
     outcome = fedct("--version")
     assert (outcome.code, outcome.out) == (0, f"fedct-flwr {__version__}\n")
+
+
+@pytest.mark.parametrize(("typed", "meant"), [(["simulat"], "simulate"), (["silo", "aprove"], "approve")])
+def test_a_command_that_was_meant_is_proposed_once(
+    fedct: Callable[..., Outcome], typed: list[str], meant: str
+) -> None:
+    assert fedct(*typed).err.count(meant) == 1
 
 
 @pytest.mark.parametrize("arguments", [["simulat"], ["simulate", "--leaner", "svm"], ["simulate", "--seed", "one"]])
