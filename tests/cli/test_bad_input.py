@@ -57,7 +57,11 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "key in underscores": (["--set", "query_size=3"], SETTINGS, "did you mean 'query-size'?"),
     "no key": (["--set", "=0.8"], SETTINGS, "unknown key ''"),
     "no equals sign": (["--set", "quorum"], SETTINGS, "--set 'quorum': write KEY=VALUE"),
-    "key whose option is given": (["--rounds", "2", "--set", "num-server-rounds=5"], SETTINGS, "--rounds and --set num-s"),
+    "key whose option is given": (
+        ["--rounds", "2", "--set", "num-server-rounds=5"],
+        SETTINGS,
+        "--rounds and --set num-s",
+    ),
     "table for a number": (["--set", "quorum={a = 1}"], SETTINGS, "quorum = '{a = 1}'"),
     "file whose name is a number": (["--set", "initial-model=3"], SETTINGS, "initial-model has no effect"),
     "value out of range": (["--set", "quorum=1.5"], SETTINGS, "quorum = 1.5"),
@@ -315,9 +319,7 @@ def test_the_version(fedct: Callable[..., Outcome]) -> None:
 
 
 @pytest.mark.parametrize(("typed", "meant"), [(["simulat"], "simulate"), (["silo", "aprove"], "approve")])
-def test_a_command_that_was_meant_is_proposed_once(
-    fedct: Callable[..., Outcome], typed: list[str], meant: str
-) -> None:
+def test_a_command_that_was_meant_is_proposed_once(fedct: Callable[..., Outcome], typed: list[str], meant: str) -> None:
     assert fedct(*typed).err.count(meant) == 1
 
 
