@@ -12,7 +12,7 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import composed, pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, DataError, RunError
 from tests.cli.silos import Fedct, Kit
 
 STUDY = "heart-disease"
@@ -66,6 +66,9 @@ def test_a_page_can_be_written_to_a_file(fedct: Fedct, kit: Kit, tmp_path: Path)
     assert "each of them replaced by another class at random" in said
     assert fedct("privacy-sheet", kit.folder, "--out", tmp_path / "sheet.md").out == ""
     assert (tmp_path / "sheet.md").read_text("utf-8") == said
+    again = fedct("privacy-sheet", kit.folder, "--out", tmp_path / "sheet.md")
+    assert again.code == DataError.exit_code
+    assert "sheet.md exists" in again.sentence
     # To ask what was spent makes no ledger.
     assert not (kit.state / "privacy").exists()
 
