@@ -1,5 +1,6 @@
 """One page of plain language, recomputed from the ledger, for a silo's folder and for a run's."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,16 @@ def test_real_silos_keep_their_ledgers_to_themselves(fedct: Fedct, tmp_path: Pat
     outcome = fedct("privacy-sheet", tmp_path / "run")
     assert outcome.code == ConfigError.exit_code
     assert "ask each of them" in outcome.sentence
+
+
+def test_a_run_that_names_no_silos_is_not_complete(fedct: Fedct, tmp_path: Path) -> None:
+    run_folder(tmp_path / "run", protection="none")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    del config["silos"]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    outcome = fedct("privacy-sheet", tmp_path / "run")
+    assert outcome.code == RunError.exit_code
+    assert "is no complete run folder: config.json names no silos" in outcome.sentence
 
 
 def test_a_folder_that_is_neither_is_named(fedct: Fedct, tmp_path: Path) -> None:
