@@ -20,6 +20,7 @@ import csv
 import io
 import json
 import platform
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -320,8 +321,11 @@ class RunFolder:
         return JsonLines(self.path / _TRUST, "take it away, as only a report needs it")
 
     def settings(self) -> dict[str, Any]:
-        """The run config of the run. Raises RunError if the folder has none."""
-        settings = self.read_json("config.json").get("settings")
+        """The run config of the run. Raises RunError if the folder has none, or if the run is of a newer version."""
+        facts = self.read_json("config.json")
+        written = facts.get("versions")
+        check_version(self.path, str(written.get("fedct-flwr", "")) if isinstance(written, dict) else "")
+        settings = facts.get("settings")
         if not isinstance(settings, dict):
             raise RunError(f"{self.path} is no complete run folder: config.json holds no settings")
         return settings
@@ -332,7 +336,7 @@ class RunFolder:
             content: dict[str, Any] = json.loads((self.path / name).read_text("utf-8"))
             if not isinstance(content, dict):
                 raise ValueError
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             raise RunError(f"{self.path} is no complete run folder: cannot read {name}") from None
         return content
 
@@ -354,6 +358,16 @@ def versions() -> dict[str, str]:
     # Flower runs this code from its bundle, where the package itself need not be installed.
     ours = {"fedct-flwr": __version__, "python": platform.python_version()}
     return ours | {name: version(name) for name in _PACKAGES}
+
+
+def check_version(path: Path, version: str) -> None:
+    """Raise RunError for a run of a newer version: what its files say may mean something else."""
+    if _release(version) > _release(__version__):
+        raise RunError(f"the run in {path} is of fedct-flwr {version:.40} and this is {__version__}: update fedct-flwr")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:3])
 
 
 def check_new(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import pickle
 import subprocess
 import sys
@@ -127,6 +128,37 @@ class TestCreate:
         (tmp_path / "file").write_text("something else")
         with pytest.raises(RunError, match="cannot write the run folder"):
             RunFolder.create(tmp_path / "file" / "run", SETTINGS, {})
+
+
+def written_by(folder: RunFolder, version: str) -> None:
+    config = folder.read_json("config.json")
+    (folder.path / "config.json").write_text(json.dumps(config | {"versions": {"fedct-flwr": version}}))
+
+
+class TestVersion:
+    @pytest.mark.parametrize("version", ["99.0.0", "0.999", "9" * 5000])
+    def test_a_newer_one_is_refused(self, folder: RunFolder, version: str):
+        written_by(folder, version)
+        with pytest.raises(RunError, match=f"of fedct-flwr {version[:40]} and this is .*: update fedct-flwr"):
+            folder.settings()
+        with pytest.raises(RunError, match="update fedct-flwr"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+    @pytest.mark.parametrize("version", ["0.0.1", "", "unknown"])
+    def test_older_ones_are_fine(self, folder: RunFolder, version: str):
+        written_by(folder, version)
+        assert folder.settings() == SETTINGS
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"round": Infinity}\n'], ids=["nested without end", "infinite"])
+def test_files_that_no_run_wrote_are_damaged(folder: RunFolder, text: str):
+    (folder.path / "result.json").write_text(text)
+    (folder.path / "rounds.jsonl").write_text(f"{text}\n")
+    with pytest.raises(RunError, match="is damaged"):
+        folder.rounds()
+    if "round" not in text:
+        with pytest.raises(RunError, match=r"cannot read result\.json"):
+            folder.read_json("result.json")
 
 
 def test_a_folder_that_is_not_there_is_new(tmp_path: Path):

@@ -106,6 +106,12 @@ def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     return key
 
 
+def check_hosts(hosts: Sequence[str]) -> None:
+    """Raise ConfigError for what no certificate can name."""
+    for host in hosts:
+        _host(host)
+
+
 def _host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))

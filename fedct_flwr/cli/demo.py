@@ -15,8 +15,10 @@ from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
 from fedct_flwr import datasets
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import PORT, prepare
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
+from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
@@ -55,7 +57,7 @@ def demo(
         ),
     ] = "127.0.0.1:{port}",
     owner: Annotated[
-        int | None, typer.Option(help="User and group id that all files shall belong to (for root).")
+        int | None, typer.Option(min=0, help="User and group id that all files shall belong to (for root).")
     ] = None,
 ) -> None:
     """Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.
@@ -69,9 +71,17 @@ def demo(
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} holds something that is no complete demonstration: remove it, or name another one")
+    hosts = host or ["localhost", "127.0.0.1"]
+    check_hosts(hosts)
+    for option, given in {
+        "--superlink": superlink,
+        "--address": address or superlink,
+        "--supernode": supernode,
+    }.items():
+        host_and_port(given.replace("{port}", str(_RUNTIME_PORT)), option, "")
     dataset = datasets.load(RunConfig.from_flower({"study": STUDY, "data": STUDY}))
     folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
-    coordinator, _ = prepare(folder / "coordinator", host or ["localhost", "127.0.0.1"], address or superlink)
+    coordinator, _ = prepare(folder / "coordinator", hosts, address or superlink)
     write_study(coordinator.study, STUDY, dataset)
     for position, data in enumerate(dataset.silos):
         silo = folder / "silos" / data.name
@@ -80,9 +90,11 @@ def demo(
         shutil.copyfile(coordinator.ca, silo / "connection" / "ca.crt")
         shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
         console.print(f"{escape(str(silo))}: a demonstration: approved automatically", style="yellow")
-    (folder / _COMPLETE).touch()
     if owner is not None:
         _give(folder, owner)
+    (folder / _COMPLETE).touch()
+    if owner is not None:
+        os.chown(folder / _COMPLETE, owner, owner)
     console.print(f"{escape(str(folder))} is complete: a coordinator and {len(dataset.silos)} silos")
 
 

@@ -23,6 +23,8 @@ def lazy_commands(package: str, helps: Mapping[str, str], panels: Mapping[str, s
     class Commands(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
+            # Where click proposes what was meant, Typer would say it again.
+            self.suggest_commands = not hasattr(click.exceptions, "NoSuchCommand")
             for name, text in helps.items():
                 # Stands for the command in the group's help.
                 command = click.Command(name, help=text)

@@ -1,13 +1,14 @@
 """What a command line says of a run's settings."""
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from fedct_flwr.cli import complete
+from fedct_flwr.config import RunConfig
 from fedct_flwr.types import ConfigError
 
 Set: TypeAlias = Annotated[
@@ -25,7 +26,15 @@ Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Folder of an unfin
 
 
 def overrides(items: list[str]) -> dict[str, Any]:
-    """``KEY=VALUE`` with a TOML value; what is no TOML is text. Raises ConfigError."""
+    """``KEY=VALUE`` with a TOML value; what is no TOML is text, and so is any value of a key for text.
+
+    Raises ConfigError.
+
+    >>> overrides(["quorum=0.5", "study=2024", "student-params={}", "roster=[]"])
+    {'quorum': 0.5, 'study': '2024', 'student-params': '{}', 'roster': []}
+    """
+    # The study's name has no default.
+    defaults = {"study": "", **RunConfig.defaults()}
     values: dict[str, Any] = {}
     for item in items:
         key, equals, text = (part.strip() for part in item.partition("="))
@@ -34,10 +43,26 @@ def overrides(items: list[str]) -> dict[str, Any]:
         if key in ("resume", "run-dir"):
             raise ConfigError(f"{key} is no key to set: use --{key} with the folder of the run")
         try:
-            values[key] = tomllib.loads(f"value = {text}")["value"]
+            value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            values[key] = text
+            value = text
+        for_text = isinstance(defaults.get(key), str) and not isinstance(value, list)
+        values[key] = text if not isinstance(value, str) and (for_text or isinstance(value, dict)) else value
     return values
+
+
+def refuse_twice(context: typer.Context, given: Collection[str], options: Mapping[str, str]) -> None:
+    """Raise ConfigError for a key that is set although its option is given as well; ``options`` names that by key."""
+    for key in given:
+        if key in options and is_given(context, options[key]):
+            option = next(p.opts[0] for p in context.command.params if p.name == options[key])
+            raise ConfigError(f"{option} and --set {key} are the same: give one of them")
+
+
+def is_given(context: typer.Context, parameter: str) -> bool:
+    """Whether the command line has this option."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def only(rounds: int | None) -> dict[str, int]:
@@ -48,6 +73,5 @@ def only(rounds: int | None) -> dict[str, int]:
 def refuse_options(context: typer.Context, allowed: Collection[str], why: str) -> None:
     """Raise ConfigError if an option was given that would have no effect."""
     for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if source and source.name == "COMMANDLINE" and parameter.name not in allowed:
+        if is_given(context, parameter.name or "") and parameter.name not in allowed:
             raise ConfigError(f"{parameter.opts[0]} has no effect {why}: leave it out")

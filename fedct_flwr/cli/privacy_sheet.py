@@ -12,6 +12,7 @@ from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output, json_text, plain
+from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -36,6 +37,7 @@ def privacy_sheet(
     What was spent is recomputed from the silo's ledger; where the coordinator adds the noise, it is what its run says.
     Exit code 4 if neither can be read.
     """
+    check_new(out)
     if (folder / SILO_FILE).is_file():
         with Output.doing(_ADDING):
             page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
@@ -131,7 +133,9 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
 
 def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
     facts = run.read_json("config.json")
-    num_public = int(facts["num_public"])
+    if not isinstance(facts.get("num_public"), int) or not isinstance(facts.get("silos"), list):
+        raise RunError(f"{run.path} is no complete run folder: config.json names no silos or no public set")
+    num_public = facts["num_public"]
     privacy = config.privacy_settings(config.asked_about(num_public))
     accounts: list[Account] = []
     if privacy.enabled:

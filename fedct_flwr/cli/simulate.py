@@ -22,7 +22,7 @@ from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options
+from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import RunConfig
@@ -41,6 +41,18 @@ from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
 _METHOD: Final = "Method"
+
+_OPTIONS: Final = {
+    "data": "data",
+    "data-dir": "data_dir",
+    "label-column": "label",
+    "learner": "learner",
+    "learner-params": "learner_params",
+    "algorithm": "algorithm",
+    "num-server-rounds": "rounds",
+    "seed": "seed",
+}
+"""What stands for which key of the run config."""
 
 _Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
 
@@ -122,6 +134,8 @@ def simulate(
         stored = RunFolder(resume.resolve()).settings()
         chosen = {**stored, **only(rounds), "resume": True}
     else:
+        other = overrides(set_ or [])
+        refuse_twice(context, other, _OPTIONS)
         chosen = {
             "study": _study_name(data_dir) if data_dir else data,
             "data": "files" if data_dir else data,
@@ -132,7 +146,7 @@ def simulate(
             "algorithm": algorithm,
             "seed": seed,
             **only(rounds),
-            **overrides(set_ or []),
+            **other,
         }
         if chosen.get("initial-model"):
             # The coordinator's process works elsewhere.

@@ -36,6 +36,9 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, Vote
 DECAY: Final = 0.16
 """Of the learning curve: how fast mistakes become fewer with the number of records."""
 
+MOST_SILOS: Final = 10_000
+"""That are simulated one by one; votes of more tell nothing new."""
+
 Release = Callable[[HardLabels, SimulatedNoise, Generator], VoteCounts]
 """What a silo lets out where its own model labels ``(examples,)``: votes ``(examples, classes)``."""
 
@@ -92,6 +95,8 @@ class Plan:
         ):
             if value < least:
                 raise ConfigError(f"the number of {name} is {value}; set it to {least} or more")
+        if self.num_silos > MOST_SILOS:
+            raise ConfigError(f"the number of silos is {self.num_silos}; set it to {MOST_SILOS} or fewer")
         if self.queries > self.rounds * self.num_public:
             raise ConfigError(
                 f"{self.queries} queries are more than {self.rounds} rounds ask of {self.num_public} public examples; "

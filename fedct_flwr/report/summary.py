@@ -1,7 +1,6 @@
 """What a run folder says, as plain values. Nothing here draws; what old runs do not have is None or empty."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr import __version__
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config import STUDY
 from fedct_flwr.config.run import ONE_SHOT, SOFT
@@ -147,7 +145,6 @@ class RunReader:
         self._settings = self.folder.settings()
         versions = self._facts.get("versions")
         self._versions = {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {}
-        check_version(path, self._versions.get("fedct-flwr", ""))
         self._classes = _names(self._facts.get("classes"))
         self._log = RoundLog(self.folder.round_log(), _names(self._facts.get("silos")), self._classes)
         self._trust_log = self.folder.trust_log()
@@ -204,16 +201,6 @@ def labels(paths: Sequence[Path]) -> list[str]:
     return [f"{name} ({number})" for number, name in enumerate(found, start=1)]
 
 
-def check_version(path: Path, version: str) -> None:
-    """Raise RunError for a run of a newer version: what its files say may mean something else."""
-    if _release(version) > _release(__version__):
-        raise RunError(f"the run in {path} is of fedct-flwr {version} and this is {__version__}: update fedct-flwr")
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-
-
 def _names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
@@ -228,7 +215,7 @@ def _scores(folder: RunFolder) -> tuple[Scores, ...]:
         return tuple(Scores(str(row["silo"]), _known(row["own"]), _known(row["pooled"])) for row in rows)
     except FileNotFoundError:
         return ()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise RunError(f"{folder.path / 'scores.json'} is damaged: take it away, and the report goes without") from None
 
 
@@ -259,7 +246,7 @@ def _weights_in(file: Path) -> int | None:
             header = json.loads(content.read(min(length, _MOST_HEADER)))
         tensors = [value["data_offsets"] for name, value in header.items() if name.startswith("network.")]
         return sum(int(end) - int(start) + _ARRAY_HEADER for start, end in tensors) or None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

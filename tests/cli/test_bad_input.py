@@ -1,5 +1,6 @@
 """Whatever is wrong with the input: one sentence, the right exit code, at once, and nothing left on disk."""
 
+import json
 import os
 import re
 import subprocess
@@ -56,6 +57,13 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "key in underscores": (["--set", "query_size=3"], SETTINGS, "did you mean 'query-size'?"),
     "no key": (["--set", "=0.8"], SETTINGS, "unknown key ''"),
     "no equals sign": (["--set", "quorum"], SETTINGS, "--set 'quorum': write KEY=VALUE"),
+    "key whose option is given": (
+        ["--rounds", "2", "--set", "num-server-rounds=5"],
+        SETTINGS,
+        "--rounds and --set num-s",
+    ),
+    "table for a number": (["--set", "quorum={a = 1}"], SETTINGS, "quorum = '{a = 1}'"),
+    "file whose name is a number": (["--set", "initial-model=3"], SETTINGS, "initial-model has no effect"),
     "value out of range": (["--set", "quorum=1.5"], SETTINGS, "quorum = 1.5"),
     "value of another kind": (["--set", "quorum=most"], SETTINGS, "quorum = 'most'"),
     "no rounds": (["--rounds", "0"], SETTINGS, "num-server-rounds = 0"),
@@ -224,6 +232,16 @@ def test_resuming_a_folder_that_is_no_run(fedct: Callable[..., Outcome], here: P
     assert files_below(here) == before
 
 
+@pytest.mark.parametrize("command", [("simulate", "--resume"), ("report",), ("watch",), ("privacy-sheet",)])
+def test_a_run_of_a_newer_version(fedct: Callable[..., Outcome], here: Path, command: tuple[str, ...]) -> None:
+    (here / "run").mkdir()
+    settings = {"versions": {"fedct-flwr": "99.0"}, "settings": {}}
+    (here / "run" / "config.json").write_text(json.dumps(settings))
+    outcome = fedct(*command, "run")
+    assert outcome.code == RUN
+    assert outcome.sentence.endswith(f"is of fedct-flwr 99.0 and this is {__version__}: update fedct-flwr")
+
+
 def test_a_new_run_folder_cannot_be_given_with_one_to_resume(fedct: Callable[..., Outcome], here: Path) -> None:
     (here / "run").mkdir()
     assert fedct("simulate", "--resume", "run", "--run-dir", "other").code == SETTINGS
@@ -298,6 +316,11 @@ def test_help_tells_where_a_run_goes_by_default(fedct: Callable[..., Outcome]) -
 def test_the_version(fedct: Callable[..., Outcome]) -> None:
     outcome = fedct("--version")
     assert (outcome.code, outcome.out) == (0, f"fedct-flwr {__version__}\n")
+
+
+@pytest.mark.parametrize(("typed", "meant"), [(["simulat"], "simulate"), (["silo", "aprove"], "approve")])
+def test_a_command_that_was_meant_is_proposed_once(fedct: Callable[..., Outcome], typed: list[str], meant: str) -> None:
+    assert fedct(*typed).err.count(meant) == 1
 
 
 @pytest.mark.parametrize("arguments", [["simulat"], ["simulate", "--leaner", "svm"], ["simulate", "--seed", "one"]])

@@ -160,6 +160,8 @@ def test_init_takes_no_folder_for_a_study_that_is_none(tmp_path: Path) -> None:
 
 def test_init_names_a_host_that_is_none(tmp_path: Path) -> None:
     assert "'https://here' is no host name" in refusal("init", tmp_path / "c", "--host", "https://here")
+    assert "--address = 'here': write host:port" in refusal("init", tmp_path / "c", "--address", "here")
+    assert not (tmp_path / "c").exists()
 
 
 # --- register

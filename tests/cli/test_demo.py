@@ -128,6 +128,14 @@ def test_a_half_written_demonstration_is_to_be_removed(made: Path, tmp_path: Pat
     assert [path.name for path in half.iterdir()] == ["silos"]
 
 
+@pytest.mark.parametrize("option", ["--superlink", "--address", "--supernode", "--host"])
+def test_an_address_that_is_none_is_told_before_anything_is_made(tmp_path: Path, option: str) -> None:
+    done = demo(tmp_path / "demo", option, "a b")
+    assert isinstance(done.exception, ConfigError)
+    assert "'a b'" in str(done.exception)
+    assert not (tmp_path / "demo").exists()
+
+
 def test_an_empty_folder_is_filled_for_processes_on_one_machine(tmp_path: Path) -> None:
     done = demo(tmp_path, "--superlink", "127.0.0.1:18000", "--owner", str(os.getuid()))
     assert done.exit_code == 0, done.output

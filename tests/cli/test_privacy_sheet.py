@@ -1,5 +1,6 @@
 """One page of plain language, recomputed from the ledger, for a silo's folder and for a run's."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import composed, pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, DataError, RunError
 from tests.cli.silos import Fedct, Kit
 
 STUDY = "heart-disease"
@@ -66,6 +67,9 @@ def test_a_page_can_be_written_to_a_file(fedct: Fedct, kit: Kit, tmp_path: Path)
     assert "each of them replaced by another class at random" in said
     assert fedct("privacy-sheet", kit.folder, "--out", tmp_path / "sheet.md").out == ""
     assert (tmp_path / "sheet.md").read_text("utf-8") == said
+    again = fedct("privacy-sheet", kit.folder, "--out", tmp_path / "sheet.md")
+    assert again.code == DataError.exit_code
+    assert "sheet.md exists" in again.sentence
     # To ask what was spent makes no ledger.
     assert not (kit.state / "privacy").exists()
 
@@ -194,6 +198,16 @@ def test_real_silos_keep_their_ledgers_to_themselves(fedct: Fedct, tmp_path: Pat
     outcome = fedct("privacy-sheet", tmp_path / "run")
     assert outcome.code == ConfigError.exit_code
     assert "ask each of them" in outcome.sentence
+
+
+def test_a_run_that_names_no_silos_is_not_complete(fedct: Fedct, tmp_path: Path) -> None:
+    run_folder(tmp_path / "run", protection="none")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    del config["silos"]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    outcome = fedct("privacy-sheet", tmp_path / "run")
+    assert outcome.code == RunError.exit_code
+    assert "is no complete run folder: config.json names no silos" in outcome.sentence
 
 
 def test_a_folder_that_is_neither_is_named(fedct: Fedct, tmp_path: Path) -> None:

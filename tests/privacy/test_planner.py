@@ -139,6 +139,7 @@ def test_nothing_is_made_of_labels_that_are_no_better_than_guessing() -> None:
         ({"epsilon": math.inf, "delta": 2.0}, "delta is 2.0"),
         ({"num_classes": 1}, "num-classes of a mechanism is 1; set it to 2 or more"),
         ({"num_silos": 0}, "number of silos is 0"),
+        ({"num_silos": 10_001}, "set it to 10000 or fewer"),
         ({"num_records": 1}, "number of records is 1"),
         ({"num_public": 0}, "number of public examples is 0"),
         ({"rounds": 0}, "number of rounds is 0"),

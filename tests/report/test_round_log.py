@@ -103,7 +103,17 @@ def test_what_the_consensus_said_last_of_a_silo(folder: RunFolder):
     assert read(folder).quality == {"oslo": {"trust": 0.25}}
 
 
-@pytest.mark.parametrize("line", ["no json\n", "[]\n", '{"round": "x", "silos": {}}\n', '{"round": 1}\n'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json\n",
+        "[]\n",
+        '{"round": "x", "silos": {}}\n',
+        '{"round": 1}\n',
+        f'{{"round": 1{"0" * 30}, "silos": {{}}}}\n',
+        f'{{"round": 1, "seconds": 1{"0" * 400}, "silos": {{}}}}\n',
+    ],
+)
 def test_a_damaged_log_is_said(folder: RunFolder, line: str):
     (folder.path / "rounds.jsonl").write_text(line)
     with pytest.raises(RunError, match=r"rounds\.jsonl is damaged"):

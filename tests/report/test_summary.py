@@ -10,7 +10,7 @@ import pytest
 
 from fedct_flwr.consensus import Trust
 from fedct_flwr.report.page import content, fragment
-from fedct_flwr.report.summary import RunReader, check_version, labels, read_runs
+from fedct_flwr.report.summary import RunReader, labels, read_runs
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from tests.report.folders import SILOS, add_round, add_scores, begin, finished, safetensors
@@ -54,23 +54,18 @@ def test_a_folder_without_a_run_is_said(tmp_path: Path):
         RunReader(tmp_path)
 
 
-@pytest.mark.parametrize("version", ["99.0.0", "0.999"])
-def test_a_run_of_a_newer_version_is_refused(tmp_path: Path, version: str):
+def test_a_run_of_a_newer_version_is_refused(tmp_path: Path):
     folder = finished(tmp_path / "run")
-    changed(folder, "config.json", versions={"fedct-flwr": version})
-    with pytest.raises(RunError, match=f"of fedct-flwr {version} and this is .*: update fedct-flwr"):
+    changed(folder, "config.json", versions={"fedct-flwr": "99.0.0"})
+    with pytest.raises(RunError, match=r"of fedct-flwr 99\.0\.0 and this is .*: update fedct-flwr"):
         read_runs([folder.path])
 
 
-@pytest.mark.parametrize("version", ["0.0.1", "", "unknown"])
-def test_older_versions_are_fine(version: str):
-    check_version(Path("run"), version)
-
-
 @pytest.mark.parametrize("name", ["scores.json", "trust.jsonl", "result.json"])
-def test_damaged_files_are_said(tmp_path: Path, name: str):
+@pytest.mark.parametrize("text", ["{\n", "[" * 100_000 + "\n"], ids=["cut", "nested without end"])
+def test_damaged_files_are_said(tmp_path: Path, name: str, text: str):
     folder = finished(tmp_path / "run")
-    (folder.path / name).write_text("{\n")
+    (folder.path / name).write_text(text)
     with pytest.raises(RunError, match=name):
         read_runs([folder.path])
 

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.cli.certificates import create_authority, create_server_certificate, is_good_for
+from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
+from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError
 
@@ -50,9 +51,12 @@ def prepare(
 ) -> tuple[CoordinatorFolder, bool]:
     """Make the folder or what lacks of it. Returns it, and whether it has a new server certificate.
 
-    Raises ConfigError or DataError.
+    Raises ConfigError or DataError, before anything is made.
     """
     folder = CoordinatorFolder(path)
+    check_hosts(hosts)
+    if address:
+        host_and_port(address, "--address", "")
     if folder.path.exists() and not folder.ca.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
         raise ConfigError(f"{path} exists and is no coordinator's folder: choose another one")
     if study and folder.study.exists() and read_study(study).digest != read_study(folder.study).digest:

@@ -18,7 +18,7 @@ from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options
+from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
@@ -36,6 +36,8 @@ _OUTAGE_SECONDS: Final = 600.0
 _MOST_GARBLED: Final = 10
 _STOP_SECONDS: Final = 30.0
 _OURS: Final = ("study", "data", "data-dir")
+_OPTIONS: Final = {"num-server-rounds": "rounds", "report-scores": "scores"}
+"""What stands for which key of the run config."""
 _AWAY: Final = "the SuperLink does not answer: waiting for it to come back"
 _ODD: Final = "nobody understands what flwr answers: asking it again"
 
@@ -81,7 +83,9 @@ def run(
             raise ConfigError(f"the run in {resume} is a simulation: go on with 'fedct simulate --resume {resume}'")
         chosen = {**stored, **only(rounds), "resume": True}
     else:
-        chosen = _settings(coordinator, study, overrides(set_ or []), scores or bool(baselines)) | only(rounds)
+        other = overrides(set_ or [])
+        refuse_twice(context, other, _OPTIONS)
+        chosen = _settings(coordinator, study, other, scores or bool(baselines)) | only(rounds)
     path = (resume or run_dir or coordinator.runs / f"{study.name}-{time.strftime('%Y%m%d-%H%M%S')}").absolute()
     if not resume:
         check_new(path)

@@ -27,8 +27,8 @@ def silo_file(argument: Path | None, option: Path | None = None) -> Path:
     return path
 
 
-def host_and_port(address: str, key: str) -> tuple[str, int]:
-    """The two parts of ``host:port``. Raises ConfigError, which names the ``key`` of [connection].
+def host_and_port(address: str, key: str, where: str = f" under [connection] in {SILO_FILE}") -> tuple[str, int]:
+    """The two parts of ``host:port``. Raises ConfigError, which names the ``key`` and ``where`` it stands.
 
     >>> host_and_port("[::1]:9094", "supernode")
     ('::1', 9094)
@@ -36,5 +36,5 @@ def host_and_port(address: str, key: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16 or "/" in host:
-        raise ConfigError(f"{key} = {address!r} under [connection] in {SILO_FILE}: write host:port, such as host:8000")
+        raise ConfigError(f"{key} = {address!r}{where}: write host:port, such as host:8000")
     return host, int(port)
