@@ -15,7 +15,7 @@ from client_app.weights import train_on
 from client_app.workplace import Workplace, open_workplace, silo_named
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.base import Resumable, Saveable
-from fedct_flwr.silo import cotrain, cotrain_softly
+from fedct_flwr.silo import cotrain, cotrain_on_values, cotrain_softly
 from fedct_flwr.types import ConfigError, DataError, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import Instruction, Reply, decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
@@ -127,20 +127,26 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
 
 
 def _own_votes(site: Site, instruction: Instruction) -> Votes:
-    """What the personal model says after this round's training: labels, or probabilities where they are asked for."""
+    """What the personal model says after this round's training: labels, or probabilities or values if asked for."""
     if not instruction.soft:
         return cotrain(
             site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
         )
     rounds, targets = instruction.soft.rounds, instruction.soft.targets
+    targeted = site.public.X[targets.query.positions(len(site.public)) if targets else slice(0)]
+    votes, weight = (targets.votes, targets.weight) if targets else (None, 0.0)
+    if site.schema.quantity:
+        return cotrain_on_values(
+            site.learner, site.private, site.public, targeted, votes, instruction.query, weight=weight
+        )
     return cotrain_softly(
         site.learner,
         site.private,
         site.public,
-        site.public.X[targets.query.positions(len(site.public)) if targets else slice(0)],
-        targets.probabilities if targets else None,
+        targeted,
+        votes,
         instruction.query,
-        weight=targets.weight if targets else 0.0,
+        weight=weight,
         rounds=rounds,
         steps=site.settings.local_steps,
         num_classes=site.terms.num_classes,

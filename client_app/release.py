@@ -232,6 +232,8 @@ def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState,
         "public": site.public.fingerprint.hex(),
     }
     named = {"schema": asdict(site.schema)}
+    # Always empty, as protections cover labels alone; and digests were made before it was there.
+    del named["schema"]["quantity"]
     versions = [decisive | named, decisive]
     if votes:
         transfer = site.transfer

@@ -16,10 +16,10 @@ from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.protect import labeler_for
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
-from fedct_flwr.scoring import accuracy, balanced_accuracy
+from fedct_flwr.scoring import accuracy, balanced_accuracy, r_squared
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
-from fedct_flwr.wire.codec import Scores, Terms
+from fedct_flwr.wire.codec import Fit, Scores, Terms
 
 if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
@@ -79,9 +79,11 @@ class Site:
             keep=keep,
         )
 
-    def scores(self) -> Scores:
+    def scores(self) -> Scores | Fit:
         """How good the model is now on the test data at hand."""
         tests = (self.own_test, self.pooled_test)
+        if self.schema.quantity:
+            return Fit(*(r_squared(self.learner, test) for test in tests))
         return Scores(*(score(self.learner, test) for test in tests for score in (accuracy, balanced_accuracy)))
 
 

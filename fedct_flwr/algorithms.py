@@ -1,5 +1,6 @@
 """The papers as a table: how each algorithm is put together, from the run config to what the coordinator runs."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -11,7 +12,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus import Consensus, Decide, consistent, counting, plurality, qualified
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.dawid_skene import dawid_skene
-from fedct_flwr.prediction_consensus import prediction_consensus
+from fedct_flwr.prediction_consensus import consensus_of_values, prediction_consensus
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.feddf import DistilledWeightSharing
@@ -25,7 +26,7 @@ from fedct_flwr.strategies.scaffold import ControlledWeightSharing
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.strategies.weight_sharing import WeightSharing
 from fedct_flwr.suggest import suggest
-from fedct_flwr.trust import TRUSTS, naive
+from fedct_flwr.trust import TRUSTS, TrustRule, naive, similarity_of_values
 from fedct_flwr.types import ConfigError, SiloName
 
 
@@ -85,12 +86,17 @@ def _fedct_agreement(config: RunConfig, num_classes: int) -> Consensus:
 
 def _prediction_consensus(config: RunConfig, num_classes: int) -> Consensus:
     """Each silo learns the others' probabilities by its trust in them (Fan et al., arXiv:2305.18497, Alg. 1)."""
-    return prediction_consensus(num_classes, TRUSTS[config.trust]())
+    return _by_trust(TRUSTS[config.trust], num_classes)
 
 
 def _dd(config: RunConfig, num_classes: int) -> Consensus:
     """Distributed distillation: all learn the mean of all (Bistritz et al., NeurIPS 2020; [14] of arXiv:2305.18497)."""
-    return prediction_consensus(num_classes, naive())
+    return _by_trust(naive, num_classes)
+
+
+def _by_trust(rule: Callable[..., TrustRule], num_classes: int) -> Consensus:
+    """On probabilities, or without classes on the values of a quantity (arXiv:2305.18497, §3.2 and Appendix A)."""
+    return prediction_consensus(num_classes, rule()) if num_classes else consensus_of_values(rule(similarity_of_values))
 
 
 def _fedkt(config: RunConfig, num_classes: int, decide: Decide = plurality) -> Consensus:
@@ -178,6 +184,11 @@ def find_algorithm(config: RunConfig) -> Algorithm:
             raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
     _check_used(config)
     return found
+
+
+def what_leaves(algorithm: Algorithm, quantity: str) -> str:
+    """What leaves a silo, in plain words, also where the value of a ``quantity`` is predicted (empty: classes)."""
+    return "predicted values of public examples" if quantity else algorithm.leaves
 
 
 def _check_used(config: RunConfig) -> None:

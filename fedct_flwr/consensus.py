@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, SoftVotes, VoteCounts, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName, SoftVotes, VoteCounts, Votes
 
 Ballot: TypeAlias = tuple[SiloName, Votes]
 State: TypeAlias = dict[str, Any]
@@ -28,7 +28,8 @@ class Consensus(NamedTuple):
     """How the silos' votes on the queried examples become targets.
 
     ``init(silos)`` makes the state before the first round. ``apply(ballots, incumbent, state, rng)`` returns
-    the new labels ``(examples,)`` and the next state; ``incumbent`` are the labels these examples have now.
+    the new labels ``(examples,)`` and the next state; ``incumbent`` are the labels these examples have now. Where a
+    quantity is predicted, all of these are its values.
     Ballots may be a generator: each is used once and dropped. The state's values are arrays, so that a checkpoint can
     hold them. ``report(state)`` says what the rule thinks of each silo, as JSON takes it, for the round log.
 
@@ -38,7 +39,7 @@ class Consensus(NamedTuple):
     """
 
     init: Callable[[Sequence[SiloName]], State]
-    apply: Callable[[Iterable[Ballot], HardLabels, State, Generator], tuple[HardLabels, State]]
+    apply: Callable[[Iterable[Ballot], Answers, State, Generator], tuple[Answers, State]]
     report: Callable[[State], dict[SiloName, dict[str, Any]]] = lambda state: {}
     targets: Callable[[State, SiloName], SoftVotes | None] | None = None
     trust: Callable[[State], Trust] | None = None

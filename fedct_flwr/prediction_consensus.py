@@ -6,8 +6,8 @@ distributed distillation (I. Bistritz, A. J. Mann, N. Bambos, "Distributed disti
 NeurIPS 2020) and FedMD (D. Li, J. Wang, arXiv:1910.03581).
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.consensus import Ballot, Consensus, State, Trust, plurality
 from fedct_flwr.trust import TrustRule
-from fedct_flwr.types import HardLabels, SiloName, SoftVotes
+from fedct_flwr.types import Answers, HardLabels, SiloName, SoftVotes, Values
 
 _SILOS: Final = "silos"
 _ROWS: Final = "rows"
@@ -24,6 +24,9 @@ _VOTES: Final = "votes"
 _RULE: Final = "rule_"
 _UNIT: Final = 1 << 20
 """Mean probabilities that differ by less than one part in so many are equal."""
+
+_Share: TypeAlias = Callable[[SoftVotes, Answers, Generator], Answers]
+"""What all silos share of the mean of their targets ``(examples, classes)``, given the answers of before."""
 
 
 def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
@@ -39,20 +42,36 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
     The state keeps the last votes ``(voters, examples, classes)``, of which targets are made when they are asked for.
     """
 
+    def likeliest(mean: SoftVotes, incumbent: HardLabels, rng: Generator) -> HardLabels:
+        return plurality(np.rint(_UNIT * mean).astype(np.int32), incumbent, rng)
+
+    return _by_trust(num_classes, rule, likeliest)
+
+
+def consensus_of_values(rule: TrustRule) -> Consensus:
+    """The same for a quantity: votes are values ``(examples, 1)``, and what all share is the mean of the targets.
+
+    ``rule`` has a measure of values, such as ``trust.similarity_of_values``. The same is said of guarantees.
+    """
+
+    def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
+        return mean[:, 0]
+
+    return _by_trust(1, rule, mean_value)
+
+
+def _by_trust(width: int, rule: TrustRule, share: _Share) -> Consensus:
     def init(silos: Sequence[SiloName]) -> State:
         nobody = np.empty(0, dtype=np.str_)
-        votes = np.empty((0, 0, num_classes), dtype=np.float32)
+        votes = np.empty((0, 0, width), dtype=np.float32)
         return {_SILOS: nobody, _ROWS: np.empty((0, 0)), _VOTERS: nobody, _VOTES: votes, **_prefixed(rule.init())}
 
-    def apply(
-        ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
-    ) -> tuple[HardLabels, State]:
+    def apply(ballots: Iterable[Ballot], incumbent: Answers, state: State, rng: Generator) -> tuple[Answers, State]:
         cast = sorted(ballots, key=lambda ballot: ballot[0])
         voters, votes = [silo for silo, _ in cast], np.stack([vote for _, vote in cast])
         before = {name.removeprefix(_RULE): value for name, value in state.items() if name.startswith(_RULE)}
         matrix, after = rule.apply(voters, votes, before)
-        labels = plurality(np.rint(_UNIT * _mixed(matrix.mean(axis=0), votes)).astype(np.int32), incumbent, rng)
-        return labels, {
+        return share(_mixed(matrix.mean(axis=0), votes), incumbent, rng), {
             **_with_rows(state, voters, matrix),
             _VOTERS: np.array(voters, dtype=np.str_),
             _VOTES: votes,

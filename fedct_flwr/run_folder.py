@@ -2,9 +2,9 @@
 
 - ``config.json``: settings, versions, the public set's fingerprint
 - ``rounds.jsonl``: one line per round; a last line cut short by a crash is not read
-- ``trust.jsonl``: whom each silo trusts, one line per round (where silos share probabilities)
+- ``trust.jsonl``: whom each silo trusts, one line per round (where silos share probabilities or values)
 - ``checkpoint.npz``: the consensus after the last round, to resume from
-- ``labels.csv``: the final labels of the public set
+- ``labels.csv``: the final labels of the public set; ``values.csv`` where a quantity is predicted
 - ``result.json``: completed or failed, and why
 - ``models/``: the silos' models (simulation only); the global one, with its card, where a student is wanted or silos
   share weights, which leaves no checkpoint and no labels
@@ -36,7 +36,7 @@ from fedct_flwr import __version__
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.consensus import State, Trust
 from fedct_flwr.json_lines import JsonLines
-from fedct_flwr.types import ABSTAIN, HardLabels, RunError, SiloName
+from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
 
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
 _LOCK: Final = ".lock"
@@ -49,10 +49,13 @@ RUN_FAILED: Final = "The run failed"
 
 
 class Checkpoint(NamedTuple):
-    """The consensus after ``round``: targets ``(num_public,)`` and the state of the consensus (arrays by name)."""
+    """The consensus after ``round``: targets ``(num_public,)`` and the state of the consensus (arrays by name).
+
+    Targets are labels, or the values of a quantity.
+    """
 
     round: int
-    targets: HardLabels
+    targets: Answers
     state: State
 
 
@@ -95,6 +98,40 @@ class RoundRecord:
     fixed_point: bool = False
     churn: float | None = None
     accuracy_spread: float | None = None
+
+
+@dataclass(frozen=True)
+class ValuesSent:
+    """What one silo sent in a round: payload bytes, seconds until its reply, distance of its values to the consensus.
+
+    Distances are root mean squares over examples, in units of the quantity. ``quality`` is as in ``SiloRecord``.
+    """
+
+    bytes_sent: int
+    seconds: float
+    distance: float
+    scores: dict[str, float] | None = None
+    quality: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ValuesRecord:
+    """One line of ``rounds.jsonl`` where silos predict a quantity.
+
+    ``distance`` is the root mean square of the silos' distances, ``moved`` how far the values of the examples asked
+    about lie from those that they had before (None if they had none). The rest is as in ``RoundRecord``.
+    """
+
+    round: int
+    seconds: float
+    queried: int
+    distance: float
+    moved: float | None
+    instruction_bytes: int
+    bytes_sent: int
+    silos: dict[SiloName, ValuesSent]
+    absent: dict[str, str] = field(default_factory=dict)
+    fixed_point: bool = False
 
 
 @dataclass(frozen=True)
@@ -216,6 +253,11 @@ class RunFolder:
             return None
 
     @property
+    def quantity(self) -> str:
+        """What is predicted, where it is a number; else empty. Raises RunError if this is no run folder."""
+        return str(self.read_json("config.json").get("quantity", ""))
+
+    @property
     def models(self) -> Path:
         """Where simulated silos keep their models."""
         return self.path / "models"
@@ -244,7 +286,7 @@ class RunFolder:
         """From now on, tell each round's record to ``listener`` as soon as it is written."""
         self._listeners.append(listener)
 
-    def append_round(self, record: RoundRecord | WeightsRecord) -> None:
+    def append_round(self, record: RoundRecord | ValuesRecord | WeightsRecord) -> None:
         """Add a line to ``rounds.jsonl``."""
         line = asdict(record)
         self._append(_ROUNDS, line)
@@ -293,6 +335,15 @@ class RunFolder:
         writer.writerows([i, "" if c == ABSTAIN else classes[c]] for i, c in enumerate(targets))
         with self._writing("the final labels"):
             write_atomically(self.path / "labels.csv", text.getvalue().encode())
+
+    def save_values(self, values: Values, quantity: str) -> None:
+        """Write the final value of each public example to ``values.csv``, empty where none was asked for."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["example", quantity])
+        writer.writerows([i, "" if np.isnan(value) else str(value)] for i, value in enumerate(values))
+        with self._writing("the final values"):
+            write_atomically(self.path / "values.csv", text.getvalue().encode())
 
     def finish(self, status: str, **facts: Any) -> None:
         """Say how the run ended: ``completed`` or ``failed``. Of a completed one no question is asked again."""

@@ -23,16 +23,22 @@ class Column:
 class Schema:
     """The label space and the columns that all silos of a study share.
 
-    ``classes[c]`` is the name of class ``c``. ``columns`` is empty where features are no table (images).
+    ``classes[c]`` is the name of class ``c``. ``columns`` is empty where features are no table (images). Where a number
+    is predicted, there are no classes, and ``quantity`` is the number's name.
 
     Raises DataError for fewer than two classes, too many, or names that repeat.
     """
 
     classes: tuple[str, ...]
     columns: tuple[Column, ...] = ()
+    quantity: str = ""
 
     def __post_init__(self) -> None:
         """Check the label space."""
+        if self.quantity and not self.classes:
+            return
+        if self.quantity:
+            raise DataError(f"a study predicts classes or a quantity, found both {self.quantity!r} and classes")
         if not 2 <= len(self.classes) <= MAX_CLASSES:
             # Too many are no classes but perhaps patients' names: none of them is quoted.
             only = f" ({self.classes[0]!r})" if len(self.classes) == 1 else ""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedct_flwr.learners.base import Distillable, Learner, Resumable
-from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_soft
+from fedct_flwr.learners.soft import check_in_turn, check_soft, soft_labels, train_soft, weighted_values
 from fedct_flwr.public_set import PublicSet, Query
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SoftVotes
 
@@ -67,3 +67,30 @@ def cotrain_softly(
     for _ in range(rounds if isinstance(learner, Resumable) else 1):
         train_soft(learner, private, targeted, targets, weight)
     return soft_labels(learner, public.X[query.positions(len(public))], num_classes)
+
+
+def cotrain_on_values(
+    learner: Learner,
+    private: Examples,
+    public: PublicSet,
+    targeted: Features,
+    targets: SoftVotes | None,
+    query: Query,
+    *,
+    weight: float,
+) -> SoftVotes:
+    """``cotrain_softly`` for a quantity: train on private examples and others' values, then predict the queried ones.
+
+    ``targets`` ``(n, 1)`` are the silo's own, of the public examples ``targeted`` ``(n, ...)``; None before there are
+    any. The squared error on them counts ``weight`` beside that on private examples. Returns votes ``(query.size, 1)``.
+    Raises TrainingError, or ConfigError for weight 0: no such learner learns targets first and then its own records.
+    """
+    X, y = private
+    if targets is not None and not weight:
+        check_in_turn(learner)
+    if targets is None:
+        learner.fit(X, y)
+    else:
+        learner.fit(*weighted_values(X, y, targeted, targets[:, 0], weight))
+    votes: SoftVotes = learner.predict(public.X[query.positions(len(public))]).astype(np.float32)[:, np.newaxis]
+    return votes

@@ -90,7 +90,7 @@ def similarity(votes: SoftVotes) -> Matrix:
 
 
 def similarity_of_values(values: NDArray[np.floating]) -> Matrix:
-    """The similarity for regression, ``(silos, examples)`` predicted values: ``1 / (1 + d_ij / v)``.
+    """The similarity for regression, ``(silos, examples)`` or ``(silos, examples, 1)`` values: ``1 / (1 + d_ij / v)``.
 
     ``d_ij`` is the mean squared distance of two silos' values, which takes the place of the cosine (§3.2: squared
     distance in place of cross-entropy; the paper does not say by which formula its Appendix A.1 trusts). ``v``, the
@@ -102,7 +102,7 @@ def similarity_of_values(values: NDArray[np.floating]) -> Matrix:
     """
     if not values.size or not np.isfinite(values).all():
         raise DataError("predicted values must be finite numbers, for at least one example: look at the learner")
-    exact = values.astype(np.float64)
+    exact = values.astype(np.float64).reshape(len(values), -1)
     distance = np.stack([((exact - row) ** 2).mean(axis=1) for row in exact])
     unit = np.median(exact.var(axis=1))
     # Without a unit, who differs at all is not similar.
@@ -140,7 +140,7 @@ def targets_of(trust: Matrix, votes: SoftVotes) -> SoftVotes:
     return targets.reshape(votes.shape)
 
 
-def naive() -> TrustRule:
+def naive(measure: Measure = similarity) -> TrustRule:
     """All count the same in every round."""
 
     def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
@@ -189,5 +189,5 @@ def _placed(matrix: Matrix, silos: Sequence[SiloName], names: Sequence[SiloName]
     return larger
 
 
-TRUSTS: Final[Mapping[str, Callable[[], TrustRule]]] = {"naive": naive, "static": static, "dynamic": dynamic}
-"""Rules by the names that the paper gives them."""
+TRUSTS: Final[Mapping[str, Callable[..., TrustRule]]] = {"naive": naive, "static": static, "dynamic": dynamic}
+"""Rules by the names that the paper gives them; each is made of the ``measure`` that trust follows."""

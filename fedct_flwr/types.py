@@ -16,6 +16,12 @@ Features: TypeAlias = NDArray[Any]
 HardLabels: TypeAlias = NDArray[np.int16]
 """``(examples,)``, a class in ``0..C-1`` or ABSTAIN."""
 
+Values: TypeAlias = NDArray[np.floating[Any]]
+"""``(examples,)``, a number for each, where what is predicted is a quantity; NaN where nobody has said one."""
+
+Answers: TypeAlias = NDArray[Any]
+"""HardLabels, or Values where what is predicted is a quantity."""
+
 VoteCounts: TypeAlias = NDArray[np.int32]
 """``(examples, classes)``, how many silos, or models of one silo, voted for each class."""
 
@@ -23,17 +29,20 @@ Votes: TypeAlias = NDArray[Any]
 """A silo's HardLabels ``(examples,)``, or ``(examples, classes)`` VoteCounts (whole numbers) or SoftVotes (floats)."""
 
 SoftVotes: TypeAlias = NDArray[np.float32]
-"""``(silos, examples, classes)``, of one silo ``(examples, classes)``: the probability of each class, rows sum to 1."""
+"""``(silos, examples, classes)``, of one silo ``(examples, classes)``: the probability of each class, rows sum to 1.
+
+Of a quantity, ``(silos, examples, 1)`` and ``(examples, 1)``: its value.
+"""
 
 LABEL_DTYPE: Final = np.int16
 MAX_CLASSES: Final = int(np.iinfo(LABEL_DTYPE).max)
 
 
 class Examples(NamedTuple):
-    """Labeled examples: features ``(n, ...)`` and a class in ``0..C-1`` for each, ``(n,)``."""
+    """Labeled examples: features ``(n, ...)``, and for each a class in ``0..C-1``, or a quantity's value, ``(n,)``."""
 
     X: Features
-    y: HardLabels
+    y: Answers
 
     @property
     def size(self) -> int:

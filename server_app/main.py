@@ -49,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
         config = RunConfig.from_flower(context.run_config)
         dataset, subject, silos = _subject(config)
         terms = Terms.of(config.study, subject.public, subject.schema)
-        config.check_fits(silos, terms.num_public)
+        config.check_fits(silos, terms.num_public, terms.quantity)
         roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
         algorithm = find_algorithm(config)
         algorithm.check(config, dataset)
@@ -101,6 +101,8 @@ def _open(path: Path, config: RunConfig, terms: Terms, roster: Roster) -> tuple[
         "num_public": terms.num_public,
         "classes": terms.classes,
         "silos": roster.silos,
+        # Runs of versions that did not have it go on, as those that predict classes have none.
+        **({"quantity": terms.quantity} if terms.quantity else {}),
     }
     if config.resume:
         # The noise was calibrated for so many rounds, and no labeler can be made for others half way.

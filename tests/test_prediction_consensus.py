@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedct_flwr.consensus import Ballot, Consensus, State
-from fedct_flwr.prediction_consensus import prediction_consensus
-from fedct_flwr.trust import TRUSTS, similarity, targets_of
+from fedct_flwr.prediction_consensus import consensus_of_values, prediction_consensus
+from fedct_flwr.trust import TRUSTS, similarity, similarity_of_values, targets_of
 from fedct_flwr.types import ABSTAIN, HardLabels
 
 every_rule = pytest.mark.parametrize("trust", TRUSTS)
@@ -141,7 +141,29 @@ def test_the_order_of_the_silos_changes_nothing(trust: str) -> None:
     assert all(np.array_equal(state[name], other[name]) for name in state)
 
 
+VALUES = {"a": [[0], [2], [4]], "b": [[0], [2], [4]], "c": [[1], [3], [7]]}
+
+
+@every_rule
+def test_values_are_mixed_by_trust_and_all_share_the_mean_of_the_targets(trust: str) -> None:
+    consensus = consensus_of_values(TRUSTS[trust](similarity_of_values))
+    # The squared distance of c is (1 + 1 + 9) / 3, the median variance that of 0, 2, 4, which is 8/3.
+    far = 1 / (1 + (11 / 3) / (8 / 3))
+    near, of_c = (1 / 3, 1 / 3) if trust == "naive" else (far / (2 + far), 1 / (1 + 2 * far))
+    expected = {"a": near, "b": near, "c": of_c}
+    values, state = after(consensus, VALUES)
+    nearer, farther = np.array(VALUES["a"]), np.array(VALUES["c"])
+    for silo, weight in expected.items():
+        np.testing.assert_allclose(target(consensus, state, silo), nearer + weight * (farther - nearer), rtol=1e-6)
+    mean = sum(expected.values()) / 3
+    np.testing.assert_allclose(values, (nearer + mean * (farther - nearer))[:, 0], rtol=1e-6)
+    assert values.dtype == np.float32
+
+
 def test_the_state_fits_into_a_checkpoint() -> None:
-    for trust in TRUSTS:
-        _, state = after(rule(trust), SURE)
+    for consensus, votes in (
+        *((rule(trust), SURE) for trust in TRUSTS),
+        *((consensus_of_values(TRUSTS[trust](similarity_of_values)), VALUES) for trust in TRUSTS),
+    ):
+        _, state = after(consensus, votes)
         assert not any(np.asarray(value).dtype.hasobject for value in state.values())

@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 
 from fedct_flwr.consensus import Trust
-from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord, check_new, default_path
+from fedct_flwr.run_folder import (
+    Checkpoint,
+    RoundRecord,
+    RunFolder,
+    SiloRecord,
+    ValuesRecord,
+    ValuesSent,
+    check_new,
+    default_path,
+)
 from fedct_flwr.types import ABSTAIN, RunError
 
 SETTINGS = {"seed": 0, "quorum": 0.9, "learner": "svm"}
@@ -492,3 +501,20 @@ class TestResult:
     def test_says_how_the_run_ended(self, folder: RunFolder):
         folder.finish("completed", fixed_point=4)
         assert folder.read_json("result.json") == {"status": "completed", "fixed_point": 4}
+
+    def test_values_are_empty_where_none_was_asked_for(self, folder: RunFolder):
+        folder.save_values(np.float32([1.5, np.nan, -0.1]), "length, days")
+        assert (folder.path / "values.csv").read_bytes() == b'example,"length, days"\n0,1.5\n1,\n2,-0.1\n'
+
+
+class TestQuantity:
+    def test_is_told_by_runs_that_have_one(self, folder: RunFolder, tmp_path: Path):
+        other = RunFolder.create(tmp_path / "other", SETTINGS, {**FACTS, "quantity": "days"})
+        assert (folder.quantity, other.quantity) == ("", "days")
+
+    def test_rounds_and_values_are_kept(self, folder: RunFolder):
+        folder.append_round(ValuesRecord(1, 0.5, 3, 2.5, None, 80, 20, {"oslo": ValuesSent(20, 0.1, 2.5)}))
+        (line,) = folder.rounds()
+        assert (line["distance"], line["moved"], line["silos"]["oslo"]["distance"]) == (2.5, None, 2.5)
+        folder.save_checkpoint(Checkpoint(1, np.float32([1.5, np.nan]), {}))
+        assert folder.load_checkpoint().targets.dtype == np.float32

@@ -1,11 +1,11 @@
-"""Balanced accuracy, on examples that can be counted by hand."""
+"""Balanced accuracy and R², on examples that can be counted by hand."""
 
 import math
 
 import numpy as np
 import pytest
 
-from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.scoring import balanced_accuracy, measure_of, r_squared
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels
 
 
@@ -62,3 +62,20 @@ def test_an_empty_test_set_has_no_score_and_asks_no_model() -> None:
 
 def test_a_score_is_a_plain_float_that_json_can_hold() -> None:
     assert type(score([0, 1], [0, 1])) is float
+
+
+@pytest.mark.parametrize(
+    ("predicted", "expected"), [([1, 2, 3], 1.0), ([2, 2, 2], 0.0), ([1, 2, 4], 0.5), ([3, 2, 1], -3.0)]
+)
+def test_r_squared_is_the_share_of_the_variance(predicted: list[int], expected: float) -> None:
+    test = Examples(np.zeros((3, 1)), np.array([1.0, 2.0, 3.0]))
+    assert r_squared(Answers(predicted), test) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_there_is_no_variance_of_fewer_than_two(size: int) -> None:
+    assert math.isnan(r_squared(Answers([1] * size), Examples(np.zeros((size, 1)), np.ones(size))))
+
+
+def test_what_models_are_compared_by() -> None:
+    assert (measure_of("").name, measure_of("progression").name) == ("balanced accuracy", "R²")

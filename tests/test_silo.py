@@ -10,8 +10,8 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.public_set import PublicSet, Query
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.silo import cotrain, cotrain_softly
-from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
+from fedct_flwr.silo import cotrain, cotrain_on_values, cotrain_softly
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels
 from tests import hospitals
 
 PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
@@ -191,3 +191,28 @@ def test_what_lies_do_to_a_model_depends_on_their_weight() -> None:
             )  # fmt: skip
             scores[row, column] = balanced_accuracy(learner, dataset.test)
     np.testing.assert_allclose(scores.mean(axis=0), [0.69, 0.56, 0.51, 0.33, 0.32], atol=0.015)
+
+
+def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder):
+    own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
+    targets, query = np.float32([[1.5], [2.5], [3.5]]), Query(seed=3, size=2)
+    votes = cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:3], targets, query, weight=0.5)
+    assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2]
+    assert learner.y.tolist() == [7.5, 8.5, 1.5, 2.5, 3.5]
+    # Two private examples: their mean loss and half the mean loss on three others.
+    assert learner.weights is not None
+    np.testing.assert_allclose(learner.weights, [1, 1, 1 / 3, 1 / 3, 1 / 3])
+    assert votes.tolist() == PUBLIC.X[query.positions(5)].tolist()
+    assert votes.dtype == np.float32
+
+
+def test_before_there_are_values_of_others_a_silo_trains_alone(learner: Recorder):
+    own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
+    cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:0], None, EVERYTHING, weight=0.0)
+    assert (learner.y.tolist(), learner.weights) == ([7.5, 8.5], None)
+
+
+def test_values_are_not_learned_in_turn(learner: Recorder):
+    own, targets = Examples(PRIVATE.X, np.float64([7.5, 8.5])), np.float32([[1.5]])
+    with pytest.raises(ConfigError, match="in turn"):
+        cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:1], targets, EVERYTHING, weight=0.0)

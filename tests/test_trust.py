@@ -177,6 +177,10 @@ class TestRegression:
         far = 1 / (1 + (11 / 3) / (8 / 3))
         np.testing.assert_allclose(similarity_of_values(self.VALUES), [[1, 1, far], [1, 1, far], [far, far, 1]])
 
+    def test_values_may_be_columns_of_votes(self) -> None:
+        votes = self.VALUES[:, :, np.newaxis].astype(np.float32)
+        np.testing.assert_allclose(similarity_of_values(votes), similarity_of_values(self.VALUES))
+
     def test_has_no_unit(self) -> None:
         np.testing.assert_allclose(similarity_of_values(1000 * self.VALUES + 7), similarity_of_values(self.VALUES))
 

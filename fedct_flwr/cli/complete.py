@@ -23,10 +23,10 @@ def learners(incomplete: str) -> list[str]:
     >>> learners("svm,decision-t")
     ['svm,decision-tree']
     """
-    from fedct_flwr.learners.catalog import SHORT_NAMES
+    from fedct_flwr.learners.catalog import REGRESSORS, SHORT_NAMES
 
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(last, SHORT_NAMES)]
+    return [f"{before}{comma}{name}" for name in _beginning(last, SHORT_NAMES | REGRESSORS)]
 
 
 def keys(incomplete: str) -> list[str]:

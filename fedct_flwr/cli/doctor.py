@@ -24,7 +24,7 @@ _GOOD_DISK: Final = 5.0
 _MEMORY_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _THREADS: Final = "OMP_NUM_THREADS"
 _PARTS_OF_FLOWER: Final = ("flwr", "flower-superlink")
-_BUILT_IN: Final = ("heart-disease", "breast-cancer")
+_BUILT_IN: Final = ("heart-disease", "breast-cancer", "diabetes")
 
 
 def python(_: None) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 
 class Scores(TypedDict):
-    """Balanced accuracy by method, of a silo or on average: null where there is none.
+    """Balanced accuracy (or R², see ``measure``) by method, of a silo or on average: null where there is none.
 
     ``local``: every silo alone; ``federated``: as it ended the run; ``centralized``: all data in one place.
     """
@@ -39,6 +39,8 @@ class MeanScores(TypedDict):
 class Run(TypedDict):
     """``fedct simulate`` and ``fedct coordinator run``: how a run ended. With real silos, scores are those reported.
 
+    ``measure`` is what scores are: ``balanced accuracy``, or ``R²`` where a number is predicted (1 at most, may be
+    negative).
     ``fixed_point`` is the round in which the consensus stopped changing. ``global_models`` has the balanced accuracy on
     the pooled test set of models that are no silo's. ``leaves`` says what left the silos, in words.
     """
@@ -50,6 +52,7 @@ class Run(TypedDict):
     rounds: int
     fixed_point: int | None
     leaves: str
+    measure: str
     silos: list[SiloScores]
     mean: MeanScores
     global_models: dict[str, float]

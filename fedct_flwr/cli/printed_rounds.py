@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from fedct_flwr.algorithms import Algorithm
+from fedct_flwr.algorithms import Algorithm, what_leaves
 from fedct_flwr.cli.output import from_here
 from fedct_flwr.config import RunConfig
 from fedct_flwr.plural import count
@@ -43,6 +43,8 @@ class PrintedRounds:
             line = f"round {entry['round']:>2}   {count(len(sent), 'silo')} sent {fmean(sent):,.0f} bytes each"
             if "agreement" in entry:  # where silos share labels
                 line += f", {entry['agreement']:.1%} agree, {count(entry['changed'], 'label')} changed"
+            if "distance" in entry:  # where they share values
+                line += f", which lie {entry['distance']:.4g} off the consensus"
             self._console.print(line)
             for silo, reason in entry["absent"].items():
                 self._console.print(f"           [yellow]without {escape(silo)}: {reason}[/]")
@@ -78,6 +80,7 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
-    left = algorithm.leaves + (" and test scores, as report-scores asks" if config.report_scores else "")
+    left = what_leaves(algorithm, folder.quantity)
+    left += " and test scores, as report-scores asks" if config.report_scores else ""
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
     console.print(f"run folder: {escape(str(from_here(folder.path)))}", soft_wrap=True)

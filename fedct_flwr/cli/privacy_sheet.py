@@ -156,6 +156,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
             students=config.votes,
             lessons=config.lessons,
             probabilities=config.soft,
+            values=bool(run.quantity),
         ),
     )
     return _Page(config.study, privacy.protection, text, accounts)

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.algorithms import Algorithm
+from fedct_flwr.algorithms import Algorithm, what_leaves
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.cli import documents
@@ -22,7 +22,7 @@ from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.scoring import Predictor, balanced_accuracy
+from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
 from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import SiloName, TrainingError
 
@@ -34,7 +34,7 @@ _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 @dataclass(frozen=True)
 class SiloScores:
-    """One silo's row: balanced accuracy by method on its own and on the pooled test set, payload bytes sent."""
+    """One silo's row: balanced accuracy (or R²) by method on its own and on the pooled test set, payload bytes sent."""
 
     silo: str
     own: dict[str, float]
@@ -57,11 +57,12 @@ def score(
     """
     rounds = folder.rounds()
     last = rounds[-1]["silos"]
+    measure = measure_of(dataset.schema.quantity).of
     rows = []
     for position, silo in enumerate(progress(dataset.silos)):
         models = _models(config, algorithm, dataset, position, folder) if silo.name in last else {}
         own, pooled = (
-            {name: balanced_accuracy(models[name], test) if name in models else float("nan") for name in METHODS}
+            {name: measure(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)
         )
         rows.append(SiloScores(silo.name, own, pooled, _bytes_sent(rounds, silo.name)))
@@ -151,16 +152,18 @@ def table(
     title: str,
     methods: Sequence[str] = METHODS,
     global_models: Mapping[str, float] | None = None,
+    measure: str = BALANCED_ACCURACY.name,
 ) -> Table:
     """The rows and their mean as a table of these methods; ``title`` is what the federated one is called.
 
-    ``global_models`` are those that are no silo's: their scores on the pooled test set, by name.
+    ``measure`` is what the scores are. ``global_models`` are those that are no silo's: their scores on the pooled test
+    set, by name.
     """
     titles = {"local": "alone", "federated": title, "centralized": "central"}
     sections = [("own test", "own"), ("pooled", "pooled")]
     sections = [(section, name) for section, name in sections if any(_has_scores(getattr(row, name)) for row in rows)]
     result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    result.add_column("balanced\naccuracy", no_wrap=True)
+    result.add_column(measure.replace(" ", "\n"), no_wrap=True)
     for section, _ in sections:
         for method in methods:
             result.add_column(f"{section}\n{titles[method]}", justify="right", no_wrap=True)
@@ -189,7 +192,7 @@ def document(
     folder: RunFolder, config: RunConfig, algorithm: Algorithm, rows: Sequence[SiloScores], seconds: float
 ) -> documents.Run:
     """The run for programs, with the rows and their mean."""
-    complete, left = _comparable(rows, METHODS), algorithm.leaves
+    complete, left = _comparable(rows, METHODS), what_leaves(algorithm, folder.quantity)
     mean: documents.MeanScores = plain(
         {
             "own": _means(complete, "own", METHODS),
@@ -206,6 +209,7 @@ def document(
         "rounds": len(folder.rounds()),
         "fixed_point": folder.read_json("result.json").get("fixed_point"),
         "leaves": f"{left} and test scores" if config.report_scores else left,
+        "measure": measure_of(folder.quantity).name,
         "silos": plain(list(rows)),
         "mean": mean,
         "global_models": of_global_models(folder),

@@ -189,7 +189,8 @@ def simulate(
         scoreboard.save(rows, path / "scores.json")
     console.print()
     document = scoreboard.document(folder, config, how, rows, time.monotonic() - started)
-    out.show(document, scoreboard.table(rows, how.title, global_models=scoreboard.of_global_models(folder)))
+    globally, measure = scoreboard.of_global_models(folder), document["measure"]
+    out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
@@ -198,7 +199,7 @@ def simulate(
 def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
     """Say now what is wrong with the settings, before six processes say it in a minute."""
     algorithm = find_algorithm(config)
-    config.check_fits([silo.name for silo in dataset.silos], len(dataset.public))
+    config.check_fits([silo.name for silo in dataset.silos], len(dataset.public), dataset.schema.quantity)
     algorithm.check(config, dataset)
     check_student(config, dataset.schema, dataset.public)
     check_tracking(config)

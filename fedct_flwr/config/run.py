@@ -1,7 +1,7 @@
 """The settings of a run, as Flower's run config holds them."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -25,10 +25,13 @@ WHOLE_SET_UP_TO: Final = 5000
 SOFT: Final = frozenset({"prediction-consensus", "dd", "fedmd"})
 """Algorithms in which silos share probabilities."""
 
+OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
+"""Algorithms that also predict a quantity in place of a class."""
+
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
-    "label-column", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
+    "label-column", "outcome", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
     "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay",
     "optimizer", "epochs", "device", "protection", "epsilon", "delta", "teachers", "clipping-norm", "noise",
@@ -37,6 +40,8 @@ _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
     "epochs", "device",
 )  # fmt: skip
+
+_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "protection", "student")
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
@@ -55,6 +60,8 @@ class RunConfig(Settings):
     """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
     data_dir: str = ""
     label_column: str = ""
+    outcome: Literal["class", "number"] = "class"
+    """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)
     """Silos to split a data set into that has none of its own; 0: its default."""
     private_size: int = Field(default=0, ge=0, le=MAX_INT)
@@ -229,6 +236,11 @@ class RunConfig(Settings):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
         if self.data == "files" and not (self.data_dir and self.label_column):
             raise ValueError("data = 'files' needs data-dir and label-column")
+        if self.outcome == "number" and self.data != "files":
+            raise ValueError(
+                "outcome = 'number' is for data = 'files' in a simulation: named data sets know what their outcome is, "
+                "and studies with real silos have classes"
+            )
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
@@ -303,8 +315,13 @@ class RunConfig(Settings):
         most = num_public if asks_once and not paid_for else WHOLE_SET_UP_TO
         return self.query_size or min(num_public, most)
 
-    def check_fits(self, silos: Collection[str], num_public: int) -> None:
-        """Raise ConfigError if the settings ask for silos or public examples that the data set does not have."""
+    def check_fits(self, silos: Collection[str], num_public: int, quantity: str = "") -> None:
+        """Raise ConfigError if the settings ask for silos, public examples or classes that the data set does not have.
+
+        It has no classes where a ``quantity`` is predicted.
+        """
+        if quantity:
+            self.check_quantity(quantity)
         for silo in self.roster:
             if silo not in silos:
                 raise ConfigError(f"roster names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
@@ -333,6 +350,19 @@ class RunConfig(Settings):
         for name in _OF_SIMULATED_SILOS:
             if settings[name] != defaults[name] and name not in own + of_student:
                 raise ConfigError(f"{name} has no effect on real silos, which have data and learners of their own")
+
+    def check_quantity(self, quantity: str, names: Sequence[str] = _OF_CLASSES) -> None:
+        """Raise ConfigError for those of these settings that need classes, where a ``quantity`` is predicted."""
+        what = f"the outcome {quantity!r} of {self.data!r} is a number"
+        if "algorithm" in names and self.algorithm not in OF_QUANTITIES:
+            raise ConfigError(
+                f"algorithm {self.algorithm!r} needs classes, and {what}: set algorithm to "
+                f"{' or '.join(map(repr, sorted(OF_QUANTITIES, reverse=True)))}"
+            )
+        settings, defaults = self.to_flower(), self.defaults()
+        for name in names:
+            if name != "algorithm" and settings[name] != defaults[name]:
+                raise ConfigError(f"{name} = {settings[name]!r} needs classes, and {what}: leave it out")
 
     def privacy_settings(self, queries: int) -> PrivacySettings:
         """What each simulated silo promises, where a round asks for so many labels. The run is the whole study."""

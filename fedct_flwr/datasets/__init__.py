@@ -10,6 +10,7 @@ from fedct_flwr.datasets import (
     breast_cancer,
     cifar10,
     covertype,
+    diabetes,
     fashion_mnist,
     files,
     heart_disease,
@@ -25,6 +26,7 @@ from fedct_flwr.types import ConfigError
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "heart-disease": heart_disease.load,
     "breast-cancer": breast_cancer.load,
+    "diabetes": diabetes.load,
     "wine-quality": wine_quality.load,
     "adult": adult.load,
     "mushroom": mushroom.load,

@@ -51,11 +51,13 @@ def corrupted(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
     """The data set with the private labels of the run config's ``bad-silos`` as its ``corruption`` leaves them.
 
     Those of colluders stay as they are: their votes are bad (``learners.colluder``). Raises ConfigError for a number
-    of classes that does not fit the data set.
+    of classes that does not fit the data set, or a data set without classes.
     """
     classes = len(dataset.schema.classes)
     if config.corruption == "none":
         return dataset
+    if dataset.schema.quantity:
+        config.check_quantity(dataset.schema.quantity, ["corruption"])
     if config.corruption_number >= classes or (config.corruption == "label-shift" and config.corruption_number == 0):
         least = 1 if config.corruption == "label-shift" else 0
         raise ConfigError(

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from fedct_flwr.config import RunConfig
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import ConfigError, DataError, Examples, HardLabels, SiloName
+from fedct_flwr.types import Answers, ConfigError, DataError, Examples, SiloName
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,8 @@ class SiloData:
 class FederatedDataset:
     """All that a simulation needs. ``test`` is the pooled test set, over all silos.
 
-    ``truth`` ``(num_public,)`` are the labels that the public examples lost, where the data set knows them: to compare
-    with, for nobody to train on.
+    ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
+    to compare with, for nobody to train on.
     """
 
     name: str
@@ -33,7 +33,7 @@ class FederatedDataset:
     public: PublicSet
     silos: tuple[SiloData, ...]
     test: Examples
-    truth: HardLabels | None = None
+    truth: Answers | None = None
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""
@@ -43,6 +43,8 @@ class FederatedDataset:
         for silo in self.silos:
             if silo.private.size == 0:
                 raise DataError(f"silo {silo.name!r} has no records to train on: add records or leave the silo out")
+        if self.schema.quantity:
+            return
         seen = {int(c) for silo in self.silos for c in np.unique(silo.private.y)}
         if len(seen) < 2:
             only = self.schema.classes[seen.pop()]

@@ -6,11 +6,11 @@ from typing import Final
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, refuse_split
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
-from fedct_flwr.datasets.tables import SUFFIXES, columns_of, encode, read_table
+from fedct_flwr.datasets.tables import SUFFIXES, columns_of, encode, numbers, read_table
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import DataError, Examples
+from fedct_flwr.types import Answers, DataError, Examples
 
 PUBLIC: Final = "public"
 
@@ -18,8 +18,8 @@ PUBLIC: Final = "public"
 def load(config: RunConfig) -> FederatedDataset:
     """``data-dir`` holds ``public.csv`` and a CSV or Parquet file per silo with the column ``label-column``.
 
-    Each silo holds ``test-fraction`` of its records out. A label column in the public file is not used.
-    Raises DataError that names the file and the columns concerned.
+    That column holds classes, or numbers where ``outcome`` says so; in the public file it is not used. Each silo holds
+    ``test-fraction`` of its records out. Raises DataError that names the file and the columns concerned.
     """
     refuse_split(config)
     folder, label = Path(config.data_dir), config.label_column
@@ -44,22 +44,28 @@ def load(config: RunConfig) -> FederatedDataset:
     if not paths:
         raise DataError(f"no silo's file in {folder}: next to {public_path.name} there must be one for each silo")
 
-    text = [label, *(column.name for column in columns if column.categories is not None)]
+    number = config.outcome == "number"
+    text = [*([] if number else [label]), *(column.name for column in columns if column.categories is not None)]
     tables = {silo: read_table(path, text) for silo, path in paths.items()}
     for silo, table in tables.items():
         if label not in table.column_names:
             raise DataError(f"{paths[silo]} has no column {label!r}: it has {', '.join(table.column_names)}")
         if table.num_rows == 0:
             raise DataError(f"{paths[silo]} has no records: add records or take the file away")
-    named = {silo: class_names(table.column(label), label, paths[silo]) for silo, table in tables.items()}
-    classes = all_classes({name for names in named.values() for name in names})
-    if len(classes) == 1:
-        raise DataError(f"all records in {folder} are of class {classes[0]!r}: at least two classes are needed")
-    schema = Schema(classes, columns)
+    if number:
+        schema = Schema((), columns, quantity=label)
+        y: dict[str, Answers] = {silo: numbers(table, label, paths[silo]) for silo, table in tables.items()}
+    else:
+        named = {silo: class_names(table.column(label), label, paths[silo]) for silo, table in tables.items()}
+        classes = all_classes({name for names in named.values() for name in names})
+        if len(classes) == 1:
+            raise DataError(f"all records in {folder} are of class {classes[0]!r}: at least two classes are needed")
+        schema = Schema(classes, columns)
+        y = {silo: encode_labels(names, classes) for silo, names in named.items()}
     silos = []
     for silo, table in tables.items():
         X = encode(table.drop_columns([label]), columns, paths[silo])
-        records = Examples(X, encode_labels(named[silo], classes))
+        records = Examples(X, y[silo])
         test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
         silos.append(SiloData(silo, private, test))
     return FederatedDataset(

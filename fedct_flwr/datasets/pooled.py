@@ -28,8 +28,11 @@ def split_over_silos(
     The sizes and the number of ``silos`` are the paper's; ``private-size``, ``public-size`` and ``num-silos`` of the
     run config take precedence. Silos are split IID or by Dirichlet; all share one test set, as in the paper. Where
     records have ``subclasses`` ``(n,)``, each silo has one of every class instead.
-    Raises DataError if there are not enough records, ConfigError for a split that subclasses do not allow.
+    Raises DataError if there are not enough records, ConfigError for a split that subclasses, or a ``schema`` without
+    classes, do not allow.
     """
+    if schema.quantity:
+        config.check_quantity(schema.quantity, ["partition"])
     private, public = config.private_size or private, config.public_size or public
     wanted = private + public + (test is None)
     if wanted > records.size:

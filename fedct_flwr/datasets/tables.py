@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from fedct_flwr.schema import Column
-from fedct_flwr.types import DataError, Features
+from fedct_flwr.types import DataError, Features, Values
 
 SUFFIXES: Final = (".csv", ".parquet")
 
@@ -120,6 +120,20 @@ def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
     if infinite:
         raise DataError(f"{path} has infinite values in {_list(infinite)}: leave the field empty where none is known")
     return X
+
+
+def numbers(table: pa.Table, name: str, path: Path) -> Values:
+    """The column that is to be predicted as float64 ``(rows,)``, finite. Raises DataError, which quotes no record."""
+    values = table.column(name)
+    if not _is_number(values.type):
+        raise DataError(f"column {name!r} of {path} holds {values.type}: with outcome = 'number' it must hold numbers")
+    try:
+        found = _numbers(values, Column(name))
+    except pa.ArrowInvalid:
+        raise DataError(f"column {name!r} of {path} holds whole numbers too long for a float: shorten them") from None
+    if missing := int((~np.isfinite(found)).sum()):
+        raise DataError(f"{path} has {missing} records without a finite {name!r}: fill them in or take them out")
+    return found
 
 
 def _numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -7,22 +7,22 @@ from typing import Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import Examples, Features, HardLabels
+from fedct_flwr.types import Answers, Examples, Features, HardLabels
 
 
 class Learner(Protocol):
-    """Fits labeled examples and predicts in the study's label space.
+    """Fits labeled examples and predicts in the study's label space, or the values of its quantity.
 
     ``fit`` starts anew each time. It must accept any non-empty subset of the classes, and be a function of its
     arguments alone, so that a silo that is asked again answers the same.
     """
 
-    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Train on examples ``(n, ...)`` with classes ``(n,)``. Raises TrainingError."""
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        """Train on examples ``(n, ...)`` with classes or values ``(n,)``. Raises TrainingError."""
         ...
 
-    def predict(self, X: Features) -> HardLabels:
-        """The class of each example, ``(n,)``, never ABSTAIN."""
+    def predict(self, X: Features) -> Answers:
+        """The class of each example, ``(n,)``, never ABSTAIN; or its value."""
         ...
 
 

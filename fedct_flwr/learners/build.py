@@ -9,8 +9,9 @@ from fedct_flwr.config import LearnerSettings, RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import make, package
+from fedct_flwr.learners.catalog import make, make_regressor, package
 from fedct_flwr.learners.colluder import Colluder
+from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
@@ -77,10 +78,13 @@ def untrained(
 ) -> Learner:
     """A learner with this random state and this fitted transformer, for features like those of ``examples`` (a few).
 
-    Raises as ``learner_for``.
+    Without classes it is one for a quantity. Raises as ``learner_for``.
     """
     name = settings.name
-    wanted = wanted_of(num_classes, examples, transformer)
+    wanted = wanted_of(num_classes or 1, examples, transformer)
+    if not num_classes:
+        estimator = prepare_regressor(make_regressor(name, settings.params, **wanted), name, seed)
+        return SklearnRegressor(estimator, transformer, packages=[package(name)])
     model = make(name, settings.params, **wanted)
     if not is_network(model):
         estimator = prepare(model, name, seed)

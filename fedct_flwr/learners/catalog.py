@@ -5,7 +5,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fedct_flwr.suggest import suggest
@@ -28,6 +28,24 @@ CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "rulefit": ("fedct_flwr.learners.rules.rule_fit", {}),
 }
 """Classifiers in scikit-learn's manner: import path and default parameters."""
+
+REGRESSORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "decision-tree": ("sklearn.tree.DecisionTreeRegressor", {}),
+    "random-forest": ("sklearn.ensemble.RandomForestRegressor", {}),
+    "extra-trees": ("sklearn.ensemble.ExtraTreesRegressor", {}),
+    "gradient-boosting": ("sklearn.ensemble.GradientBoostingRegressor", {}),
+    "hist-gradient-boosting": ("sklearn.ensemble.HistGradientBoostingRegressor", {}),
+    "linear-regression": ("sklearn.linear_model.LinearRegression", {}),
+    "ridge": ("sklearn.linear_model.Ridge", {}),
+    "svm": ("sklearn.svm.SVR", {}),
+    "xgboost": ("xgboost.XGBRegressor", {"n_jobs": 1}),
+}
+"""The same for a quantity, all of which take sample weights."""
+
+SOME_REGRESSORS: Final = (
+    f"use one of {', '.join(REGRESSORS)}, or the import path of another regressor in scikit-learn's manner"
+)
+"""What to do about a learner that is none."""
 
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{
@@ -53,6 +71,8 @@ LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 
 SHORT_NAMES: Final = {**CLASSIFIERS, **NETWORKS}
 
+_ALL_NAMES: Final = {**REGRESSORS, **SHORT_NAMES}
+
 _EXTRAS: Final = {
     "torch": "torch",
     "safetensors": "torch",
@@ -70,8 +90,24 @@ def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
     arguments, and so are those of ``wanted`` that it takes. Importing and calling run code, see ``check_allowed``.
     Raises ConfigError for whatever goes wrong, naming the nearest name or the missing extra.
     """
-    path, defaults = SHORT_NAMES.get(name, (name, {}))
-    found = _import(name, path)
+    if name in REGRESSORS and name not in SHORT_NAMES:
+        raise ConfigError(f"learner {name!r} predicts a number, and here classes are predicted: choose another")
+    return _make(name, params, SHORT_NAMES, wanted)
+
+
+def make_regressor(name: str, params: dict[str, Any], **wanted: Any) -> Any:
+    """The same of ``REGRESSORS``, or by an import path; whether that leads to a regressor is not looked at.
+
+    Raises ConfigError, also for the short name of what predicts classes.
+    """
+    if name in SHORT_NAMES and name not in REGRESSORS:
+        raise ConfigError(f"learner {name!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
+    return _make(name, params, REGRESSORS, wanted)
+
+
+def _make(name: str, params: dict[str, Any], names: Mapping[str, Any], wanted: Mapping[str, Any]) -> Any:
+    path, defaults = names.get(name, (name, {}))
+    found = _import(name, path, names)
     if inspect.isclass(found) and not _is_learner(found):
         raise ConfigError(
             f"learner {name!r} is no classifier: {path} is neither like scikit-learn's classes nor a torch module"
@@ -106,7 +142,7 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
     Short names are trusted, but for torchvision, which would fetch weights if it were told to.
     """
     needed = name if name == TORCHVISION else package(name)
-    if (name == TORCHVISION or name not in SHORT_NAMES) and needed not in packages:
+    if (name == TORCHVISION or name not in _ALL_NAMES) and needed not in packages:
         raise ConfigError(
             f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to packages "
             "under [learner] in silo.toml"
@@ -115,7 +151,7 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
 
 def package(name: str) -> str:
     """The top package that a learner's name leads to."""
-    return SHORT_NAMES.get(name, (name, {}))[0].partition(".")[0]
+    return _ALL_NAMES.get(name, (name, {}))[0].partition(".")[0]
 
 
 def _is_learner(kind: type) -> bool:
@@ -127,13 +163,13 @@ def _is_learner(kind: type) -> bool:
     return torch is not None and issubclass(kind, torch.nn.Module)
 
 
-def _import(name: str, path: str) -> Any:
+def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:
     if (folder := os.environ.get(LEARNER_FOLDER)) and folder not in sys.path:
         # Last, so that no file there takes the place of a module that somebody else needs.
         sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:
-        raise ConfigError(f"unknown learner {path!r}: {suggest(path, SHORT_NAMES)} (or give an import path)")
+        raise ConfigError(f"unknown learner {path!r}: {suggest(path, names)} (or give an import path)")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:

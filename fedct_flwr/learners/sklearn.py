@@ -4,7 +4,7 @@ skops is imported where a file is written or read: it loads all of scikit-learn,
 which takes as long as everything else that a silo or a command needs.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.relabel import Relabeled
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Features, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Features, HardLabels, TrainingError
 
 
 def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
@@ -29,10 +29,15 @@ def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
 
 def prepare(estimator: Any, name: str, random_state: int) -> Any:
     """Set every ``random_state`` left open, also inside pipelines. Raises ConfigError for what is no classifier."""
-    if not _is_classifier(estimator):
+    if not is_kind(estimator, is_classifier):
         raise ConfigError(
             f"learner {name!r} is no classifier: it must make a scikit-learn classifier or a torch module"
         )
+    return seeded(estimator, random_state)
+
+
+def seeded(estimator: Any, random_state: int) -> Any:
+    """With every ``random_state`` set that was left open, also inside pipelines."""
     open_states = {
         key: random_state
         for key, value in estimator.get_params(deep=True).items()
@@ -41,9 +46,10 @@ def prepare(estimator: Any, name: str, random_state: int) -> Any:
     return estimator.set_params(**open_states)
 
 
-def _is_classifier(estimator: Any) -> bool:
+def is_kind(estimator: Any, kind: Callable[[Any], bool]) -> bool:
+    """Whether it is an estimator of this kind, such as ``is_classifier``; anything may be asked about."""
     try:
-        return bool(hasattr(estimator, "get_params") and is_classifier(estimator))
+        return hasattr(estimator, "get_params") and kind(estimator)
     except (AttributeError, TypeError):  # what scikit-learn raises on other objects, if it does
         return False
 
@@ -68,7 +74,7 @@ class SklearnLearner:
         packages: Collection[str] = (),
     ) -> None:
         if weighted or balanced:
-            _weight_parameter(estimator)
+            weight_parameter(estimator)
         self._balanced = balanced
         self._template = estimator
         self._transformer = transformer
@@ -81,7 +87,7 @@ class SklearnLearner:
         alone = len(classes) == 1
         if self._balanced:
             sample_weight = balanced_weights(y, sample_weight)
-        weights = {} if sample_weight is None or alone else {_weight_parameter(self._template): sample_weight}
+        weights = {} if sample_weight is None or alone else {weight_parameter(self._template): sample_weight}
         try:
             if alone:
                 model = DummyClassifier(strategy="most_frequent")
@@ -95,7 +101,7 @@ class SklearnLearner:
         self._trained = model
         return self
 
-    def predict(self, X: Features) -> HardLabels:
+    def predict(self, X: Features) -> Answers:
         """The class of each example, ``(n,)``."""
         try:
             # CatBoost's have a second axis of one if there are more than two classes.
@@ -120,7 +126,7 @@ class SklearnLearner:
 
     def check_soft(self) -> None:
         """Raise ConfigError unless its models know probabilities and it takes sample weights."""
-        classifier = _last(self._template)
+        classifier = last_step(self._template)
         kind = type(classifier).__name__
         if not hasattr(classifier, "predict_proba"):
             raise ConfigError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
@@ -165,14 +171,16 @@ def _soft_ones() -> str:
     return f"use a network, or one of {', '.join(sorted(CLASSIFIERS.keys() - NOT_SOFT))}"
 
 
-def _last(estimator: Any) -> Any:
-    return _last(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+def last_step(estimator: Any) -> Any:
+    """The estimator at the end of a pipeline, or itself."""
+    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
 
 
-def _weight_parameter(estimator: Any) -> str:
+def weight_parameter(estimator: Any) -> str:
+    """What ``fit`` calls sample weights. Raises ConfigError for an estimator that takes none."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        return f"{name}__{_weight_parameter(last)}"
+        return f"{name}__{weight_parameter(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
         raise ConfigError(
             f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"

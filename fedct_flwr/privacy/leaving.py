@@ -29,6 +29,8 @@ class Answers:
     lessons: int = 0
     """Public examples that students learn from under noise; 0: those that they are asked about."""
     probabilities: bool = False
+    values: bool = False
+    """Of a quantity, in place of probabilities."""
 
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
@@ -51,6 +53,7 @@ class Answers:
         parts = ["the labels of the models themselves"] if self.labels else []
         students = ["the votes of students, which learned from the labels of models trained on the records"]
         sure = ["the probabilities of classes that the models themselves give"]
+        sure = ["the values that the models themselves predict"] if self.values else sure
         return " and ".join(parts + (students if self.students else []) + (sure if self.probabilities else []))
 
     def planned(self, privacy: PrivacySettings, num_public: int) -> str:

@@ -145,7 +145,8 @@ def sheet(
 def _advice(answers: Answers, *, simulated: bool) -> str:
     if answers.probabilities:
         instead = _advice(Answers(students=answers.students), simulated=simulated)
-        return f"share labels or votes in place of probabilities, which no protection covers, and {instead}"
+        what = "values" if answers.values else "probabilities"
+        return f"share labels or votes in place of {what}, which no protection covers, and {instead}"
     if not answers.students:
         return "set `protection` under `[privacy]`"
     if simulated:

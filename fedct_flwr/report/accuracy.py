@@ -11,31 +11,36 @@ from fedct_flwr.report.figure import COLORS, DASHES, MUTED, Figure, Section, Tab
 from fedct_flwr.report.over_rounds import Scale
 from fedct_flwr.report.round_log import Course
 from fedct_flwr.report.summary import METHODS, Run, Test
-from fedct_flwr.report.words import UNKNOWN, score, sentence
+from fedct_flwr.report.words import UNKNOWN, either, score, sentence
+from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
 
-_SCALE: Final = Scale("Balanced accuracy", ".3~f", "{:.3f}")
 _TESTS: Final[tuple[tuple[Test, str], ...]] = (
     ("own", "each silo's own test set"),
     ("pooled", "the pooled test set"),
 )
 _Values: TypeAlias = Mapping[str, Mapping[str, list[float]]]
 """Of each silo or run, by test set and method."""
+_MEANING: Final = {
+    BALANCED_ACCURACY.name: "Balanced accuracy: mean recall over the classes of the test set. ",
+    R_SQUARED.name: "R²: share of the test set's variance that a model explains; below 0 it is worse than the mean. ",
+}
 _MOST_ROWS: Final = 16
 _ROW: Final = 30
 _MARGIN: Final = 0.03
 
 
 def accuracy(runs: Sequence[Run]) -> Section:
-    """Balanced accuracies: of the end, from the scoreboard; of each round, where replies carried test scores."""
+    """Balanced accuracies, or R²: of the end, from the scoreboard; of each round, where replies carried test scores."""
     figures = [_final(runs)]
     for test, words in _TESTS:
         figures.append(_by_round(runs, test, words))
     found = [figure for figure in figures if figure]
+    title = "Accuracy" if any(not run.quantity for run in runs) else either(run.measure for run in runs)
     silent = all(not np.isfinite(_column(run.course, test)).any() for run in runs for test, _ in _TESTS)
     notes = []
     # Who asks once has no round to compare with.
     told = [run for run in runs if len(run.course) and not run.one_shot]
-    if silent and any(run.course.shares_labels for run in told):
+    if silent and any(run.course.shares_answers for run in told):
         notes.append(
             "How good models were from round to round is not known: silos report test scores only where "
             "report-scores is set, and a real silo only where its policy allows it."
@@ -46,13 +51,13 @@ def accuracy(runs: Sequence[Run]) -> Section:
             "set."
         )
     if not found and not notes:
-        return Section("accuracy", "Accuracy")
-    return Section("accuracy", "Accuracy", found, notes=notes)
+        return Section("accuracy", title)
+    return Section("accuracy", title, found, notes=notes)
 
 
 def _column(course: Course, test: str) -> NDArray[np.float64]:
     """By silo ``(rounds, silos)``; the global model's ``(rounds,)`` where silos share weights."""
-    of_silos = course.of_silos(f"{test}_balanced_accuracy")
+    of_silos = course.of_silos(f"{test}_{'r_squared' if course.shares_values else 'balanced_accuracy'}")
     if test == "pooled" and not np.isfinite(of_silos).any():
         return course.of_run("balanced_accuracy")
     return of_silos
@@ -72,7 +77,7 @@ def _by_round(runs: Sequence[Run], test: Test, words: str) -> Figure | None:
         _by_round_words(runs, known, test),
         runs,
         lambda course: _column(course, test),
-        _SCALE,
+        Scale(either(run.measure for run in known), ".3~f", "{:.3f}"),
         levels=levels,
         y={"rangemode": "normal"},
         note="Dashed: what the same learners reach without co-training." if levels else "",
@@ -136,8 +141,8 @@ def _final(runs: Sequence[Run]) -> Figure | None:
         traces,
         _final_layout(values, tests, [plain(name) for name in names], levels.values(), many=many),
         Table(columns, rows, foot=foot),
-        "Mean recall over the classes of the test set. "
-        + ("Silos are in the order of their accuracy." if many else "Lines lead from alone to co-trained." * leads),
+        "".join(dict.fromkeys(_MEANING[run.measure] for run in known))
+        + ("Silos are in the order of their scores." if many else "Lines lead from alone to co-trained." * leads),
         height=380 if many else 110 + _ROW * len(names),
     )  # fmt: skip
 
@@ -181,7 +186,7 @@ def _dots(
     traces: list[dict[str, Any]] = []
     for place, (test, _) in enumerate(tests):
         axes = {"xaxis": f"x{place + 1 if place else ''}", "yaxis": f"y{place + 1 if place else ''}"}
-        order = np.argsort(np.nan_to_num(values[test]["federated"], nan=-1)) if many else np.arange(len(names))
+        order = np.argsort(np.nan_to_num(values[test]["federated"], nan=-np.inf)) if many else np.arange(len(names))
         labels = [plain(names[i]) for i in order]
         if not many:
             traces.append(_bars(values[test], labels, axes))

@@ -1,6 +1,7 @@
 """How the consensus came about: agreement, churn, abstentions and class balance, where silos share labels.
 
-Where they share probabilities, it is told by the likeliest class of each example, and in these words.
+Where they share probabilities, it is told by the likeliest class of each example, and in these words. Where they share
+values, it is told how far silos lie off it.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from fedct_flwr.report.words import share
 
 _SHARE: Final = Scale("Share", ".1~%", "{:.1%}")
 _COUNT: Final = Scale("Public examples", ",d", "{:,.0f}")
+_VALUE: Final = Scale("Units of what is predicted", "~g", "{:.4g}")
 _MOST_BARS: Final = 30
 _MOST_TICKS: Final = 12
 _TINY: Final = 1e-12
@@ -62,10 +64,11 @@ _BOTH: Final = (
 
 
 def consensus(runs: Sequence[Run]) -> Section:
-    """Agreement, label churn, abstentions and class balance, where silos share labels."""
+    """Agreement, label churn, abstentions and class balance where silos share labels; distances where values."""
     told = [run for run in runs if len(run.course) and run.course.shares_labels]
+    of_values = _of_values(runs)
     if not told:
-        return Section("consensus", "Consensus")
+        return Section("consensus", "Consensus", of_values)
     decided = _CLASSES if all(run.soft for run in told) else _LABELS
     notes = [_BOTH] if decided is _LABELS and any(run.soft for run in told) else []
     figures = [
@@ -105,7 +108,43 @@ def consensus(runs: Sequence[Run]) -> Section:
     elif not all(run.soft for run in told):
         notes.append("No abstentions: in every round, each example that was asked about got a label.")
     figures.append(_class_balance(runs, decided))
-    return Section("consensus", "Consensus", [figure for figure in figures if figure], notes=notes)
+    return Section("consensus", "Consensus", [*(figure for figure in figures if figure), *of_values], notes=notes)
+
+
+def _of_values(runs: Sequence[Run]) -> list[Figure]:
+    told = [run for run in runs if len(run.course) and run.course.shares_values]
+    figures = [
+        over_rounds.figure(
+            "distance", "How far silos lie off the consensus",
+            over_rounds.said(
+                runs, told, _distance_words,
+                "distance in the last round", lambda course: _VALUE(course.of_run("distance")[-1]),
+            ), runs,
+            lambda course: course.of_silos("distance"), _VALUE, fixed_points=True,
+            note="Root mean square over the examples asked about. Each silo learns a mean of its own.",
+        ),
+        over_rounds.figure(
+            "moved", "How far the consensus moved",
+            over_rounds.said(
+                runs, [run for run in told if np.isfinite(run.course.of_run("moved")[-1])], _moved_words,
+                "moved in the last round", lambda course: _VALUE(course.of_run("moved")[-1]),
+            ), runs,
+            lambda course: course.of_run("moved"), _VALUE, fixed_points=True,
+            note="Root mean square over the examples asked about that had a value before.",
+        ),
+    ]  # fmt: skip
+    return [figure for figure in figures if figure]
+
+
+def _distance_words(course: Course) -> str:
+    values = course.of_run("distance")
+    first = f", after {_VALUE(values[0])} in round {course.number[0]}" if len(course) > 1 else ""
+    return f"silos lie {_VALUE(values[-1])} off the consensus in round {course.number[-1]}{first}"
+
+
+def _moved_words(course: Course) -> str:
+    end = f"; fixed point since round {course.fixed_point}" if course.fixed_point else "; no fixed point"
+    return f"values moved by {_VALUE(course.of_run('moved')[-1])} in round {course.number[-1]}{end}"
 
 
 def _agreement_words(course: Course, ones: str) -> str:

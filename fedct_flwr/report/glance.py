@@ -8,7 +8,7 @@ import numpy as np
 from fedct_flwr.plural import count
 from fedct_flwr.report.figure import Table
 from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
-from fedct_flwr.report.words import UNKNOWN, duration, number, score, share, size, total_of_each
+from fedct_flwr.report.words import UNKNOWN, duration, either, number, score, share, size, total_of_each
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
 
@@ -86,8 +86,8 @@ def _words(run: Run) -> str:
     said += f". All that left a silo are {run.leaves}" if run.leaves else ""
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
     if np.isfinite(mean["federated"]):
-        whose = "silos' models have a mean" if course.shares_labels else "global model has a"
-        said += f". On the pooled test set the {whose} balanced accuracy of {score(mean['federated'])}"
+        whose = "silos' models have a mean" if course.shares_answers else "global model has a"
+        said += f". On the pooled test set the {whose} {run.measure} of {score(mean['federated'])}"
         beside = [
             f"{score(mean[method])} {words}"
             for method, words in {
@@ -113,7 +113,7 @@ def _tiles(run: Run) -> list[Tile]:
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
     if np.isfinite(mean["federated"]):
         beside = f"{score(mean['local'])} alone, {score(mean['centralized'])} central"
-        tiles.append(Tile("Balanced accuracy", score(mean["federated"]), beside))
+        tiles.append(Tile(either([run.measure]), score(mean["federated"]), beside))
     elif np.isfinite(last := course.of_run("balanced_accuracy")[-1]):
         tiles.append(Tile("Balanced accuracy", score(last), "global model, pooled test set"))
     for name, value in (run.global_scores or {}).items():
@@ -122,6 +122,10 @@ def _tiles(run: Run) -> list[Tile]:
         agreement = course.of_run("agreement")
         beside = f"{share(agreement[0])} in round {course.number[0]}" if len(course) > 1 else "with the consensus"
         tiles.append(Tile("Agreement", share(agreement[-1]), beside))
+    if course.shares_values:
+        distance = course.of_run("distance")
+        beside = f"{distance[0]:.4g} in round {course.number[0]}" if len(course) > 1 else "the silos' values"
+        tiles.append(Tile("Off the consensus", f"{distance[-1]:.4g}", beside))
     total = total_of_each(course.of_silos("bytes_sent"))
     beside = "in all rounds, on average"
     if run.network_bytes:
@@ -145,10 +149,12 @@ def _silo_table(run: Run) -> Table:
         known = [m for m in METHODS if any(np.isfinite(getattr(row, test)[m]) for row in run.scores)]
         tests += [(test, known)] if known else []
     columns = ["Silo", *(titles[m] for _, known in tests for m in known)]
-    groups = [(f"Balanced accuracy, {test} test set", len(known)) for test, known in tests]
+    groups = [(f"{either([run.measure])}, {test} test set", len(known)) for test, known in tests]
+    of, shown = ("distance", _value) if run.quantity else ("agreement", share)
     # Who shares weights agrees with no label.
-    agrees = course.shares_labels or not len(course)
-    after = [*(["agreement"] if agrees else []), "bytes sent", "median delay", "rounds missed"]
+    agrees = course.shares_answers or not len(course)
+    after = ["off the consensus" if run.quantity else of] if agrees else []
+    after += ["bytes sent", "median delay", "rounds missed"]
     groups = [("", 1), *groups, ("", len(after))] if groups else []
     columns += after
     missed = dict.fromkeys(course.silos, 0)
@@ -160,18 +166,18 @@ def _silo_table(run: Run) -> Table:
         cells = [score(getattr(row, test)[m]) if row else UNKNOWN for test, known in tests for m in known]
         seconds = course.of_silos("seconds")[:, place]
         seconds = seconds[np.isfinite(seconds)]
-        agreement = [share(course.of_silos("agreement")[-1, place] if len(course) else np.nan)] if agrees else []
+        near = [shown(course.of_silos(of)[-1, place] if len(course) else np.nan)] if agrees else []
         sent = float(np.nansum(course.of_silos("bytes_sent")[:, place]))
         delay = duration(float(np.median(seconds))) if seconds.size else UNKNOWN
-        rows.append([silo, *cells, *agreement, f"{sent:,.0f}", delay, str(missed[silo])])
+        rows.append([silo, *cells, *near, f"{sent:,.0f}", delay, str(missed[silo])])
     foot = []
     if len(course):
         means = [score(run.mean_score(test, m)) for test, known in tests for m in known]
         sent = total_of_each(course.of_silos("bytes_sent"))
-        agreement = [share(course.of_run("agreement")[-1])] if agrees else []
+        near = [shown(course.of_run(of)[-1])] if agrees else []
         every = course.of_silos("seconds")
         delay = duration(float(np.nanmedian(every))) if np.isfinite(every).any() else UNKNOWN
-        foot = [["mean", *means, *agreement, number(sent), delay, f"{sum(missed.values()):,}"]]
+        foot = [["mean", *means, *near, number(sent), delay, f"{sum(missed.values()):,}"]]
     return Table(columns, rows, foot=foot, groups=groups)
 
 
@@ -200,11 +206,12 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
                 f"{len(course.absences):,}",
             ]
         )
-    best = max(runs, key=lambda run: np.nan_to_num(run.pooled_score("federated"), nan=-1))
+    measures = dict.fromkeys(run.measure for run in runs)
+    best = max(runs, key=lambda run: np.nan_to_num(run.pooled_score("federated"), nan=-np.inf))
     said = ""
-    if np.isfinite(best.pooled_score("federated")):
+    if np.isfinite(best.pooled_score("federated")) and len(measures) == 1:
         value = score(best.pooled_score("federated"))
-        said = f"The best mean balanced accuracy on the pooled test set is {value}, in {best.label}."
+        said = f"The best mean {best.measure} on the pooled test set is {value}, in {best.label}."
         if any(
             np.isnan(run.mean_score("pooled", "federated")) and np.isfinite(run.pooled_score("federated"))
             for run in runs
@@ -217,7 +224,11 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
         "",
         said,
         (),
-        Table(columns, rows, words=4, groups=[("", 6), ("Balanced accuracy, pooled test set", 3), ("", 3)]),
+        Table(columns, rows, words=4, groups=[("", 6), (f"{either(measures)}, pooled test set", 3), ("", 3)]),
         "Runs",
         problems,
     )
+
+
+def _value(value: float) -> str:
+    return UNKNOWN if np.isnan(value) else f"{value:.4g}"

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from fedct_flwr.json_lines import JsonLines
 from fedct_flwr.types import SiloName
 
-_OF_SILO: Final = ("bytes_sent", "seconds", "agreement")
+_OF_SILO: Final = ("bytes_sent", "seconds", "agreement", "distance")
 _OF_RUN: Final = (
     "seconds", "queried", "changed", "abstained", "agreement", "instruction_bytes", "bytes_sent", "churn",
-    "accuracy_spread",
+    "accuracy_spread", "distance", "moved",
 )  # fmt: skip
 
 
@@ -49,7 +49,17 @@ class Course:
 
     @property
     def shares_labels(self) -> bool:
-        """Whether silos share labels; otherwise weights."""
+        """Whether silos share labels; otherwise values or weights."""
+        return self.shares_answers and not self.shares_values
+
+    @property
+    def shares_values(self) -> bool:
+        """Whether silos share values of a quantity."""
+        return bool(np.isfinite(self.of_run("distance")).any())
+
+    @property
+    def shares_answers(self) -> bool:
+        """Whether silos share labels or values; otherwise weights."""
         return bool(np.isfinite(self.run["queried"]).any())
 
     def of_silos(self, name: str) -> NDArray[np.float64]:

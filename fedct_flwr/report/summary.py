@@ -9,12 +9,13 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.algorithms import ALGORITHMS
+from fedct_flwr.algorithms import ALGORITHMS, what_leaves
 from fedct_flwr.config import STUDY
 from fedct_flwr.config.run import ONE_SHOT, SOFT
 from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Spending, spending
 from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.scoring import measure_of
 from fedct_flwr.types import RunError, SiloName
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
@@ -34,7 +35,7 @@ _MOST_HEADER: Final = 10_000_000
 
 @dataclass(frozen=True)
 class Scores:
-    """A silo's balanced accuracies at the end on its ``TESTS`` by ``METHODS``; NaN where there is none."""
+    """A silo's balanced accuracies, or R², at the end on its ``TESTS`` by ``METHODS``; NaN where there is none."""
 
     silo: SiloName
     own: Mapping[str, float]
@@ -79,6 +80,13 @@ class Run:
     spending: Spending | None = None
     network_bytes: int | None = None
     trust: Trust | None = None
+    quantity: str = ""
+    """What is predicted, where it is a number."""
+
+    @property
+    def measure(self) -> str:
+        """What its scores are."""
+        return measure_of(self.quantity).name
 
     @property
     def study(self) -> str:
@@ -104,7 +112,8 @@ class Run:
     def leaves(self) -> str:
         """What left a silo, in plain words; nothing for an algorithm that is not known."""
         scores = " and test scores" if self.settings.get("report-scores") else ""
-        return f"{ALGORITHMS[self.algorithm].leaves}{scores}" if self.algorithm in ALGORITHMS else ""
+        known = self.algorithm in ALGORITHMS
+        return f"{what_leaves(ALGORITHMS[self.algorithm], self.quantity)}{scores}" if known else ""
 
     @property
     def soft(self) -> bool:
@@ -172,6 +181,7 @@ class RunReader:
             spending=spending(self.folder, self._settings, course.silos, result) if ended else None,
             network_bytes=_network_bytes(self.folder, course),
             trust=self._last_trust(),
+            quantity=self.folder.quantity,
         )
 
     def _last_trust(self) -> Trust | None:

@@ -10,7 +10,7 @@ UNKNOWN: Final = "–"
 
 
 def score(value: float) -> str:
-    """A balanced accuracy, as the table of a run has it."""
+    """A balanced accuracy or R², as the table of a run has it."""
     return UNKNOWN if np.isnan(value) else f"{value:.3f}"
 
 
@@ -77,6 +77,16 @@ def spans(rounds: Iterable[int]) -> str:
         else:
             found.append([number, number])
     return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in found)
+
+
+def either(measures: Iterable[str]) -> str:
+    """What the scores of several runs are, with a capital.
+
+    >>> either(["balanced accuracy", "R²", "balanced accuracy"])
+    'Balanced accuracy or R²'
+    """
+    text = " or ".join(dict.fromkeys(measures))
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def sentence(text: str) -> str:

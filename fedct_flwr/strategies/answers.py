@@ -7,7 +7,7 @@ from flwr.app import Message
 
 from fedct_flwr.consensus import Ballot
 from fedct_flwr.types import SiloName
-from fedct_flwr.wire.codec import Instruction, Scores, Terms, decode_reply
+from fedct_flwr.wire.codec import Fit, Instruction, Scores, Terms, decode_reply
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal
 
@@ -17,7 +17,7 @@ class Answer:
     """A reply with votes: its bytes, and what the silo tells of its scores."""
 
     payload: bytes
-    scores: Scores | None
+    scores: Scores | Fit | None
 
 
 def read_answer(message: Message, terms: Terms, instruction: Instruction) -> tuple[SiloName, Answer | Refusal]:

@@ -8,7 +8,7 @@ import numpy as np
 from fedct_flwr.consensus import Consensus, State
 from fedct_flwr.public_set import Query
 from fedct_flwr.seeding import seed_words
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName
 from fedct_flwr.wire.codec import Instruction, Soft, SoftTargets, Terms
 
 
@@ -36,10 +36,10 @@ class Asking:
 
     @property
     def softly(self) -> bool:
-        """Whether probabilities are asked for, and each silo has targets of its own."""
+        """Whether probabilities or values are asked for, and each silo has targets of its own."""
         return self.consensus.targets is not None
 
-    def instruction(self, server_round: int, table: HardLabels) -> Instruction:
+    def instruction(self, server_round: int, table: Answers) -> Instruction:
         """What all silos are asked, but those that have targets of their own; ``table`` are the labels so far.
 
         Silos train on the labels of the round before and not on older ones, which worse models gave: on FashionMNIST
@@ -70,3 +70,8 @@ class Asking:
 def no_targets(num_public: int) -> HardLabels:
     """The table before the first round: nothing is labeled."""
     return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
+
+
+def empty_table(terms: Terms) -> Answers:
+    """What silos share before the first round: no label, or no value."""
+    return np.full(terms.num_public, np.nan, dtype=np.float32) if terms.quantity else no_targets(terms.num_public)

@@ -1,7 +1,7 @@
 """Federated co-training as a Flower strategy: the pseudo-label table takes the place of the global model.
 
 Where the consensus has a target for each silo, silos share probabilities, and each is sent its own. The table then
-holds the labels that these stand for.
+holds the labels that these stand for. Where a quantity is predicted, they share its values, and so does the table.
 """
 
 import logging
@@ -16,20 +16,21 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
+from numpy.typing import NDArray
 
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus import Ballot, Consensus, State, agreed
 from fedct_flwr.public_set import Query
-from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord, ValuesRecord, ValuesSent
 from fedct_flwr.seeding import generator
 from fedct_flwr.strategies.answers import Answer, ballots, read_answer
-from fedct_flwr.strategies.asking import Asking, Learning, no_targets
+from fedct_flwr.strategies.asking import Asking, Learning, empty_table, no_targets
 from fedct_flwr.strategies.exchange import prompt
 from fedct_flwr.strategies.introductions import introduce
 from fedct_flwr.strategies.questions import Questions
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
-from fedct_flwr.wire.codec import Instruction, Scores, Terms, encode_instruction
+from fedct_flwr.types import ABSTAIN, Answers, HardLabels, SiloName
+from fedct_flwr.wire.codec import Fit, Instruction, Scores, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
 logger = logging.getLogger("flwr.fedct")
@@ -37,14 +38,14 @@ logger = logging.getLogger("flwr.fedct")
 _TARGETS: Final = "targets"
 
 
-def targets_to_arrays(targets: HardLabels) -> ArrayRecord:
-    """The pseudo-label table ``(num_public,)`` as Flower's arrays."""
+def targets_to_arrays(targets: Answers) -> ArrayRecord:
+    """The pseudo-label table ``(num_public,)``, or that of values, as Flower's arrays."""
     return ArrayRecord({_TARGETS: Array(targets)})
 
 
-def arrays_to_targets(arrays: ArrayRecord) -> HardLabels:
-    """The pseudo-label table out of Flower's arrays."""
-    return arrays[_TARGETS].numpy().astype(LABEL_DTYPE, copy=False)
+def arrays_to_targets(arrays: ArrayRecord) -> Answers:
+    """The same table out of Flower's arrays."""
+    return arrays[_TARGETS].numpy()
 
 
 class CoTraining(Strategy):
@@ -54,7 +55,7 @@ class CoTraining(Strategy):
     the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point (the same silos
     voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
     deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of so many votes on each example.
-    A consensus that has targets asks for probabilities; ``learning`` is for it.
+    A consensus that has targets asks for probabilities, or for values if those are the terms; ``learning`` is for it.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
@@ -86,8 +87,8 @@ class CoTraining(Strategy):
         self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
         self._deadline = 3600.0
         self._questions = Questions(roster, min_silos)
-        self._table = no_targets(terms.num_public)
-        self._instruction = Instruction(0, Query(0, 0), self._table)
+        self._table = empty_table(terms)
+        self._instruction = Instruction(0, Query(0, 0), no_targets(terms.num_public))
         self._instruction_bytes = 0
         self._voters: frozenset[SiloName] = frozenset()
         self._unintroduced = True
@@ -145,9 +146,9 @@ class CoTraining(Strategy):
     def summary(self) -> None:
         """Log what is about to happen."""
         logger.info(
-            "Co-training %r: %s silos, %s public examples (%s a round), %s classes, public set %s",
+            "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
             self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
-            self._terms.num_classes, self._terms.public_fingerprint.hex()[:16],
+            self._terms.quantity or f"{self._terms.num_classes} classes", self._terms.public_fingerprint.hex()[:16],
         )  # fmt: skip
 
     def configure_train(
@@ -186,19 +187,31 @@ class CoTraining(Strategy):
         decided, self._state = self._consensus.apply(self._ballots(answers), incumbent, before, rng)
         targets = self._table.copy()
         targets[positions] = decided
-        differs = decided != incumbent
-        changed = int(differs.sum())
-        moved = changed > 0 or (self._asking.softly and not _same(before, self._state))
-        self._note_fixed_point(server_round, moved, frozenset(valid), len(positions))
+        moved = (decided != incumbent).any() or (self._asking.softly and not _same(before, self._state))
+        self._note_fixed_point(server_round, bool(moved), frozenset(valid), len(positions))
 
-        had_one = incumbent != ABSTAIN
-        churn = float(differs[had_one].mean()) if had_one.any() else None
-        record = self._record(server_round, valid, absent, decided, targets, changed, churn)
+        common: dict[str, Any] = {
+            "round": server_round,
+            "seconds": round(time.time() - self._questions.asked_at, 3),
+            "queried": len(decided),
+            "instruction_bytes": self._instruction_bytes,
+            "bytes_sent": sum(len(answer.payload) for answer in answers.values()),
+            "absent": absent,
+            "fixed_point": self.fixed_point is not None,
+        }
+        record: RoundRecord | ValuesRecord
+        if self._terms.quantity:
+            record = ValuesRecord(**common, **self._of_values(valid, decided, incumbent))
+            told = {"distance": record.distance}
+            said = f"silos lie {record.distance:.4g} off the consensus"
+        else:
+            record = RoundRecord(**common, **self._of_labels(valid, decided, incumbent, targets))
+            told = {"changed": record.changed, "abstained": record.abstained, "agreement": record.agreement}
+            said = f"{record.changed} labels changed, {record.abstained} abstained, silos agree with the consensus on "
+            said += f"{record.agreement:.1%}"
         logger.info(
-            "Round %s: %s silos, %s labels changed, %s abstained, silos agree with the consensus on %.1f%%, "
-            "%s bytes received%s",
-            server_round, len(record.silos), changed, record.abstained, 100 * record.agreement,
-            record.bytes_sent, " - fixed point" if record.fixed_point else "",
+            "Round %s: %s silos, %s, %s bytes received%s",
+            server_round, len(record.silos), said, record.bytes_sent, " - fixed point" if record.fixed_point else "",
         )  # fmt: skip
         if self._folder:
             # First, so that who waits for a round's record finds its trust too.
@@ -207,15 +220,7 @@ class CoTraining(Strategy):
             self._folder.append_round(record)
             self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
         self._rounds_done = server_round
-        metrics = MetricRecord(
-            {
-                "silos": len(record.silos),
-                "changed": changed,
-                "abstained": record.abstained,
-                "agreement": record.agreement,
-                "bytes-sent": record.bytes_sent,
-            }
-        )
+        metrics = MetricRecord({"silos": len(record.silos), **told, "bytes-sent": record.bytes_sent})
         return targets_to_arrays(targets), metrics
 
     def _note_fixed_point(self, server_round: int, changed: bool, voters: frozenset[SiloName], asked: int) -> None:
@@ -232,17 +237,32 @@ class CoTraining(Strategy):
     def _ballots(self, answers: dict[SiloName, Answer]) -> Iterator[Ballot]:
         return ballots(answers, self._terms, self._instruction)
 
-    def _record(
+    def _of_values(
+        self, valid: Mapping[SiloName, tuple[Answer, float]], decided: Answers, incumbent: Answers
+    ) -> dict[str, Any]:
+        """What a round's record says of values."""
+        silos, quality = {}, self._consensus.report(self._state)
+        for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
+            answer, seconds = valid[silo]
+            distance = _root_mean_square(votes[:, 0] - decided)
+            scores = _known(answer.scores) if answer.scores else None
+            silos[silo] = ValuesSent(len(answer.payload), round(seconds, 3), distance, scores, quality.get(silo))
+        had_one = ~np.isnan(incumbent)
+        return {
+            "distance": _root_mean_square(np.array([silo.distance for silo in silos.values()])),
+            "moved": _root_mean_square((decided - incumbent)[had_one]) if had_one.any() else None,
+            "silos": silos,
+        }
+
+    def _of_labels(
         self,
-        server_round: int,
         valid: Mapping[SiloName, tuple[Answer, float]],
-        absent: dict[str, str],
         decided: HardLabels,
+        incumbent: HardLabels,
         targets: HardLabels,
-        changed: int,
-        churn: float | None,
-    ) -> RoundRecord:
-        labeled = decided != ABSTAIN
+    ) -> dict[str, Any]:
+        """The same of labels."""
+        labeled, had_one, differs = decided != ABSTAIN, incumbent != ABSTAIN, decided != incumbent
         silos, quality = {}, self._consensus.report(self._state)
         for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
             answer, seconds = valid[silo]
@@ -254,22 +274,15 @@ class CoTraining(Strategy):
                 quality=quality.get(silo),
             )
         counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
-        return RoundRecord(
-            round=server_round,
-            seconds=round(time.time() - self._questions.asked_at, 3),
-            queried=len(decided),
-            changed=changed,
-            abstained=int((~labeled).sum()),
-            agreement=fmean(silo.agreement for silo in silos.values()),
-            class_counts=dict(zip(self._terms.classes, counts.tolist(), strict=True)),
-            instruction_bytes=self._instruction_bytes,
-            bytes_sent=sum(silo.bytes_sent for silo in silos.values()),
-            silos=silos,
-            absent=absent,
-            fixed_point=self.fixed_point is not None,
-            churn=churn,
-            accuracy_spread=_spread(silos.values()),
-        )
+        return {
+            "changed": int(differs.sum()),
+            "abstained": int((~labeled).sum()),
+            "agreement": fmean(silo.agreement for silo in silos.values()),
+            "class_counts": dict(zip(self._terms.classes, counts.tolist(), strict=True)),
+            "silos": silos,
+            "churn": float(differs[had_one].mean()) if had_one.any() else None,
+            "accuracy_spread": _spread(silos.values()),
+        }
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -285,10 +298,14 @@ def _same(state: State, other: State) -> bool:
     return all(np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f") for name, value in state.items())
 
 
+def _root_mean_square(values: NDArray[np.floating[Any]]) -> float:
+    return float(np.sqrt(np.mean(values.astype(np.float64) ** 2)))
+
+
 def _spread(silos: Iterable[SiloRecord]) -> float | None:
     known = [silo.scores["pooled_accuracy"] for silo in silos if silo.scores and "pooled_accuracy" in silo.scores]
     return float(np.std(known)) if len(known) > 1 else None
 
 
-def _known(scores: Scores) -> dict[str, float]:
+def _known(scores: Scores | Fit) -> dict[str, float]:
     return {name: value for name, value in scores._asdict().items() if not math.isnan(value)}

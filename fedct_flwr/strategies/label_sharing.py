@@ -18,7 +18,7 @@ from fedct_flwr.learners.soft import check_in_turn, check_soft
 from fedct_flwr.model_card import promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies.asking import Learning, no_targets
+from fedct_flwr.strategies.asking import Learning, empty_table
 from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.strategies.global_model import add_global_model
 from fedct_flwr.strategies.study import Study
@@ -78,7 +78,7 @@ class LabelSharing:
         return folder.silo_model(silo, suffix)
 
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
-        """Co-train, write the final labels, and return what ``result.json`` tells. Raises RunError."""
+        """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
         config, terms, checkpoint = study.config, study.terms, study.checkpoint
         # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them, and needs
         # its model to go on. What real silos do is theirs to know: there stop-at-fixed-point is taken at its word.
@@ -105,11 +105,14 @@ class LabelSharing:
         )
         result = strategy.start(
             grid,
-            targets_to_arrays(checkpoint.targets if checkpoint else no_targets(terms.num_public)),
+            targets_to_arrays(checkpoint.targets if checkpoint else empty_table(terms)),
             num_rounds=config.rounds,
             timeout=config.round_deadline,
         )
         targets = arrays_to_targets(result.arrays)
+        if terms.quantity:
+            study.folder.save_values(targets, terms.quantity)
+            return {"fixed_point": strategy.fixed_point}
         if config.rounds == 1 and (targets == ABSTAIN).all():
             raise RunError(
                 f"no label was agreed upon for any of {config.asked_about(terms.num_public)} public examples: "

@@ -23,10 +23,10 @@ _PACKAGES: Final = {"mlflow": "mlflow", "tensorboard": "tensorboard"}
 """What is imported for each tracker; the extra has the tracker's name."""
 
 _COUNTED: Final = (
-    "seconds", "queried", "changed", "abstained", "agreement", "churn", "accuracy_spread", "instruction_bytes",
-    "bytes_sent",
+    "seconds", "queried", "changed", "abstained", "agreement", "churn", "accuracy_spread", "distance", "moved",
+    "instruction_bytes", "bytes_sent",
 )  # fmt: skip
-_PARTS: Final = ("config.json", "rounds.jsonl", "trust.jsonl", "labels.csv")
+_PARTS: Final = ("config.json", "rounds.jsonl", "trust.jsonl", "labels.csv", "values.csv")
 
 
 class Tracker(Protocol):

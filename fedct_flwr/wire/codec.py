@@ -1,11 +1,12 @@
 """Instructions and replies to bytes and back, refusing whatever both sides have not agreed upon.
 
 Formal guarantee: there is exactly one encoding of a message. A payload is accepted only if encoding what was
-read from it gives the same bytes, so a reply carries its labels, counts of votes or probabilities, the scores if it has
-any, and nothing beside them.
+read from it gives the same bytes, so a reply carries its labels, counts of votes, probabilities or values, the scores
+if it has any, and nothing beside them.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Self, TypeVar
 
@@ -20,14 +21,15 @@ from fedct_flwr.wire.counts import can_count, counts_size, pack_counts, unpack_c
 from fedct_flwr.wire.packing import pack, packed_size, unpack
 from fedct_flwr.wire.probabilities import pack_probabilities, probabilities_size, unpack_probabilities
 from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.values import MAX_VALUE, pack_values, unpack_values, values_size
 
 VERSION: Final = 1
 MAX_NAME_BYTES: Final = 256
 MAX_ROUNDS_AT_ONCE: Final = 1000
 MAX_WEIGHT: Final = 1e6
 
-_OUTCOMES: Final = {"hard": "votes", "soft": "probabilities", "counts": "counts"}
-"""Which field of a reply answers what kind of question."""
+_OUTCOMES: Final = {"hard": "votes", "counts": "counts"}
+"""Which field of a reply answers what kind of question; of soft ones, see ``_Form``."""
 
 _Payload = TypeVar("_Payload", labels_pb2.Instruction, labels_pb2.Reply)
 
@@ -40,16 +42,22 @@ class Terms:
     public_fingerprint: bytes
     num_public: int
     classes: tuple[str, ...]
+    quantity: str = ""
 
     @classmethod
     def of(cls, study: str, public: PublicSet, schema: Schema) -> Self:
-        """The terms of a study with this public set and these classes."""
-        return cls(study, public.fingerprint, len(public), schema.classes)
+        """The terms of a study with this public set and these classes, or this quantity."""
+        return cls(study, public.fingerprint, len(public), schema.classes, schema.quantity)
 
     @property
     def num_classes(self) -> int:
-        """Size of the label space."""
+        """Size of the label space; 0 where a quantity is predicted."""
         return len(self.classes)
+
+    @property
+    def width(self) -> int:
+        """Numbers that a soft vote on an example has: one for each class, or the value of the quantity."""
+        return self.num_classes or 1
 
 
 NO_TERMS: Final = Terms("", b"", 0, ())
@@ -57,20 +65,20 @@ NO_TERMS: Final = Terms("", b"", 0, ())
 
 
 class SoftTargets(NamedTuple):
-    """What a silo shall learn of the examples of ``query``: ``probabilities`` ``(query.size, classes)``.
+    """What a silo shall learn of the examples of ``query``: probabilities ``(query.size, classes)``, or values.
 
     ``weight`` is what the loss on them counts beside that on private records; 0: first they are learned alone, and then
     the records.
     """
 
     query: Query
-    probabilities: SoftVotes
+    votes: SoftVotes
     weight: float
 
 
 @dataclass(frozen=True, eq=False)
 class Soft:
-    """How to train where probabilities are asked for: so many ``rounds``, with ``targets`` if there are any yet."""
+    """How to train where soft votes are asked for: so many ``rounds``, with ``targets`` if there are any yet."""
 
     rounds: int = 1
     targets: SoftTargets | None = None
@@ -82,7 +90,7 @@ class Instruction:
 
     ``round`` counts from 1. ``targets``: ``(num_public,)``, ABSTAIN where there is none. ``votes``: 0 asks for one
     class of each example, a number above for how many of that many votes each class has. ``soft`` asks for
-    probabilities instead, and has targets of its own.
+    probabilities instead, or for values where a quantity is predicted, and has targets of its own.
     """
 
     round: int
@@ -100,7 +108,7 @@ class Instruction:
 
     def labels(self, num_classes: int) -> int:
         """Labels that an answer tells: each vote is one, and so is each class's probability."""
-        return self.query.size * (num_classes if self.soft else max(1, self.votes))
+        return self.query.size * max(1, num_classes if self.soft else self.votes)
 
 
 class Scores(NamedTuple):
@@ -112,24 +120,35 @@ class Scores(NamedTuple):
     pooled_balanced_accuracy: float
 
 
+class Fit(NamedTuple):
+    """The same where a quantity is predicted: R², at most 1; NaN where it has no such data."""
+
+    own_r_squared: float
+    pooled_r_squared: float
+
+
 @dataclass(frozen=True, eq=False)
 class Reply:
     """Silo to coordinator: what was asked of the queried examples, or why there is nothing.
 
-    Labels are ``(query.size,)``, counts of votes and probabilities ``(query.size, classes)``.
+    Labels are ``(query.size,)``, counts of votes and probabilities ``(query.size, classes)``, values
+    ``(query.size, 1)``.
     """
 
     round: int
     silo: SiloName
     outcome: Votes | Refusal
-    scores: Scores | None = None
+    scores: Scores | Fit | None = None
 
 
 def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     """The one encoding of an instruction.
 
-    Raises Refused: QUERY for votes that no reply could hold, PROBABILITIES for soft targets that are none.
+    Raises Refused: QUERY for votes that no reply could hold, or labels where there are no classes; PROBABILITIES or
+    VALUES for soft targets that are none.
     """
+    if not (instruction.soft or terms.classes):
+        raise Refused(Refusal.QUERY)
     if instruction.votes and not can_count(terms.num_classes, instruction.votes):
         raise Refused(Refusal.QUERY)
     message = labels_pb2.Instruction(
@@ -141,13 +160,13 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(_labels_message(instruction.targets, terms))
     if instruction.soft:
-        message.soft.CopyFrom(_soft_message(instruction.soft))
+        message.soft.CopyFrom(_soft_message(instruction.soft, terms))
     return message.SerializeToString(deterministic=True)
 
 
 def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
     """Read an instruction under the silo's own terms. Raises Refused for anything not agreed upon."""
-    longest = _max_size(terms, terms.num_public) + probabilities_size(terms.num_public, terms.num_classes)
+    longest = _max_size(terms, terms.num_public) + _form(terms).size(terms.num_public, terms.num_classes)
     message = _parse(labels_pb2.Instruction, payload, longest)
     _check_terms(message.terms, terms)
     if message.round < 1:
@@ -169,7 +188,7 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
     """The one encoding of a reply.
 
     Raises Refused: UNKNOWN_CLASS for votes outside the label space, or not as many on each example; PROBABILITIES for
-    rows that do not sum to 1.
+    rows that do not sum to 1, VALUES for what is not finite.
     """
     message = labels_pb2.Reply(round=reply.round, silo=reply.silo)
     if isinstance(reply.outcome, Refusal):
@@ -179,13 +198,15 @@ def encode_reply(reply: Reply, terms: Terms) -> bytes:
         message.terms.CopyFrom(_terms_message(terms))
         if reply.outcome.ndim == 1:
             message.votes.CopyFrom(_labels_message(reply.outcome, terms))
-        elif reply.outcome.shape[1] != terms.num_classes:
+        elif reply.outcome.shape[1] != terms.width:
             raise Refused(Refusal.UNKNOWN_CLASS)
         elif reply.outcome.dtype.kind == "f":
-            message.probabilities.CopyFrom(_probabilities_message(reply.outcome))
+            _put(reply.outcome, message, _form(terms).reply_field, terms)
         else:
             message.counts.CopyFrom(labels_pb2.Counts(count=len(reply.outcome), packed=pack_counts(reply.outcome)))
-    if reply.scores is not None:
+    if isinstance(reply.scores, Fit):
+        message.fit.CopyFrom(labels_pb2.Fit(**reply.scores._asdict()))
+    elif reply.scores is not None:
         message.scores.CopyFrom(labels_pb2.Scores(**reply.scores._asdict()))
     return message.SerializeToString(deterministic=True)
 
@@ -203,10 +224,11 @@ def longest_reply(instruction: Instruction, silo: SiloName, terms: Terms, *, sco
         longest = np.zeros((instruction.query.size, terms.num_classes), dtype=np.int32)
         longest[:, 0] = instruction.votes
     elif instruction.soft:
-        longest = np.zeros((instruction.query.size, terms.num_classes), dtype=np.float32)
+        longest = np.zeros((instruction.query.size, terms.width), dtype=np.float32)
         longest[:, 0] = 1
     # Any score but 0, which takes no bytes.
-    some = Scores(*[1.0] * len(Scores._fields)) if scores else None
+    kind = Fit if terms.quantity else Scores
+    some = kind(*[1.0] * len(kind._fields)) if scores else None
     return len(encode_reply(Reply(instruction.round, silo, longest, some), terms))
 
 
@@ -217,37 +239,48 @@ def decode_reply(payload: bytes, terms: Terms, instruction: Instruction) -> Repl
     outcome: Votes | Refusal
     if message.WhichOneof("outcome") == "refusal":
         outcome = Refusal.from_number(message.refusal)
-        if message.round or message.HasField("scores"):
+        if message.round or message.HasField("scores") or message.HasField("fit"):
             raise Refused(Refusal.MALFORMED)
     else:
         _check_terms(message.terms, terms)
         if message.round != instruction.round:
             raise Refused(Refusal.ROUND)
-        if message.WhichOneof("outcome") != _OUTCOMES[instruction.kind]:
+        field = _form(terms).reply_field if instruction.soft else _OUTCOMES[instruction.kind]
+        if message.WhichOneof("outcome") != field:
             raise Refused(Refusal.MALFORMED)
         if instruction.votes:
             outcome = _read_counts(message.counts, instruction, terms)
         elif instruction.soft:
-            outcome = _read_probabilities(message.probabilities, asked, terms)
+            outcome = _take(message, field, asked, terms)
         else:
             outcome = _read_labels(message.votes, asked, terms)
     if not 1 <= len(message.silo.encode()) <= MAX_NAME_BYTES:
         raise Refused(Refusal.SILO)
-    scores = None
-    if message.HasField("scores"):
-        # One NaN and one zero: their spare bits could carry something else out.
-        found = (getattr(message.scores, name) for name in Scores._fields)
-        scores = Scores(*(math.nan if math.isnan(score) else score + 0.0 for score in found))
-        if any(not (math.isnan(score) or 0 <= score <= 1) for score in scores):
-            raise Refused(Refusal.MALFORMED)
+    scores = _read_scores(message, terms)
     reply = Reply(message.round, message.silo, outcome, scores)
     _check_canonical(payload, encode_reply(reply, terms))
     return reply
 
 
+def _read_scores(message: labels_pb2.Reply, terms: Terms) -> Scores | Fit | None:
+    field, kind, least = ("fit", Fit, -MAX_VALUE) if terms.quantity else ("scores", Scores, 0.0)
+    if not message.HasField(field):
+        return None
+    # One NaN and one zero: their spare bits could carry something else out.
+    found = (getattr(getattr(message, field), name) for name in kind._fields)
+    scores: Scores | Fit = kind(*(math.nan if math.isnan(score) else score + 0.0 for score in found))
+    if any(not (math.isnan(score) or least <= score <= 1) for score in scores):
+        raise Refused(Refusal.MALFORMED)
+    return scores
+
+
 def _terms_message(terms: Terms) -> labels_pb2.Terms:
     return labels_pb2.Terms(
-        version=VERSION, study=terms.study, public_fingerprint=terms.public_fingerprint, classes=terms.classes
+        version=VERSION,
+        study=terms.study,
+        public_fingerprint=terms.public_fingerprint,
+        classes=terms.classes,
+        quantity=terms.quantity,
     )
 
 
@@ -269,22 +302,47 @@ def _read_counts(message: labels_pb2.Counts, instruction: Instruction, terms: Te
     return unpack_counts(message.packed, message.count, terms.num_classes, instruction.votes)
 
 
-def _probabilities_message(probabilities: SoftVotes) -> labels_pb2.Probabilities:
-    return labels_pb2.Probabilities(count=len(probabilities), packed=pack_probabilities(probabilities))
+class _Form(NamedTuple):
+    """How soft votes travel: in which field of a reply and of an instruction, and packed how.
+
+    ``size`` and ``unpack`` take the number of examples and of classes, ``unpack`` after the bytes.
+    """
+
+    reply_field: str
+    targets_field: str
+    size: Callable[[int, int], int]
+    pack: Callable[[SoftVotes], bytes]
+    unpack: Callable[[bytes, int, int], SoftVotes]
 
 
-def _read_probabilities(message: labels_pb2.Probabilities, count: int, terms: Terms) -> SoftVotes:
-    if message.count != count:
+_PROBABILITIES: Final = _Form("probabilities", "targets", probabilities_size, pack_probabilities, unpack_probabilities)
+_VALUES: Final = _Form(
+    "values", "values", lambda count, _: values_size(count), pack_values, lambda packed, n, _: unpack_values(packed, n)
+)
+
+
+def _form(terms: Terms) -> _Form:
+    return _VALUES if terms.quantity else _PROBABILITIES
+
+
+def _put(votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str, terms: Terms) -> None:
+    getattr(message, field).packed = _form(terms).pack(votes)
+    getattr(message, field).count = len(votes)
+
+
+def _take(message: labels_pb2.Reply | labels_pb2.Soft, field: str, count: int, terms: Terms) -> SoftVotes:
+    found = getattr(message, field)
+    if found.count != count:
         raise Refused(Refusal.LENGTH)
-    return unpack_probabilities(message.packed, count, terms.num_classes)
+    return _form(terms).unpack(found.packed, count, terms.num_classes)
 
 
-def _soft_message(soft: Soft) -> labels_pb2.Soft:
+def _soft_message(soft: Soft, terms: Terms) -> labels_pb2.Soft:
     message = labels_pb2.Soft(rounds=soft.rounds)
     if soft.targets:
-        query, probabilities, message.weight = soft.targets
+        query, votes, message.weight = soft.targets
         message.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
-        message.targets.CopyFrom(_probabilities_message(probabilities))
+        _put(votes, message, _form(terms).targets_field, terms)
     return message
 
 
@@ -299,16 +357,16 @@ def _read_soft(message: labels_pb2.Instruction, terms: Terms) -> Soft:
         raise Refused(Refusal.QUERY)
     if not 0 <= soft.weight <= MAX_WEIGHT:
         raise Refused(Refusal.MALFORMED)
-    probabilities = _read_probabilities(soft.targets, soft.targeted.size, terms)
+    votes = _take(soft, _form(terms).targets_field, soft.targeted.size, terms)
     query = Query(soft.targeted.seed, soft.targeted.size)
     # One zero: the other one would be another encoding.
-    return Soft(soft.rounds, SoftTargets(query, probabilities, soft.weight + 0.0))
+    return Soft(soft.rounds, SoftTargets(query, votes, soft.weight + 0.0))
 
 
 def _max_size(terms: Terms, count: int, votes: int = 0, *, soft: bool = False) -> int:
     fixed = 1024 + MAX_NAME_BYTES + _terms_message(terms).ByteSize()
     if soft:
-        return fixed + probabilities_size(count, terms.num_classes)
+        return fixed + _form(terms).size(count, terms.num_classes)
     if votes:
         return fixed + counts_size(count, terms.num_classes, votes)
     return fixed + packed_size(count, terms.num_classes, abstentions=True)
@@ -330,7 +388,7 @@ def _check_terms(message: labels_pb2.Terms, terms: Terms) -> None:
         raise Refused(Refusal.STUDY)
     if message.public_fingerprint != terms.public_fingerprint:
         raise Refused(Refusal.FINGERPRINT)
-    if tuple(message.classes) != terms.classes:
+    if (tuple(message.classes), message.quantity) != (terms.classes, terms.quantity):
         raise Refused(Refusal.CLASSES)
 
 

@@ -24,31 +24,35 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x66\x65\x64\x63t_flwr/wire/labels.proto\x12\x08\x66\x65\x64\x63t.v1\"T\n\x05Terms\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05study\x18\x02 \x01(\t\x12\x1a\n\x12public_fingerprint\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63lasses\x18\x04 \x03(\t\"<\n\x06Labels\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x13\n\x0b\x61\x62stentions\x18\x02 \x01(\x08\x12\x0e\n\x06packed\x18\x03 \x01(\x0c\"\'\n\x06\x43ounts\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06packed\x18\x02 \x01(\x0c\".\n\rProbabilities\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06packed\x18\x02 \x01(\x0c\"#\n\x05Query\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\r\"s\n\x04Soft\x12\x0e\n\x06rounds\x18\x01 \x01(\r\x12\x0e\n\x06weight\x18\x02 \x01(\x01\x12!\n\x08targeted\x18\x03 \x01(\x0b\x32\x0f.fedct.v1.Query\x12(\n\x07targets\x18\x04 \x01(\x0b\x32\x17.fedct.v1.Probabilities\"\xac\x01\n\x0bInstruction\x12\x1e\n\x05terms\x18\x01 \x01(\x0b\x32\x0f.fedct.v1.Terms\x12\r\n\x05round\x18\x02 \x01(\r\x12\x1e\n\x05query\x18\x03 \x01(\x0b\x32\x0f.fedct.v1.Query\x12!\n\x07targets\x18\x04 \x01(\x0b\x32\x10.fedct.v1.Labels\x12\r\n\x05votes\x18\x05 \x01(\r\x12\x1c\n\x04soft\x18\x06 \x01(\x0b\x32\x0e.fedct.v1.Soft\"\x90\x02\n\x05Reply\x12\x1e\n\x05terms\x18\x01 \x01(\x0b\x32\x0f.fedct.v1.Terms\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04silo\x18\x03 \x01(\t\x12!\n\x05votes\x18\x04 \x01(\x0b\x32\x10.fedct.v1.LabelsH\x00\x12$\n\x07refusal\x18\x05 \x01(\x0e\x32\x11.fedct.v1.RefusalH\x00\x12\"\n\x06\x63ounts\x18\x07 \x01(\x0b\x32\x10.fedct.v1.CountsH\x00\x12\x30\n\rprobabilities\x18\x08 \x01(\x0b\x32\x17.fedct.v1.ProbabilitiesH\x00\x12 \n\x06scores\x18\x06 \x01(\x0b\x32\x10.fedct.v1.ScoresB\t\n\x07outcome\"x\n\x06Scores\x12\x14\n\x0cown_accuracy\x18\x01 \x01(\x01\x12\x1d\n\x15own_balanced_accuracy\x18\x02 \x01(\x01\x12\x17\n\x0fpooled_accuracy\x18\x03 \x01(\x01\x12 \n\x18pooled_balanced_accuracy\x18\x04 \x01(\x01*\xba\x04\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n\x11REFUSAL_MALFORMED\x10\x01\x12\x13\n\x0fREFUSAL_VERSION\x10\x02\x12\x11\n\rREFUSAL_STUDY\x10\x03\x12\x17\n\x13REFUSAL_FINGERPRINT\x10\x04\x12\x13\n\x0fREFUSAL_CLASSES\x10\x05\x12\x11\n\rREFUSAL_ROUND\x10\x06\x12\x11\n\rREFUSAL_QUERY\x10\x07\x12\x12\n\x0eREFUSAL_LENGTH\x10\x08\x12\x19\n\x15REFUSAL_UNKNOWN_CLASS\x10\t\x12\x10\n\x0cREFUSAL_SILO\x10\n\x12\x13\n\x0fREFUSAL_NO_DATA\x10\x0b\x12\x1b\n\x17REFUSAL_TRAINING_FAILED\x10\x0c\x12\x12\n\x0eREFUSAL_CONFIG\x10\r\x12\x14\n\x10REFUSAL_INTERNAL\x10\x0e\x12\x13\n\x0fREFUSAL_WEIGHTS\x10\x0f\x12\x18\n\x14REFUSAL_NOT_APPROVED\x10\x10\x12\x11\n\rREFUSAL_LIMIT\x10\x11\x12\x16\n\x12REFUSAL_NOT_LOGGED\x10\x12\x12\x14\n\x10REFUSAL_STOPPING\x10\x13\x12\x12\n\x0eREFUSAL_POLICY\x10\x14\x12\x17\n\x13REFUSAL_NOT_AWAITED\x10\x15\x12\x1a\n\x16REFUSAL_PRIVACY_BUDGET\x10\x16\x12\x12\n\x0eREFUSAL_LEDGER\x10\x17\x12\x19\n\x15REFUSAL_PROBABILITIES\x10\x18\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x66\x65\x64\x63t_flwr/wire/labels.proto\x12\x08\x66\x65\x64\x63t.v1\"f\n\x05Terms\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\r\n\x05study\x18\x02 \x01(\t\x12\x1a\n\x12public_fingerprint\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63lasses\x18\x04 \x03(\t\x12\x10\n\x08quantity\x18\x05 \x01(\t\"<\n\x06Labels\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x13\n\x0b\x61\x62stentions\x18\x02 \x01(\x08\x12\x0e\n\x06packed\x18\x03 \x01(\x0c\"\'\n\x06\x43ounts\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06packed\x18\x02 \x01(\x0c\".\n\rProbabilities\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06packed\x18\x02 \x01(\x0c\"\'\n\x06Values\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x0e\n\x06packed\x18\x02 \x01(\x0c\"#\n\x05Query\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\r\"\x95\x01\n\x04Soft\x12\x0e\n\x06rounds\x18\x01 \x01(\r\x12\x0e\n\x06weight\x18\x02 \x01(\x01\x12!\n\x08targeted\x18\x03 \x01(\x0b\x32\x0f.fedct.v1.Query\x12(\n\x07targets\x18\x04 \x01(\x0b\x32\x17.fedct.v1.Probabilities\x12 \n\x06values\x18\x05 \x01(\x0b\x32\x10.fedct.v1.Values\"\xac\x01\n\x0bInstruction\x12\x1e\n\x05terms\x18\x01 \x01(\x0b\x32\x0f.fedct.v1.Terms\x12\r\n\x05round\x18\x02 \x01(\r\x12\x1e\n\x05query\x18\x03 \x01(\x0b\x32\x0f.fedct.v1.Query\x12!\n\x07targets\x18\x04 \x01(\x0b\x32\x10.fedct.v1.Labels\x12\r\n\x05votes\x18\x05 \x01(\r\x12\x1c\n\x04soft\x18\x06 \x01(\x0b\x32\x0e.fedct.v1.Soft\"\xd0\x02\n\x05Reply\x12\x1e\n\x05terms\x18\x01 \x01(\x0b\x32\x0f.fedct.v1.Terms\x12\r\n\x05round\x18\x02 \x01(\r\x12\x0c\n\x04silo\x18\x03 \x01(\t\x12!\n\x05votes\x18\x04 \x01(\x0b\x32\x10.fedct.v1.LabelsH\x00\x12$\n\x07refusal\x18\x05 \x01(\x0e\x32\x11.fedct.v1.RefusalH\x00\x12\"\n\x06\x63ounts\x18\x07 \x01(\x0b\x32\x10.fedct.v1.CountsH\x00\x12\x30\n\rprobabilities\x18\x08 \x01(\x0b\x32\x17.fedct.v1.ProbabilitiesH\x00\x12\"\n\x06values\x18\t \x01(\x0b\x32\x10.fedct.v1.ValuesH\x00\x12 \n\x06scores\x18\x06 \x01(\x0b\x32\x10.fedct.v1.Scores\x12\x1a\n\x03\x66it\x18\n \x01(\x0b\x32\r.fedct.v1.FitB\t\n\x07outcome\"x\n\x06Scores\x12\x14\n\x0cown_accuracy\x18\x01 \x01(\x01\x12\x1d\n\x15own_balanced_accuracy\x18\x02 \x01(\x01\x12\x17\n\x0fpooled_accuracy\x18\x03 \x01(\x01\x12 \n\x18pooled_balanced_accuracy\x18\x04 \x01(\x01\"6\n\x03\x46it\x12\x15\n\rown_r_squared\x18\x01 \x01(\x01\x12\x18\n\x10pooled_r_squared\x18\x02 \x01(\x01*\xce\x04\n\x07Refusal\x12\x17\n\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n\x11REFUSAL_MALFORMED\x10\x01\x12\x13\n\x0fREFUSAL_VERSION\x10\x02\x12\x11\n\rREFUSAL_STUDY\x10\x03\x12\x17\n\x13REFUSAL_FINGERPRINT\x10\x04\x12\x13\n\x0fREFUSAL_CLASSES\x10\x05\x12\x11\n\rREFUSAL_ROUND\x10\x06\x12\x11\n\rREFUSAL_QUERY\x10\x07\x12\x12\n\x0eREFUSAL_LENGTH\x10\x08\x12\x19\n\x15REFUSAL_UNKNOWN_CLASS\x10\t\x12\x10\n\x0cREFUSAL_SILO\x10\n\x12\x13\n\x0fREFUSAL_NO_DATA\x10\x0b\x12\x1b\n\x17REFUSAL_TRAINING_FAILED\x10\x0c\x12\x12\n\x0eREFUSAL_CONFIG\x10\r\x12\x14\n\x10REFUSAL_INTERNAL\x10\x0e\x12\x13\n\x0fREFUSAL_WEIGHTS\x10\x0f\x12\x18\n\x14REFUSAL_NOT_APPROVED\x10\x10\x12\x11\n\rREFUSAL_LIMIT\x10\x11\x12\x16\n\x12REFUSAL_NOT_LOGGED\x10\x12\x12\x14\n\x10REFUSAL_STOPPING\x10\x13\x12\x12\n\x0eREFUSAL_POLICY\x10\x14\x12\x17\n\x13REFUSAL_NOT_AWAITED\x10\x15\x12\x1a\n\x16REFUSAL_PRIVACY_BUDGET\x10\x16\x12\x12\n\x0eREFUSAL_LEDGER\x10\x17\x12\x19\n\x15REFUSAL_PROBABILITIES\x10\x18\x12\x12\n\x0eREFUSAL_VALUES\x10\x19\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fedct_flwr.wire.labels_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_REFUSAL']._serialized_start=1006
-  _globals['_REFUSAL']._serialized_end=1576
+  _globals['_REFUSAL']._serialized_start=1220
+  _globals['_REFUSAL']._serialized_end=1810
   _globals['_TERMS']._serialized_start=42
-  _globals['_TERMS']._serialized_end=126
-  _globals['_LABELS']._serialized_start=128
-  _globals['_LABELS']._serialized_end=188
-  _globals['_COUNTS']._serialized_start=190
-  _globals['_COUNTS']._serialized_end=229
-  _globals['_PROBABILITIES']._serialized_start=231
-  _globals['_PROBABILITIES']._serialized_end=277
-  _globals['_QUERY']._serialized_start=279
-  _globals['_QUERY']._serialized_end=314
-  _globals['_SOFT']._serialized_start=316
-  _globals['_SOFT']._serialized_end=431
-  _globals['_INSTRUCTION']._serialized_start=434
-  _globals['_INSTRUCTION']._serialized_end=606
-  _globals['_REPLY']._serialized_start=609
-  _globals['_REPLY']._serialized_end=881
-  _globals['_SCORES']._serialized_start=883
-  _globals['_SCORES']._serialized_end=1003
+  _globals['_TERMS']._serialized_end=144
+  _globals['_LABELS']._serialized_start=146
+  _globals['_LABELS']._serialized_end=206
+  _globals['_COUNTS']._serialized_start=208
+  _globals['_COUNTS']._serialized_end=247
+  _globals['_PROBABILITIES']._serialized_start=249
+  _globals['_PROBABILITIES']._serialized_end=295
+  _globals['_VALUES']._serialized_start=297
+  _globals['_VALUES']._serialized_end=336
+  _globals['_QUERY']._serialized_start=338
+  _globals['_QUERY']._serialized_end=373
+  _globals['_SOFT']._serialized_start=376
+  _globals['_SOFT']._serialized_end=525
+  _globals['_INSTRUCTION']._serialized_start=528
+  _globals['_INSTRUCTION']._serialized_end=700
+  _globals['_REPLY']._serialized_start=703
+  _globals['_REPLY']._serialized_end=1039
+  _globals['_SCORES']._serialized_start=1041
+  _globals['_SCORES']._serialized_end=1161
+  _globals['_FIT']._serialized_start=1163
+  _globals['_FIT']._serialized_end=1217
 # @@protoc_insertion_point(module_scope)

@@ -34,6 +34,7 @@ class Refusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_PRIVACY_BUDGET: _ClassVar[Refusal]
     REFUSAL_LEDGER: _ClassVar[Refusal]
     REFUSAL_PROBABILITIES: _ClassVar[Refusal]
+    REFUSAL_VALUES: _ClassVar[Refusal]
 REFUSAL_UNSPECIFIED: Refusal
 REFUSAL_MALFORMED: Refusal
 REFUSAL_VERSION: Refusal
@@ -59,18 +60,21 @@ REFUSAL_NOT_AWAITED: Refusal
 REFUSAL_PRIVACY_BUDGET: Refusal
 REFUSAL_LEDGER: Refusal
 REFUSAL_PROBABILITIES: Refusal
+REFUSAL_VALUES: Refusal
 
 class Terms(_message.Message):
-    __slots__ = ("version", "study", "public_fingerprint", "classes")
+    __slots__ = ("version", "study", "public_fingerprint", "classes", "quantity")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STUDY_FIELD_NUMBER: _ClassVar[int]
     PUBLIC_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
+    QUANTITY_FIELD_NUMBER: _ClassVar[int]
     version: int
     study: str
     public_fingerprint: bytes
     classes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[int] = ..., study: _Optional[str] = ..., public_fingerprint: _Optional[bytes] = ..., classes: _Optional[_Iterable[str]] = ...) -> None: ...
+    quantity: str
+    def __init__(self, version: _Optional[int] = ..., study: _Optional[str] = ..., public_fingerprint: _Optional[bytes] = ..., classes: _Optional[_Iterable[str]] = ..., quantity: _Optional[str] = ...) -> None: ...
 
 class Labels(_message.Message):
     __slots__ = ("count", "abstentions", "packed")
@@ -98,6 +102,14 @@ class Probabilities(_message.Message):
     packed: bytes
     def __init__(self, count: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
 
+class Values(_message.Message):
+    __slots__ = ("count", "packed")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    PACKED_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    packed: bytes
+    def __init__(self, count: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
+
 class Query(_message.Message):
     __slots__ = ("seed", "size")
     SEED_FIELD_NUMBER: _ClassVar[int]
@@ -107,16 +119,18 @@ class Query(_message.Message):
     def __init__(self, seed: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Soft(_message.Message):
-    __slots__ = ("rounds", "weight", "targeted", "targets")
+    __slots__ = ("rounds", "weight", "targeted", "targets", "values")
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     TARGETED_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     rounds: int
     weight: float
     targeted: Query
     targets: Probabilities
-    def __init__(self, rounds: _Optional[int] = ..., weight: _Optional[float] = ..., targeted: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Probabilities, _Mapping]] = ...) -> None: ...
+    values: Values
+    def __init__(self, rounds: _Optional[int] = ..., weight: _Optional[float] = ..., targeted: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...
 
 class Instruction(_message.Message):
     __slots__ = ("terms", "round", "query", "targets", "votes", "soft")
@@ -135,7 +149,7 @@ class Instruction(_message.Message):
     def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ..., soft: _Optional[_Union[Soft, _Mapping]] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "scores")
+    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "values", "scores", "fit")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SILO_FIELD_NUMBER: _ClassVar[int]
@@ -143,7 +157,9 @@ class Reply(_message.Message):
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
+    FIT_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
     round: int
     silo: str
@@ -151,8 +167,10 @@ class Reply(_message.Message):
     refusal: Refusal
     counts: Counts
     probabilities: Probabilities
+    values: Values
     scores: Scores
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., probabilities: _Optional[_Union[Probabilities, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ...) -> None: ...
+    fit: Fit
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., probabilities: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ..., fit: _Optional[_Union[Fit, _Mapping]] = ...) -> None: ...
 
 class Scores(_message.Message):
     __slots__ = ("own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy")
@@ -165,3 +183,11 @@ class Scores(_message.Message):
     pooled_accuracy: float
     pooled_balanced_accuracy: float
     def __init__(self, own_accuracy: _Optional[float] = ..., own_balanced_accuracy: _Optional[float] = ..., pooled_accuracy: _Optional[float] = ..., pooled_balanced_accuracy: _Optional[float] = ...) -> None: ...
+
+class Fit(_message.Message):
+    __slots__ = ("own_r_squared", "pooled_r_squared")
+    OWN_R_SQUARED_FIELD_NUMBER: _ClassVar[int]
+    POOLED_R_SQUARED_FIELD_NUMBER: _ClassVar[int]
+    own_r_squared: float
+    pooled_r_squared: float
+    def __init__(self, own_r_squared: _Optional[float] = ..., pooled_r_squared: _Optional[float] = ...) -> None: ...

@@ -37,6 +37,7 @@ class Refusal(Enum):
     PRIVACY_BUDGET = labels_pb2.REFUSAL_PRIVACY_BUDGET, "the silo's privacy budget does not cover another answer"
     LEDGER = labels_pb2.REFUSAL_LEDGER, "the silo's privacy ledger cannot be used; see the log at the silo"
     PROBABILITIES = labels_pb2.REFUSAL_PROBABILITIES, "probabilities are negative, not finite, or do not sum to 1"
+    VALUES = labels_pb2.REFUSAL_VALUES, "values are not finite numbers, or far too large"
 
     def __init__(self, number: int, sentence: str) -> None:
         self.number = number

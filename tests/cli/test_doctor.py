@@ -119,7 +119,7 @@ def _refused(*_: Any) -> None:
 def test_data_sets_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FEDCT_DATA", str(tmp_path))
     (tmp_path / "adult").mkdir()
-    assert "heart-disease, breast-cancer, adult; others" in said(doctor.data)
+    assert "heart-disease, breast-cancer, diabetes, adult; others" in said(doctor.data)
     monkeypatch.setenv("FEDCT_DATA", str(tmp_path / "nowhere"))
     assert marks(doctor.data) == {Mark.BAD}
 

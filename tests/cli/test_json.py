@@ -49,11 +49,24 @@ def simulated(fedct: Run, here: Path) -> tuple[Outcome, Path]:
     return fedct("simulate", *arguments, "--run-dir", "run", "--json"), here / "run"
 
 
+def test_a_simulation_in_which_a_number_is_predicted(fedct: Run, here: Path) -> None:
+    how = ("--in-process", "--data", "diabetes", "--algorithm", "dd", "--learner", "ridge", "--rounds", "1")
+    document = json.loads(fedct("simulate", *how, "--run-dir", "run", "--json").out)
+    check(document, documents.Run)
+    assert (document["measure"], document["leaves"]) == ("R²", "predicted values of public examples")
+    mean = document["mean"]["pooled"]
+    assert mean["local"] < mean["centralized"] < 1
+    sheet = fedct("privacy-sheet", here / "run").out
+    assert "the values that the models themselves predict, without noise" in " ".join(sheet.split())
+    assert "probabilities" not in sheet
+
+
 def test_a_simulation_and_what_comes_of_it(fedct: Run, simulated: tuple[Outcome, Path], here: Path) -> None:
     outcome, run = simulated
     document = json.loads(outcome.out)
     check(document, documents.Run)
     assert (outcome.code, document["run_folder"], document["rounds"]) == (0, str(run), 1)
+    assert document["measure"] == "balanced accuracy"
     assert [row["silo"] for row in document["silos"]] == ["cleveland", "budapest", "zurich", "long-beach"]
     assert document["silos"] == json.loads((run / "scores.json").read_text())
     mean = sum(row["pooled"]["federated"] for row in document["silos"]) / 4

@@ -239,7 +239,7 @@ def test_students_that_were_taught_before_there_were_lessons_go_on_if_there_are_
         "labeler": decides_labeler(site.privacy, site.settings),
         "labels": {},
         "public": site.public.fingerprint.hex(),
-        "schema": asdict(site.schema),
+        "schema": {"classes": site.schema.classes, "columns": [asdict(column) for column in site.schema.columns]},
         "transfer": site.transfer.model_dump(mode="json", exclude={"lessons"}),
         "votes": 2,
     }

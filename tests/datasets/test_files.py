@@ -71,6 +71,34 @@ def records(dataset: FederatedDataset, silo: str) -> set[tuple[float | None, ...
     }
 
 
+# --- a number as the outcome
+
+
+def test_the_label_column_may_hold_numbers(folder: Folder) -> None:
+    path = folder(north="age,ward,ill\n1,a,1.5\n2,b,-3\n", south="age,ward,ill\n3,a,2\n")
+    dataset = load(path, outcome="number")
+    assert (dataset.schema.classes, dataset.schema.quantity) == ((), "ill")
+    north, south = dataset.silos
+    assert (sorted(north.private.y.tolist()), south.private.y.tolist()) == ([-3.0, 1.5], [2.0])
+    assert north.private.y.dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (("1", "high"), "column 'ill' of {} holds string: with outcome = 'number' it must hold numbers"),
+        (("1", ""), "{} has 1 records without a finite 'ill': fill them in or take them out"),
+        (("inf", "1"), "{} has 1 records without a finite 'ill'"),
+        (("1e300000", "nan"), "{} has 2 records without a finite 'ill'"),
+    ],
+)
+def test_what_is_no_number_is_named_and_not_quoted(values: tuple[str, str], said: str, folder: Folder) -> None:
+    path = folder(north="age,ward,ill\n" + "".join(f"1,a,{value}\n" for value in values))
+    text = error(path, outcome="number")
+    assert said.format(path / "north.csv") in text
+    assert "high" not in text
+
+
 # --- a folder as it should be
 
 

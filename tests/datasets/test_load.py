@@ -74,13 +74,17 @@ def test_silos_and_public_set_have_the_columns_of_the_schema(name: str, folder: 
 
 @with_a_cache
 @every_data_set
-def test_labels_are_classes_of_the_schema(name: str, folder: Path) -> None:
+def test_outcomes_are_classes_of_the_schema_or_numbers(name: str, folder: Path) -> None:
     dataset = load(config_of(name, folder))
     classes = range(len(dataset.schema.classes))
     for part in (dataset.test, *(part for silo in dataset.silos for part in (silo.private, silo.test))):
-        assert part.y.dtype == LABEL_DTYPE
         assert part.y.shape == (len(part.X),)
-        assert set(part.y.tolist()) <= set(classes)
+        if dataset.schema.quantity:
+            assert part.y.dtype == np.float64
+            assert np.isfinite(part.y).all()
+        else:
+            assert part.y.dtype == LABEL_DTYPE
+            assert set(part.y.tolist()) <= set(classes)
 
 
 @with_a_cache

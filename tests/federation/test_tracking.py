@@ -127,6 +127,11 @@ def test_a_store_that_cannot_be_opened_is_told_before_the_first_round(
     assert folder.read_json("result.json")["status"] == "failed"
 
 
+def test_where_a_number_is_predicted_distances_are_told() -> None:
+    record = {"round": 1, "distance": 2.5, "moved": None, "silos": {"oslo": {"distance": 2.5}}, "absent": {}}
+    assert metrics_of(record) == {"distance": 2.5, "silos": 1.0, "absent": 0.0}
+
+
 def test_a_metric_is_named_as_mlflow_allows() -> None:
     record = {"round": 1, "silos": {"Nord (a)": {"scores": {"own_accuracy": 1.0}}}, "absent": {}}
     assert to_mlflow._allowed(list(metrics_of(record))[2]) == "own_accuracy/Nord _a_"

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedct_flwr.run_folder import RoundRecord, RunFolder, SiloRecord, WeightsRecord, WeightsSent
+from fedct_flwr.run_folder import (
+    RoundRecord,
+    RunFolder,
+    SiloRecord,
+    ValuesRecord,
+    ValuesSent,
+    WeightsRecord,
+    WeightsSent,
+)
 
 SILOS = ("oslo", "rome", "cairo")
 CLASSES = ("no", "yes")
@@ -47,6 +55,20 @@ def add_weights_round(folder: RunFolder, number: int, accuracy: float | None = N
     sent = {silo: WeightsSent(4000, 1.0) for silo in SILOS}
     scores = None if accuracy is None else {"balanced_accuracy": accuracy}
     folder.append_round(WeightsRecord(number, 1.5, 4000, 12000, sent, scores=scores))
+
+
+def of_a_quantity(path: Path, rounds: int = 2, scores: dict[str, float] | None = None) -> RunFolder:
+    """A run that is over, in which silos predicted a number: 5, 6 and 7 off the consensus at last."""
+    facts = {"public_fingerprint": "ab" * 32, "num_public": 40, "classes": (), "silos": SILOS, "quantity": "days"}
+    folder = RunFolder.create(path, {"study": "stays", "algorithm": "prediction-consensus", "seed": 0}, facts)
+    folder.close()
+    for number in range(1, rounds + 1):
+        sent = {silo: ValuesSent(200 + i, 1.0, 5.0 + i + rounds - number, scores) for i, silo in enumerate(SILOS)}
+        moved = None if number == 1 else 0.25
+        folder.append_round(ValuesRecord(number, 1.5, 40, 6.0 + rounds - number, moved, 90, 603, sent))
+    add_scores(folder)
+    folder.finish("completed", fixed_point=None)
+    return folder
 
 
 def add_scores(folder: RunFolder, silos: Sequence[str] = SILOS) -> None:

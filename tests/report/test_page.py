@@ -14,7 +14,16 @@ from fedct_flwr.report.over_rounds import MOST_POINTS, spread
 from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
-from tests.report.folders import SILOS, add_round, add_scores, add_weights_round, begin, finished, safetensors
+from tests.report.folders import (
+    SILOS,
+    add_round,
+    add_scores,
+    add_weights_round,
+    begin,
+    finished,
+    of_a_quantity,
+    safetensors,
+)
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"></script><b>&amp;"
 CSS = (Path(__file__).parents[2] / "fedct_flwr" / "report" / "page.css").read_text()
@@ -350,3 +359,36 @@ def test_a_run_that_failed_in_its_first_round_waits_for_none(tmp_path: Path):
     folder.finish("failed", reason="silos were lost")
     problems = ["the run failed: silos were lost", "no round has ended, so there is nothing to draw"]
     assert shown(folder.path).glance.problems == problems
+
+
+def test_where_a_number_is_predicted_nothing_is_said_of_classes(tmp_path: Path):
+    found = shown(of_a_quantity(tmp_path / "run").path)
+    titles = {section.title for section in found.sections}
+    assert "R²" in titles
+    assert "Accuracy" not in titles
+    text = re.sub(r"<[^>]+>", " ", fragment(found))
+    for word in ("ccuracy", "greement", "label", "churn", "Abstentions", "lass balance"):
+        assert word not in text, word
+    assert "a mean R² of 0.700 (0.600 when each trains alone; 0.800 with all data in one" in found.glance.sentence
+    assert "All that left a silo are predicted values of public examples" in found.glance.sentence
+    assert ("Off the consensus", "6", "7 in round 1") in [(t.name, t.value, t.beside) for t in found.glance.tiles]
+    table = found.glance.table
+    assert table is not None
+    assert [row[table.columns.index("off the consensus")] for row in table.rows] == ["5", "6", "7"]
+    assert {"distance", "moved"} <= found.plots.keys()
+
+
+def test_the_fit_of_each_round_is_drawn_where_silos_report_it(tmp_path: Path):
+    found = shown(of_a_quantity(tmp_path / "run", scores={"pooled_r_squared": 0.25}).path)
+    (figure,) = [figure for section in found.sections for figure in section.figures if figure.id == "accuracy-pooled"]
+    assert figure.layout["yaxis"]["title"]["text"] == "R²"
+    assert [trace["y"] for trace in figure.traces[:3]] == [[0.25, 0.25]] * 3
+
+
+def test_runs_with_and_without_classes_are_told_apart(tmp_path: Path):
+    found = shown(of_a_quantity(tmp_path / "numbers").path, finished(tmp_path / "classes").path)
+    page = fragment(found)
+    assert "R² or balanced accuracy, pooled test set" in page
+    assert "The best mean" not in found.glance.sentence
+    assert {"Accuracy", "Consensus"} <= {section.title for section in found.sections}
+    assert {"agreement", "distance", "moved"} <= found.plots.keys()

@@ -40,7 +40,7 @@ def test_a_silo_warms_up_first_and_then_has_targets_of_the_examples_that_were_as
     assert second.soft.targets is not None
     assert (second.soft.rounds, second.soft.targets.weight) == (1, 0.25)
     assert second.soft.targets.query == first.query
-    assert second.soft.targets.probabilities.tolist() == [[0.5, 0.5]] * 3
+    assert second.soft.targets.votes.tolist() == [[0.5, 0.5]] * 3
     assert (second.targets == ABSTAIN).all()
     # Who comes now begins as all did.
     assert SOFT.own(second, state, "tromso") is None

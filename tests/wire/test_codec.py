@@ -19,6 +19,7 @@ from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import (
     MAX_NAME_BYTES,
+    Fit,
     Instruction,
     Reply,
     Scores,
@@ -29,6 +30,7 @@ from fedct_flwr.wire.codec import (
     decode_reply,
     encode_instruction,
     encode_reply,
+    longest_reply,
 )
 from fedct_flwr.wire.packing import packed_size
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -329,7 +331,7 @@ class TestProbabilities:
         soft = decode_instruction(ASKS_PROBABILITIES_BYTES, TERMS).soft
         assert soft.rounds == 1
         assert soft.targets[::2] == LEARNED[::2]
-        np.testing.assert_allclose(soft.targets.probabilities, LEARNED.probabilities, atol=1 / 255)
+        np.testing.assert_allclose(soft.targets.votes, LEARNED.votes, atol=1 / 255)
         outcome = decode_reply(PROBABILITIES_BYTES, TERMS, ASKS_PROBABILITIES).outcome
         assert outcome.dtype == np.float32
         np.testing.assert_allclose(outcome, LIKELY, atol=1 / 255)
@@ -377,6 +379,132 @@ class TestProbabilities:
             with suppress(Refused):
                 read = decode_instruction(bytes(flipped), TERMS)
                 assert encode_instruction(read, TERMS) == bytes(flipped) != ASKS_PROBABILITIES_BYTES
+
+
+OF_A_QUANTITY = replace(TERMS, classes=(), quantity="days")
+ASKS_VALUES = replace(WARMS_UP, soft=Soft(targets=SoftTargets(Query(seed=1, size=2), np.float32([[1], [-2.5]]), 0.5)))
+SAID = np.float32([[0], [1], [1e30]])
+QUANTITY_BYTES = (
+    "0a31 0801"  # terms, 49 bytes: version 1
+    "1205 6865617274"  # study "heart"
+    "1a20 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+    "2a04 64617973"  # quantity "days"
+)
+ASKS_VALUES_BYTES = bytes.fromhex(
+    QUANTITY_BYTES + "1003"  # round 3
+    "1a04 0807 1003"  # query
+    "321f 0801 11000000000000e03f"  # soft: one round, weight 0.5
+    "1a04 0801 1002"  # targeted: seed, size 2
+    "2a0c 0802 1208 0000803f 000020c0"  # 2 values: 1 and -2.5
+)
+VALUES_BYTES = bytes.fromhex(
+    QUANTITY_BYTES + "1003"  # round 3
+    "1a04 6f736c6f"  # silo "oslo"
+    "4a10 0803 120c 00000000 0000803f caf24971"  # 3 values: 0, 1 and 1e30
+)
+OTHER_VALUES = {
+    "fewer": (lambda message: setattr(message.values, "count", 2), Refusal.LENGTH),
+    "far-more": (lambda message: setattr(message.values, "count", 2**32 - 1), Refusal.LENGTH),
+    "cut-off": (lambda message: setattr(message.values, "packed", bytes(11)), Refusal.LENGTH),
+    "not-finite": (lambda message: setattr(message.values, "packed", bytes(8) + b"\0\0\x80\x7f"), Refusal.VALUES),
+    "minus-zero": (lambda message: setattr(message.values, "packed", bytes(11) + b"\x80"), Refusal.MALFORMED),
+    "labels-instead": (lambda message: message.votes.MergeFrom(labels_pb2.Labels(count=3)), Refusal.MALFORMED),
+    "probabilities-instead": (
+        lambda message: message.probabilities.MergeFrom(labels_pb2.Probabilities(count=3)),
+        Refusal.MALFORMED,
+    ),
+    "nothing": (lambda message: message.ClearField("values"), Refusal.MALFORMED),
+    "another-quantity": (lambda message: setattr(message.terms, "quantity", "weeks"), Refusal.CLASSES),
+    "no-quantity": (lambda message: message.terms.ClearField("quantity"), Refusal.CLASSES),
+    "scores-of-classes": (lambda message: setattr(message.scores, "own_accuracy", 0.5), Refusal.MALFORMED),
+    "classes-too": (lambda message: message.terms.classes.append("no"), Refusal.CLASSES),
+}
+OTHER_INSTRUCTIONS_FOR_VALUES = {
+    "no-targets": (lambda message: message.soft.ClearField("values"), Refusal.LENGTH),
+    "fewer-targets": (lambda message: setattr(message.soft.values, "count", 1), Refusal.LENGTH),
+    "not-finite": (lambda message: setattr(message.soft.values, "packed", bytes(6) + b"\xc0\x7f"), Refusal.VALUES),
+    "probabilities-too": (lambda message: setattr(message.soft.targets, "packed", b"\0"), Refusal.MALFORMED),
+    "labels": (lambda message: message.ClearField("soft"), Refusal.QUERY),
+    "counts": (lambda message: (message.ClearField("soft"), setattr(message, "votes", 2)), Refusal.QUERY),
+}
+
+
+class TestValues:
+    """Where the value of a quantity is predicted, and there are no classes."""
+
+    def test_golden_bytes(self):
+        assert encode_instruction(ASKS_VALUES, OF_A_QUANTITY) == ASKS_VALUES_BYTES
+        assert encode_reply(replace(REPLY, outcome=SAID), OF_A_QUANTITY) == VALUES_BYTES
+
+    def test_round_trip(self):
+        targets = decode_instruction(ASKS_VALUES_BYTES, OF_A_QUANTITY).soft.targets
+        assert (targets.votes.tolist(), targets.weight) == ([[1.0], [-2.5]], 0.5)
+        outcome = decode_reply(VALUES_BYTES, OF_A_QUANTITY, ASKS_VALUES).outcome
+        assert outcome.dtype == np.float32
+        np.testing.assert_array_equal(outcome, SAID)
+
+    @pytest.mark.parametrize(("change", "reason"), OTHER_VALUES.values(), ids=OTHER_VALUES)
+    def test_reply_with(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            decode_reply(changed(VALUES_BYTES, labels_pb2.Reply, change), OF_A_QUANTITY, ASKS_VALUES)
+
+    @pytest.mark.parametrize(
+        ("change", "reason"), OTHER_INSTRUCTIONS_FOR_VALUES.values(), ids=OTHER_INSTRUCTIONS_FOR_VALUES
+    )
+    def test_instruction_with(self, change: Callable[[Any], object], reason: Refusal):
+        with refused(reason):
+            decode_instruction(changed(ASKS_VALUES_BYTES, labels_pb2.Instruction, change), OF_A_QUANTITY)
+
+    def test_the_fit_is_two_doubles_after_the_values(self):
+        payload = encode_reply(replace(REPLY, outcome=SAID, scores=Fit(0.5, -2.0)), OF_A_QUANTITY)
+        assert payload == VALUES_BYTES + bytes.fromhex("5212 09000000000000e03f 1100000000000000c0")
+        assert decode_reply(payload, OF_A_QUANTITY, ASKS_VALUES).scores == Fit(0.5, -2.0)
+        unknown = encode_reply(replace(REPLY, outcome=SAID, scores=Fit(math.nan, 0.0)), OF_A_QUANTITY)
+        read = decode_reply(unknown, OF_A_QUANTITY, ASKS_VALUES).scores
+        assert read is not None
+        assert math.isnan(read[0])
+
+    @pytest.mark.parametrize("score", [1 + math.ulp(1), math.inf, -math.inf, -1e31])
+    def test_no_fit_is(self, score: float):
+        payload = encode_reply(replace(REPLY, outcome=SAID, scores=Fit(0.5, score)), OF_A_QUANTITY)
+        with refused(Refusal.MALFORMED):
+            decode_reply(payload, OF_A_QUANTITY, ASKS_VALUES)
+
+    def test_scores_are_those_of_what_is_predicted(self):
+        for reply, terms, asked in (
+            (replace(REPLY, outcome=SAID, scores=SCORES), OF_A_QUANTITY, ASKS_VALUES),
+            (replace(REPLY, scores=Fit(0.5, 0.5)), TERMS, INSTRUCTION),
+        ):
+            with refused(Refusal.MALFORMED):
+                decode_reply(encode_reply(reply, terms), terms, asked)
+        with refused(Refusal.MALFORMED):
+            read_reply(encode_reply(replace(REPLIES["refusal"], scores=Fit(0.5, 0.5)), TERMS))
+
+    def test_neither_side_takes_the_others_for_its_own(self):
+        for payload, terms, asked in (
+            (VALUES_BYTES, TERMS, ASKS_PROBABILITIES),
+            (REPLY_BYTES, OF_A_QUANTITY, ASKS_VALUES),
+        ):
+            with refused(Refusal.CLASSES):
+                decode_reply(payload, terms, asked)
+        with refused(Refusal.QUERY):
+            encode_instruction(INSTRUCTION, OF_A_QUANTITY)
+
+    def test_the_longest_reply_and_what_counts_as_a_label(self):
+        assert longest_reply(ASKS_VALUES, "oslo", OF_A_QUANTITY, scores=False) == len(VALUES_BYTES)
+        assert ASKS_VALUES.labels(OF_A_QUANTITY.num_classes) == 3
+
+    @given(st.binary(max_size=300) | st.deferred(lambda: spliced(VALUES_BYTES)))
+    def test_a_reply_is_read_or_refused(self, payload: bytes):
+        with suppress(Refused):
+            reply = decode_reply(payload, OF_A_QUANTITY, ASKS_VALUES)
+            assert encode_reply(reply, OF_A_QUANTITY) == payload
+
+    @given(st.binary(max_size=300) | st.deferred(lambda: spliced(ASKS_VALUES_BYTES)))
+    def test_an_instruction_is_read_or_refused(self, payload: bytes):
+        with suppress(Refused):
+            read = decode_instruction(payload, OF_A_QUANTITY)
+            assert encode_instruction(read, OF_A_QUANTITY) == payload
 
 
 class TestRefused:

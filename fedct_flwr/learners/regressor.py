@@ -1,0 +1,55 @@
+"""Any scikit-learn regressor as a learner of a quantity that refits from scratch every round."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_regressor
+from sklearn.utils.validation import has_fit_parameter
+
+from fedct_flwr.learners.catalog import SOME_REGRESSORS
+from fedct_flwr.learners.sklearn import SklearnLearner, is_kind, last_step, seeded, weight_parameter
+from fedct_flwr.types import Answers, ConfigError, Features, TrainingError, Values
+
+
+def prepare_regressor(estimator: Any, name: str, random_state: int) -> Any:
+    """Set every ``random_state`` left open, also inside pipelines. Raises ConfigError for what is no regressor."""
+    if not is_kind(estimator, is_regressor):
+        raise ConfigError(f"learner {name!r} is no regressor, and here a number is predicted: {SOME_REGRESSORS}")
+    return seeded(estimator, random_state)
+
+
+class SklearnRegressor(SklearnLearner):
+    """A scikit-learn regressor behind a transformer that is already fitted (or none).
+
+    ``packages`` are those whose types its files may hold, beside scikit-learn's.
+    """
+
+    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        """Train a fresh clone on values ``(n,)``."""
+        weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
+        try:
+            self._trained = clone(self._template).fit(self._transform(X), y, **weights)
+        except Exception as error:
+            raise TrainingError(f"{type(self._template).__name__} could not be trained: {error}") from error
+        return self
+
+    def predict(self, X: Features) -> Values:
+        """The value of each example, ``(n,)``, finite."""
+        try:
+            # Those that were trained on one column may give one back.
+            values: Values = np.asarray(self._trained.predict(self._transform(X)), dtype=np.float64).reshape(len(X))
+        except Exception as error:
+            raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
+        if not np.isfinite(values).all():
+            raise TrainingError(f"{type(self._trained).__name__} could not predict: its values are not finite")
+        return values
+
+    def probabilities(self, X: Features, num_classes: int) -> None:
+        """None: a value is no class."""
+
+    def check_soft(self) -> None:
+        """Raise ConfigError unless it takes sample weights."""
+        if not has_fit_parameter(last_step(self._template), "sample_weight"):
+            kind = type(last_step(self._template)).__name__
+            raise ConfigError(f"{kind} takes no sample weights, so it cannot learn others' values: {SOME_REGRESSORS}")

@@ -1,0 +1,74 @@
+"""Values to bytes and back: four bytes each, one encoding, and nothing that is no finite number."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.values import MAX_VALUE, pack_values, unpack_values, values_size
+
+singles = st.floats(-(2.0**99), 2.0**99, width=32)
+finite = arrays(np.float32, st.tuples(st.integers(0, 50), st.just(1)), elements=singles)
+
+
+@pytest.mark.parametrize(
+    ("values", "packed"),
+    [
+        ([], ""),
+        ([1.0], "0000803f"),
+        ([-2.5, 0.0], "000020c000000000"),
+        ([-0.0], "00000000"),
+        ([1e30], "caf24971"),
+    ],
+)
+def test_bytes_are_pinned(values: list[float], packed: str) -> None:
+    assert pack_values(np.float32(values)[:, np.newaxis]) == bytes.fromhex(packed)
+
+
+@given(finite)
+def test_values_come_back_as_they_were_in_four_bytes_each(values: np.ndarray) -> None:
+    packed = pack_values(values)
+    assert len(packed) == values_size(len(values)) == 4 * len(values)
+    read = unpack_values(packed, len(values))
+    assert read.dtype == np.float32
+    np.testing.assert_array_equal(read, values)
+    assert pack_values(read) == packed
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=10))
+def test_what_is_read_is_finite_and_written_as_it_was_but_for_a_zeros_sign(bits: list[int]) -> None:
+    packed = np.array(bits, "<u4").tobytes()
+    if not (np.abs(np.frombuffer(packed, "<f4")) <= MAX_VALUE).all():
+        with pytest.raises(Refused):
+            unpack_values(packed, len(bits))
+        return
+    again = np.frombuffer(pack_values(unpack_values(packed, len(bits))), "<u4")
+    assert again.tolist() == [0 if word == 0x80000000 else word for word in bits]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.1e30, -1e39])
+def test_what_is_no_finite_number_is_not_sent(value: float) -> None:
+    with pytest.raises(Refused) as caught:
+        pack_values(np.array([[1.0], [value]]))
+    assert caught.value.reason is Refusal.VALUES
+
+
+@pytest.mark.parametrize("bits", [0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000, 0x7F7FFFFF])
+def test_what_is_no_finite_number_is_not_read(bits: int) -> None:
+    with pytest.raises(Refused) as caught:
+        unpack_values(bits.to_bytes(4, "little"), 1)
+    assert caught.value.reason is Refusal.VALUES
+
+
+def test_a_claim_of_many_values_costs_no_memory() -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused):
+            unpack_values(bytes(8), 2**40)
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
