@@ -20,6 +20,7 @@ from benchmarks.variants import change
 from client_app.site import simulated_site
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import SOFT
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
@@ -77,7 +78,7 @@ class Length(NamedTuple):
 
     def settings(self, algorithm: str) -> dict[str, Any]:
         """Of the run config."""
-        soft = algorithm == "prediction-consensus"
+        soft = algorithm in SOFT
         return {
             "local-steps": self.steps,
             "num-server-rounds": self.rounds - self.warm_up + 1 if soft else self.rounds,
