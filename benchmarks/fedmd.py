@@ -55,7 +55,7 @@ METHODS: Final[dict[str, dict[str, Any]]] = {
 CENTRALIZED: Final = "centralized"
 _COLUMNS: Final = (*METHODS, CENTRALIZED)
 
-# 13 answers, as many as the rounds in the authors' published configuration of CIFAR-100.
+# 13 answers: as many rounds as the configuration for CIFAR-100 in what passes for the authors' code has.
 LENGTH: Final = Length(rounds=17, warm_up=5, steps=40)
 FAST: Final = Length(rounds=6, warm_up=2, steps=15)
 
