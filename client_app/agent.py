@@ -24,7 +24,7 @@ from flwr.app import Context, Message, RecordDict
 from threadpoolctl import ThreadpoolController
 
 from client_app.agent_status import STATUS_FILE, Status
-from client_app.approval import current, terms_digest
+from client_app.approval import approving_digests, current
 from client_app.egress_log import EgressLog
 from client_app.gate import Gate, Held
 from client_app.keys import load_egress_key
@@ -371,6 +371,6 @@ def _promised(config: SiloConfig, num_records: int) -> list[str]:
 
 
 def _approval(config: SiloConfig, study: StudyFolder, log: EgressLog) -> str:
-    if current(log.entries()) == terms_digest(config, study):
+    if current(log.entries()) in approving_digests(config, study):
         return "approved"
     return "not approved as it is now, so nothing leaves: stop the agent and run 'fedct silo approve'"

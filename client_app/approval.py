@@ -9,7 +9,7 @@ study and its public set. Who wants more raises a limit in ``silo.toml`` and app
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
@@ -25,6 +25,7 @@ from fedct_flwr.wire.codec import VERSION
 _FORMAT: Final = 1
 _TERMS: Final = "terms"
 _PRIVACY: Final = "privacy"
+_TRANSFER: Final = "transfer"
 _SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
 
 
@@ -46,14 +47,33 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
     records is for testing, and to which coordinator all of it goes, as ``silo.toml`` writes it. Not where files lie,
     and not the records: they may grow. A test file counts as one, wherever it lies.
     """
-    agreed = {
+    return _digest(_agreed(config, study))
+
+
+def approving_digests(config: SiloConfig, study: StudyFolder) -> frozenset[bytes]:
+    """The digests of which each is an approval of the terms as they are now.
+
+    These are ``terms_digest``, and that of a version that knew no lessons, where none are set: it approved the same.
+    """
+    agreed = _agreed(config, study)
+    versions = [agreed]
+    if _TRANSFER in agreed and (before := config.transfer.as_before_lessons) is not None:
+        versions.append(agreed | {_TRANSFER: before})
+    return frozenset(map(_digest, versions))
+
+
+def _agreed(config: SiloConfig, study: StudyFolder) -> dict[str, object]:
+    return {
         "format": [_FORMAT, VERSION],
         "silo": config.silo,
         "study": study.digest.hex(),
-        "policy": config.policy.model_dump(mode="json"),
+        "policy": config.policy.decides,
         "superlink": config.connection.superlink,
         **config.decides_model,
     }
+
+
+def _digest(agreed: Mapping[str, object]) -> bytes:
     return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
 
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from flwr.app import RecordDict
 
-from client_app.approval import approval_in, terms_digest
+from client_app.approval import approval_in, approving_digests
 from client_app.books import Spent
 from client_app.egress_log import EgressLog
 from client_app.log_entry import Event, LogEntry
@@ -98,7 +98,7 @@ class Gate:
         self._silo = config.silo
         self._policy: Policy = config.policy
         self._terms = terms_of(study)
-        self._digest = terms_digest(config, study)
+        self._approving = approving_digests(config, study)
         self._log = log
         self._unchanged = unchanged
         self._books = Books(study)
@@ -109,7 +109,7 @@ class Gate:
     def admit(self, content: RecordDict, run_id: int, code_hash: str) -> bytes:
         """The payload of a request that may be answered. Raises Held, whose record goes back instead of an answer.
 
-        Whatever would exceed a limit of the policy is refused here, before a model is trained in vain.
+        Whatever would exceed a limit of the policy is refused here, before a model is trained in vain, or for too long.
         """
         with self._one_at_a_time:
             reason, number = Refusal.INTERNAL, 0
@@ -120,7 +120,7 @@ class Gate:
                 payload = from_record(content)
                 instruction = decode_instruction(payload, self._terms)
                 number = instruction.round
-                self._check_kind(instruction)
+                self._check_asked(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
                 repeats = self._books.answer(run_id, number) is not None
                 labels = 0 if repeats else instruction.labels(self._terms.num_classes)
@@ -145,7 +145,7 @@ class Gate:
                 self._check_approved()
                 instruction = decode_instruction(request_payload, self._terms)
                 number = instruction.round
-                self._check_kind(instruction)
+                self._check_asked(instruction)
                 payload = self._checked_reply(content, instruction)
                 entry = self._entry_for(payload, instruction, run_id, code_hash)
                 try:
@@ -171,12 +171,21 @@ class Gate:
         return self._books.spent
 
     def _check_approved(self) -> None:
-        if self._books.approved != self._digest or self._unchanged() is not True:
+        if self._books.approved not in self._approving or self._unchanged() is not True:
             raise Refused(Refusal.NOT_APPROVED)
 
-    def _check_kind(self, instruction: Instruction) -> None:
-        if instruction.kind not in self._policy.kinds:
+    def _check_asked(self, instruction: Instruction) -> None:
+        policy, soft = self._policy, instruction.soft
+        if instruction.kind not in policy.kinds:
             raise Refused(Refusal.POLICY)
+        weight = soft.targets.weight if soft and soft.targets else 0.0
+        if soft and (soft.rounds > policy.max_local_rounds or weight > policy.max_consensus_weight):
+            logger.warning(
+                "Silo %s is asked for %s rounds of training (max-local-rounds is %s), in which others' probabilities "
+                "count %g (max-consensus-weight is %g)",
+                self._silo, soft.rounds, policy.max_local_rounds, weight, policy.max_consensus_weight,
+            )  # fmt: skip
+            raise Refused(Refusal.LIMIT)
 
     def _check_limits(self, queries: int, size: int, *, new_round: bool) -> None:
         policy, (rounds, asked, sent) = self._policy, self._books.spent

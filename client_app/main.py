@@ -10,7 +10,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from client_app.site import Site
-from client_app.state import WRITING, LocalState, set_back
+from client_app.state import WRITING, set_back
 from client_app.weights import train_on
 from client_app.workplace import Workplace, open_workplace, silo_named
 from fedct_flwr.atomic import write_atomically
@@ -31,7 +31,6 @@ logger = logging.getLogger("flwr.fedct")
 # Of the request, SHA-256; which model answered; the request's round; the length of the reply.
 _HEADER: Final = struct.Struct("<32s32sII")
 _RUN: Final = "run-"
-_RUNS_KEPT: Final = 8
 _UNKNOWN_SILO: Final = "unknown"
 
 app = ClientApp()
@@ -43,10 +42,12 @@ def train(message: Message, context: Context) -> Message:
     silo = _UNKNOWN_SILO
     try:
         silo = silo_named(context)
-        workplace = open_workplace(context)
         if asks_for_weights(message.content):
+            workplace = open_workplace(context, resumable=False)
             return Message(train_on(message.content, workplace, context.run_id), reply_to=message)
-        reply = _answer_once(from_record(message.content), workplace, context.run_id)
+        # First of all: a message without a question, by which a coordinator gets to know names, needs no learner.
+        payload = from_record(message.content)
+        reply = _answer_once(payload, open_workplace(context), context.run_id)
     except Refused as refused:
         logger.warning("Silo %s sends no labels: %s", silo, refused)
         reply = encode_refusal(silo, refused.reason)
@@ -89,14 +90,14 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
     if last and instruction.round <= last.round:
         raise Refused(Refusal.ROUND)
     if earlier := _answered_elsewhere(digest, workplace):
-        _keep(name, earlier, state)
+        _keep(name, earlier, workplace)
         _keep_model(workplace, earlier.progress)
         return earlier.reply
     if instruction.votes:
         reply = encode_reply(
             Reply(instruction.round, site.silo, _student_votes(workplace, payload, instruction)), site.terms
         )
-        _keep(name, _Answered(digest, workplace.model_digest, instruction.round, reply, None), state)
+        _keep(name, _Answered(digest, workplace.model_digest, instruction.round, reply, None), workplace)
         return reply
     if instruction.soft and site.privacy.enabled:
         raise ConfigError(
@@ -119,7 +120,7 @@ def _answer_once(payload: bytes, workplace: Workplace, run_id: int) -> bytes:
         progress = site.learner.dump()
     elif isinstance(site.learner, Saveable):
         _keep_model(workplace, site.learner)
-    _keep(name, _Answered(digest, workplace.model_digest, instruction.round, reply, progress), state)
+    _keep(name, _Answered(digest, workplace.model_digest, instruction.round, reply, progress), workplace)
     # After the answer: a network begins with its model when it is asked in a run that was resumed.
     _keep_model(workplace, progress)
     return reply
@@ -190,11 +191,12 @@ class _Answered(NamedTuple):
         return header + self.reply + (self.progress or b"")
 
 
-def _keep(name: str, answered: _Answered, state: LocalState) -> None:
+def _keep(name: str, answered: _Answered, workplace: Workplace) -> None:
     """Keep the last answer of a run, and those of few other runs: every resume is a run of its own."""
+    state = workplace.state
     state.put(name, answered.to_bytes())
     others = [other for other in state.names(_RUN) if other != name]
-    for other in others[_RUNS_KEPT - 1 :]:
+    for other in others[workplace.runs_kept - 1 :]:
         state.drop(other)
 
 

@@ -222,20 +222,26 @@ def labeler_of(site: Site, votes: int, keep: Path | None = None) -> Labeler:
 def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState, votes: int = 0) -> bytes:
     """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean.
 
-    It did not always have the names of classes and columns. A study that began without them goes on under the digest
-    that it has: under another its labeler would begin anew, and find the budget spent.
+    It did not always have the names of classes and columns, nor students' lessons. A study that began without them, or
+    when there were none, goes on under the digest that it has: under another its labeler would begin anew, and find the
+    budget spent.
     """
-    taught = {"transfer": site.transfer.model_dump(mode="json"), "votes": votes} if votes else {}
     decisive: dict[str, object] = {
-        **taught,
         "labeler": decides_labeler(site.privacy, site.settings),
         "labels": dict(labels),
         "public": site.public.fingerprint.hex(),
     }
-    before = _digest(decisive)
-    if state.get(_name(site.terms.study, before), 0) is not None:
-        return before
-    return _digest(decisive | {"schema": asdict(site.schema)})
+    named = {"schema": asdict(site.schema)}
+    versions = [decisive | named, decisive]
+    if votes:
+        transfer = site.transfer
+        taught = {"transfer": transfer.model_dump(mode="json"), "votes": votes}
+        versions = [taught | version for version in versions]
+        if (before := transfer.as_before_lessons) is not None:
+            versions += [version | {"transfer": before} for version in versions]
+    now, *earlier = (_digest(version) for version in versions)
+    begun = (digest for digest in earlier if state.get(_name(site.terms.study, digest), 0) is not None)
+    return next(begun, now)
 
 
 def _digest(decisive: Mapping[str, object]) -> bytes:

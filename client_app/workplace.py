@@ -21,7 +21,7 @@ from client_app.site import Site, real_site, simulated_silo, simulated_site
 from client_app.state import ContextState, FolderState, LocalState
 from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.learners.protect import check_installed
 from fedct_flwr.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
@@ -44,6 +44,8 @@ class Workplace:
     ``model_digest`` (32 bytes) stands for the settings that decide what the model is: under others, an answer from
     another run is none to the same question, and a learner cannot go on from where it stood.
 
+    ``runs_kept``: of so many of Flower's runs the last answer is kept in ``state``.
+
     ``students`` is the folder where a simulated silo keeps its students, if it shall: a real one keeps none.
 
     ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
@@ -62,6 +64,7 @@ class Workplace:
     hands_out_weights: bool
     release_of: "Callable[[int], Release] | None" = None
     students: Path | None = None
+    runs_kept: int = 8
 
     @property
     def release(self) -> "Release | None":
@@ -77,8 +80,10 @@ def silo_named(context: Context) -> SiloName:
     return simulated_silo(RunConfig.from_flower(context.run_config), node.partition_id or 0).name
 
 
-def open_workplace(context: Context) -> Workplace:
+def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
     """All that is needed to answer a message. Raises ConfigError or DataError.
+
+    ``resumable``: whether the run can be resumed, so that what a simulated silo keeps must outlast one of Flower's.
 
     For a real silo that is only within ``gated``: a stock SuperNode, which runs this app by itself, has no gate and
     writes no log.
@@ -104,17 +109,20 @@ def open_workplace(context: Context) -> Workplace:
         )
     config = RunConfig.from_flower(context.run_config)
     site = simulated_site(config, node.partition_id or 0)
+    model = _simulated_model(config, site, context.run_id)
+    lasting = _simulated_state(config, site, context.run_id) if resumable and model else None
     return Workplace(
         site,
-        ContextState(context.state),
-        model=_simulated_model(config, site, context.run_id),
-        # What a simulated silo keeps lasts for one run.
+        lasting or ContextState(context.state),
+        model=model,
+        # What a simulated silo keeps is of one run and those of Flower's that resume it, and these change no settings.
         model_digest=bytes(32),
         resumes=config.resume,
         sends_scores=config.report_scores,
         hands_out_weights=True,
         release_of=_simulated_releases(config, site, context.run_id) if site.privacy.enabled else None,
         students=_simulated_students(config, site, context.run_id),
+        runs_kept=1,
     )
 
 
@@ -204,6 +212,16 @@ def _simulated_releases(config: RunConfig, site: Site, run_id: int) -> "Callable
         )
 
     return release_of
+
+
+def _simulated_state(config: RunConfig, site: Site, run_id: int) -> LocalState | None:
+    """Where a silo whose model is kept finds its last answer after a resume, if its learner trains on.
+
+    The coordinator may have been stopped before its checkpoint, and the model would learn that round twice. None for
+    other learners, which answer the same again from the same targets.
+    """
+    run = _run_folder(config, run_id) if isinstance(site.learner, Resumable) else None
+    return FolderState(run.silo_answers(site.silo)) if run else None
 
 
 def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:

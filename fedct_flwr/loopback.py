@@ -5,6 +5,7 @@ Every message is serialized and parsed as Flower does it between processes. Used
 
 import os
 import queue
+import re
 import secrets
 import threading
 import time
@@ -28,6 +29,8 @@ from threadpoolctl import threadpool_limits
 from fedct_flwr.strategies.exchange import PromptGrid
 
 _FIRST_NODE_ID: Final = 100
+_NO_FILTERS: Final = "`sklearn.utils.parallel.delayed` should be used with `sklearn.utils.parallel.Parallel`"
+"""How the warning of a forest begins that was handed no warning filters."""
 
 # Flower keeps the identity of the running task in one place per process.
 _one_run_at_a_time = threading.Lock()
@@ -54,10 +57,7 @@ def run_loopback(
     run_id = secrets.randbits(62)
     grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id)
     context = Context(run_id, SUPERLINK_NODE_ID, {}, RecordDict(), dict(run_config))
-    # Python before 3.14 has one list of warning filters for all threads, and scikit-learn's forests empty it for a
-    # moment for each tree: two silos at once can leave it empty for good, after which forests warn of themselves. Here
-    # for the run at most.
-    with _one_run_at_a_time, _task_identity(run_id), threadpool_limits(1), warnings.catch_warnings():
+    with _one_run_at_a_time, _task_identity(run_id), threadpool_limits(1), _steady_warnings():
         try:
             server_app(grid=grid, context=context)
         finally:
@@ -192,6 +192,27 @@ class LoopbackGrid(PromptGrid):
                 return self._client_app(message, self._contexts[node_id])
             except Exception as error:  # the engine does the same with whatever an app raises
                 return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
+
+
+@contextmanager
+def _steady_warnings() -> Iterator[None]:
+    """Put warning filters back after the run, and keep scikit-learn's forests from warning of what is none of theirs.
+
+    Python before 3.14 has one list of filters for all threads, and a forest empties it for a moment for each tree. A
+    second silo's forest that looks at it then takes it that nobody has handed it any filters, and warns. Two at once
+    can also leave the list empty until the end of the run, so that no filter keeps that one warning away for sure: it
+    is left out where warnings are shown.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", re.escape(_NO_FILTERS), UserWarning)
+        show = warnings.showwarning
+
+        def show_others(message: Warning | str, *where: Any, **more: Any) -> None:
+            if not str(message).startswith(_NO_FILTERS):
+                show(message, *where, **more)
+
+        warnings.showwarning = show_others
+        yield
 
 
 def _parse(raw: bytes) -> Message:

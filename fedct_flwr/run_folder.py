@@ -8,6 +8,8 @@
 - ``result.json``: completed or failed, and why
 - ``models/``: the silos' models (simulation only); the global one, with its card, where a student is wanted or silos
   share weights, which leaves no checkpoint and no labels
+- ``answers/``: each silo's last answer and its network after it, until the run is complete (simulation only, where
+  networks are kept)
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
 - ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
 - ``scores.json``, ``report.html``: what ``fedct`` adds at the end, how good the models are and the run as one page
@@ -18,6 +20,7 @@ import csv
 import io
 import json
 import platform
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -37,6 +40,7 @@ _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
 _LOCK: Final = ".lock"
 _ROUNDS: Final = "rounds.jsonl"
 _TRUST: Final = "trust.jsonl"
+_ANSWERS: Final = "answers"
 
 RUN_FAILED: Final = "The run failed"
 """What the coordinator's log says before the reason."""
@@ -222,6 +226,10 @@ class RunFolder:
         """Where a simulated silo keeps its students, in an algorithm that has some."""
         return self.models / "students" / silo
 
+    def silo_answers(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps its last answer, with its network as it was after it."""
+        return self.path / _ANSWERS / silo
+
     def silo_privacy(self, silo: SiloName) -> Path:
         """Where a simulated silo keeps its privacy ledger and its labeler."""
         return self.path / "privacy" / silo
@@ -285,9 +293,11 @@ class RunFolder:
             write_atomically(self.path / "labels.csv", text.getvalue().encode())
 
     def finish(self, status: str, **facts: Any) -> None:
-        """Say how the run ended: ``completed`` or ``failed``."""
+        """Say how the run ended: ``completed`` or ``failed``. Of a completed one no question is asked again."""
         with self._writing("the result"):
             self._write_json("result.json", {"status": status, **facts})
+        if status == "completed":
+            shutil.rmtree(self.path / _ANSWERS, ignore_errors=True)
 
     def rounds(self) -> list[dict[str, Any]]:
         """All whole lines of ``rounds.jsonl``; a half-written last one is left out."""

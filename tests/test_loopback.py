@@ -10,6 +10,7 @@ from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
+from sklearn.ensemble import RandomForestClassifier
 
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 
@@ -72,6 +73,19 @@ def test_warning_filters_that_silos_lose_are_back_after_the_run() -> None:
         before = list(warnings.filters)
         run(lambda grid, context: list(grid.send_and_receive(instruct(grid))), train)
         assert warnings.filters == before
+
+
+def test_a_forest_that_finds_no_filters_does_not_warn_of_itself_and_other_warnings_are_shown() -> None:
+    def train(message: Message, context: Context) -> Message:
+        # What another silo's forest does for a moment.
+        warnings.resetwarnings()
+        RandomForestClassifier(2).fit([[0.0], [1.0]], [0, 1])
+        warnings.warn(f"of silo {context.node_config['partition-id']}", UserWarning, stacklevel=1)
+        return echo(message, context)
+
+    with warnings.catch_warnings(record=True) as shown:
+        run(lambda grid, context: list(grid.send_and_receive(instruct(grid))), train, workers=1)
+    assert [str(warning.message) for warning in shown] == ["of silo 0", "of silo 1", "of silo 2"]
 
 
 def test_an_exception_in_a_client_app_becomes_an_error_reply() -> None:

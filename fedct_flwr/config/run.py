@@ -83,9 +83,11 @@ class RunConfig(Settings):
     """For fedct-agreement and prediction-consensus: from the first round that a silo takes part in, or from each round;
     naive (prediction-consensus alone): all silos count the same."""
     consensus_weight: float = Field(default=0.5, gt=0, le=1e6)
-    """Where silos share probabilities, what the loss on others' counts beside that on private records: lambda."""
+    """Where silos share probabilities, what the loss on others' counts beside that on private records: lambda. Real
+    silos refuse more than their policy allows, which is 1 unless they say otherwise."""
     warm_up_rounds: int = Field(default=5, ge=1, le=1000)
-    """Where silos share probabilities: rounds of training alone before a silo's first answer, at no bytes."""
+    """Where silos share probabilities: rounds of training alone before a silo's first answer, at no bytes. Real silos
+    refuse more than their policy allows, which is 100 unless they say otherwise."""
     learner: Names = ("logistic-regression",)
     """One learner for all silos, or one for each in the data set's order."""
     learner_params: str = "{}"
@@ -165,7 +167,8 @@ class RunConfig(Settings):
     report_scores: bool = False
     """Let silos put test scores on their replies (experiments only)."""
     save_models: bool = True
-    """Keep each simulated silo's model in the run folder (real silos keep theirs to themselves)."""
+    """Keep each simulated silo's model in the run folder (real silos keep theirs to themselves). Networks go on after a
+    resume with the models that were kept."""
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False

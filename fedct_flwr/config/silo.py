@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -10,6 +10,9 @@ from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, OptionalPath, OptionalRelativePath, RelativePath, Settings
 from fedct_flwr.config.transfer import TransferSettings
+
+_YOUNGER: Final = ("max_local_rounds", "max_consensus_weight")
+"""Limits of a policy that came later than others."""
 
 
 def _strings(value: object) -> object:
@@ -37,9 +40,10 @@ class DataSettings(Settings):
 
 
 class Policy(Settings):
-    """What may leave the silo.
+    """What may leave the silo, and what a question for probabilities may ask of it.
 
-    The limits are totals over all that ever left for a study and its public set, whatever was approved in between.
+    The limits of rounds, queries and bytes are totals over all that ever left for a study and its public set, whatever
+    was approved in between. Those of local rounds and of the consensus's weight hold for each question.
     """
 
     kinds: tuple[Literal["hard", "soft", "counts"], ...] = ("hard",)
@@ -51,6 +55,22 @@ class Policy(Settings):
     max_queries: int = Field(default=1_000_000, ge=1, le=MAX_INT)
     """Labels of public examples; each vote that is counted is one, and each class's probability."""
     max_bytes: int = Field(default=10_000_000, ge=1, le=MAX_INT)
+    max_local_rounds: int = Field(default=100, ge=1, le=1000)
+    """Rounds of training that a question for probabilities may ask for: they cost time here and no bytes."""
+    max_consensus_weight: float = Field(default=1.0, ge=0, le=1e6)
+    """What others' probabilities may count, at most, beside 1 for the silo's own records: with a large weight the
+    personal model would learn what the coordinator says, and little else."""
+
+    @property
+    def decides(self) -> dict[str, object]:
+        """What is approved of it, as JSON takes it.
+
+        A limit that is younger than what was approved before is there only where it differs from its default: so that
+        stays approved. A default may therefore be lowered later, and never be raised.
+        """
+        fields = type(self).model_fields
+        same = {name for name in _YOUNGER if getattr(self, name) == fields[name].default}
+        return self.model_dump(mode="json", exclude=same)
 
 
 class Connection(Settings):

@@ -80,9 +80,15 @@ class LabelSharing:
     def run(self, study: Study, grid: Grid) -> dict[str, Any]:
         """Co-train, write the final labels, and return what ``result.json`` tells. Raises RunError."""
         config, terms, checkpoint = study.config, study.terms, study.checkpoint
-        # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them. What real
-        # silos do is theirs to know: there stop-at-fixed-point is taken at its word.
-        can_be_fixed = not any(isinstance(learner, Resumable) for learner in _learners(config, study.dataset))
+        # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them, and needs
+        # its model to go on. What real silos do is theirs to know: there stop-at-fixed-point is taken at its word.
+        trained_on = any(isinstance(learner, Resumable) for learner in _learners(config, study.dataset))
+        goes_on = checkpoint is not None and checkpoint.round < config.rounds
+        if goes_on and trained_on and not (config.save_models or config.votes):
+            raise RunError(
+                "the networks of this run were not kept (save-models = false), so it cannot go on with them: start a "
+                "new run"
+            )
         consensus, privacy = self._consensus(study)
         strategy = CoTraining(
             terms,
@@ -92,7 +98,7 @@ class LabelSharing:
             query_size=config.asked_about(terms.num_public),
             votes=config.votes,
             learning=Learning(0.0 if self.in_turn else config.consensus_weight, config.warm_up_rounds),
-            stop_at_fixed_point=config.stop_at_fixed_point and can_be_fixed,
+            stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
             seed=config.seed,
             folder=study.folder,
             checkpoint=checkpoint,

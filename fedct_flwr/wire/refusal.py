@@ -29,7 +29,7 @@ class Refusal(Enum):
     INTERNAL = labels_pb2.REFUSAL_INTERNAL, "an unexpected error at the silo; see the log at the silo"
     WEIGHTS = labels_pb2.REFUSAL_WEIGHTS, "the silo shares labels only, and was asked for weights"
     NOT_APPROVED = labels_pb2.REFUSAL_NOT_APPROVED, "the silo has not approved this study as it is now"
-    LIMIT = labels_pb2.REFUSAL_LIMIT, "the silo has reached a limit of its policy"
+    LIMIT = labels_pb2.REFUSAL_LIMIT, "the silo has reached a limit of its policy, or is asked for more than it allows"
     NOT_LOGGED = labels_pb2.REFUSAL_NOT_LOGGED, "the silo cannot write its egress log, and releases nothing unlogged"
     STOPPING = labels_pb2.REFUSAL_STOPPING, "the silo's agent was stopped while it was at work"
     POLICY = labels_pb2.REFUSAL_POLICY, "the silo's policy does not let this kind of message out"

@@ -96,7 +96,16 @@ def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit)
     rows = np.tile(np.float32([1, 0]), (228, 1))
     longest = encode_reply(Reply(100, "cleveland", rows), terms_of(kit.study))
     assert f"At most {len(longest)} bytes in one reply" in said
+    assert (
+        "Limits of each question for probabilities Rounds of training here: 100 Others' probabilities count at most"
+        in said
+    )
+    assert "count at most 1 beside 1 for the silo's records" in said
     assert approved(kit)
+
+
+def test_limits_of_questions_for_probabilities_are_said_only_where_they_may_be_answered(fedct: Fedct, kit: Kit) -> None:
+    assert "Rounds of training" not in fedct("silo", "approve", kit.folder, "--yes").out
 
 
 def test_probabilities_are_not_approved_under_a_protection_that_does_not_cover_them(fedct: Fedct, kit: Kit) -> None:

@@ -334,7 +334,10 @@ def test_an_approval_that_no_longer_holds_is_told(fedct: Fedct, kit: Kit, change
 
 def test_a_learner_that_cannot_share_the_probabilities_that_the_policy_lets_out(fedct: Fedct, kit: Kit) -> None:
     kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
-    assert "trains on a sample" in finding(fedct("silo", "check", kit.folder).out, "learner")
+    kit.edit("max-local-rounds = 100", "max-local-rounds = 7")
+    said = fedct("silo", "check", kit.folder).out
+    assert "trains on a sample" in finding(said, "learner")
+    assert "may ask for 7 rounds of training, and have others' count 1 beside 1" in finding(said, "probabilities")
     kit.edit('name = "logistic-regression"', 'name = "svm"')
     outcome = fedct("silo", "check", kit.folder, "--details")
     assert finding(outcome.out, "learner").startswith("✗ learner svm: it cannot share probabilities")

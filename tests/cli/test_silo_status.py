@@ -21,6 +21,7 @@ from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.wire.refusal import Refusal
 from tests.cli.silos import Fedct, Kit
 
 NO_PROCESS = 2**22 + 1
@@ -92,7 +93,9 @@ def test_more_than_labels_is_said(fedct: Fedct, kit: Kit) -> None:
     assert "may leave" not in fedct("silo", "status", kit.folder).out
     kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
     assert "labels; probabilities, each counted as a label" in fedct("silo", "status", kit.folder).out
+    assert "100 rounds of training, others' probabilities count 1 at most" in fedct("silo", "status", kit.folder).out
     assert said(fedct, kit)["kinds"] == ["hard", "soft"]
+    assert said(fedct, kit)["at_once"] == {"local_rounds": 100, "consensus_weight": 1.0}
 
 
 def test_a_limit_that_is_reached_is_said(fedct: Fedct, kit: Kit) -> None:
@@ -108,7 +111,7 @@ def test_the_last_five_refusals_in_words(fedct: Fedct, kit: Kit) -> None:
             log.append(LogEntry(Event.REFUSED, reason="LIMIT", round=number))
     refusals = said(fedct, kit)["refusals"]
     assert [refusal["round"] for refusal in refusals] == [3, 4, 5, 6, 7]
-    assert refusals[0]["reason"] == "the silo has reached a limit of its policy"
+    assert refusals[0]["reason"] == Refusal.LIMIT.sentence
     assert fedct("silo", "status", kit.folder).out.count("has reached a limit") == 5
 
 

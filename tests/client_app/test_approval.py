@@ -1,5 +1,7 @@
 """Approvals: bound to everything that decides what may leave, and only the last word counts."""
 
+import hashlib
+import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ import tomli_w
 from client_app.approval import approve, current, in_force, revoke, terms_digest
 from client_app.duplicates import DuplicateReport
 from client_app.egress_log import EgressLog
+from client_app.gate import Gate, Held
 from client_app.log_entry import Event, LogEntry
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import RunError
+from fedct_flwr.wire.messages import to_record
 from tests.client_app.gates import KEY, Silo, open_silo
 
 
@@ -36,6 +40,8 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "bytes": ("policy", {"max_bytes": 1}),
     "kinds": ("policy", {"kinds": ("hard", "soft")}),
     "metrics": ("policy", {"metrics": True}),
+    "rounds of training": ("policy", {"max_local_rounds": 1000}),
+    "what others count": ("policy", {"max_consensus_weight": 2.0}),
     "label": ("data", {"label": "thal"}),
     "mapping": ("data", {"mapping": {"1": "diseased"}}),
     "test split": ("data", {"test_file": None, "test_fraction": 0.25}),
@@ -58,6 +64,34 @@ def test_how_students_are_taught_is_among_the_terms_where_their_votes_may_leave(
     assert terms_digest(changed(silo.config, "transfer", partitions=3), silo.study) == before
     voting = changed(silo.config, "policy", kinds=("counts",))
     assert terms_digest(changed(voting, "transfer", partitions=3), silo.study) != terms_digest(voting, silo.study)
+
+
+def as_before(silo: Silo, policy: set[str], transfer: set[str]) -> bytes:
+    """The digest of a version without these settings."""
+    agreed = {
+        "format": [1, 1],
+        "silo": silo.config.silo,
+        "study": silo.study.digest.hex(),
+        "policy": silo.config.policy.model_dump(mode="json", exclude=policy),
+        "superlink": silo.config.connection.superlink,
+        **silo.config.decides_model,
+        "transfer": silo.config.transfer.model_dump(mode="json", exclude=transfer),
+    }
+    return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
+
+
+def test_what_was_approved_before_there_were_these_settings_stays_approved(silo: Silo) -> None:
+    silo.config = changed(silo.config, "policy", kinds=("counts", "soft"))
+    limits = {"max_local_rounds", "max_consensus_weight"}
+    for earlier in (as_before(silo, limits, {"lessons"}), as_before(silo, limits, set())):
+        with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
+            log.append(LogEntry(Event.APPROVED, details={"terms": earlier.hex()}))
+            gate = Gate(silo.config, silo.study, log, lambda: True)
+            assert gate.admit(to_record(silo.warm_up_request()), 7, "") == silo.warm_up_request()
+            for section, changes in (("policy", {"max_local_rounds": 101}), ("transfer", {"lessons": 1})):
+                gate = Gate(changed(silo.config, section, **changes), silo.study, log, lambda: True)
+                with pytest.raises(Held, match="has not approved"):
+                    gate.admit(to_record(silo.warm_up_request()), 7, "")
 
 
 def test_a_promise_that_is_raised_changes_the_digest_and_one_that_is_none_does_not(silo: Silo) -> None:

@@ -277,6 +277,44 @@ def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_
         assert (last.kind, last.queries) == (("soft", 10) if passes else ("", 0))
 
 
+@pytest.mark.parametrize(
+    ("policy", "rounds", "weight", "passes"),
+    [
+        ({}, 100, 1.0, True),
+        ({}, 101, 1.0, False),
+        ({}, 1, 1.01, False),
+        ({}, 1, 0.0, True),
+        ({"max_local_rounds": 3}, 3, 0.5, True),
+        ({"max_local_rounds": 3}, 4, 0.5, False),
+        ({"max_consensus_weight": 50.0}, 1, 50.0, True),
+        ({"max_consensus_weight": 0}, 1, 0.5, False),
+    ],
+)
+def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
+    policy: dict[str, Any], rounds: int, weight: float, passes: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    silo = open_silo(tmp_path, kinds=["soft"], **policy)
+    request = silo.soft_request(rounds=rounds, weight=weight)
+    with silo.gate() as gate:
+        if passes:
+            assert gate.admit(to_record(request), RUN, CODE) == request
+        else:
+            assert held(gate, to_record(request)) is Refusal.LIMIT
+            allowed = policy.get("max_local_rounds", 100), policy.get("max_consensus_weight", 1)
+            assert f"for {rounds} rounds of training (max-local-rounds is {allowed[0]})" in caplog.text
+            assert f"count {weight:g} (max-consensus-weight is {allowed[1]:g})" in caplog.text
+        # Nor does an answer leave to what was never admitted.
+        left = gate.release(to_record(silo.probabilities()), request, RUN, CODE)
+        assert outcome(from_record(left)) == (silo.probabilities() if passes else Refusal.LIMIT)
+
+
+def test_warming_up_has_the_same_limit_of_rounds(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["soft"], max_local_rounds=5, max_consensus_weight=0)
+    with silo.gate() as gate:
+        assert gate.admit(to_record(silo.warm_up_request(rounds=5)), RUN, CODE)
+        assert held(gate, to_record(silo.warm_up_request(rounds=6))) is Refusal.LIMIT
+
+
 def test_what_was_not_asked_for_stays(tmp_path: Path) -> None:
     silo = open_silo(tmp_path, kinds=["hard", "counts", "soft"])
     with silo.gate() as gate:

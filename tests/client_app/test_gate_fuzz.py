@@ -211,7 +211,7 @@ def test_nothing_but_an_identical_copy_of_legal_probabilities_passes(soft_target
 @given(data=st.data())
 def test_what_is_admitted_asks_for_probabilities_in_one_way_alone(soft_target: Target, data: st.DataObject) -> None:
     silo = soft_target.silo
-    payload = data.draw(mutated((soft_target.request, silo.soft_request(3, 40, targets=False), silo.request(3, 40))))
+    payload = data.draw(mutated((soft_target.request, silo.warm_up_request(3, 40), silo.request(3, 40))))
     admitted = admit(soft_target, to_record(payload))
     if isinstance(admitted, bytes):
         assert admitted == payload

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +230,24 @@ def test_a_study_that_began_before_they_counted_goes_on_where_it_stood(
     assert silo.ask(1, run=2) == first
     assert silo.ask(2, run=2) == silo.drawn[1]
     assert silo.charges == 2
+
+
+def test_students_that_were_taught_before_there_were_lessons_go_on_if_there_are_none(silo: Silo) -> None:
+    site, state = open_workplace(silo.context()).site, FolderState(silo.state)
+    now = settings_digest(site, {}, state, votes=2)
+    decisive = {
+        "labeler": decides_labeler(site.privacy, site.settings),
+        "labels": {},
+        "public": site.public.fingerprint.hex(),
+        "schema": asdict(site.schema),
+        "transfer": site.transfer.model_dump(mode="json", exclude={"lessons"}),
+        "votes": 2,
+    }
+    before = hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
+    state.put(f"labeler-{site.terms.study}-{before.hex()[:16]}", b"")
+    assert settings_digest(site, {}, state, votes=2) == before != now
+    taught = replace(site, transfer=site.transfer.model_copy(update={"lessons": 3}))
+    assert settings_digest(taught, {}, state, votes=2) not in (before, now)
 
 
 def test_a_lower_budget_needs_nobody(silo: Silo) -> None:

@@ -48,6 +48,7 @@ def test_what_is_not_said_is_careful() -> None:
     assert policy.kinds == ("hard",)
     assert policy.metrics is False
     assert (policy.max_rounds, policy.max_queries, policy.max_bytes) == (100, 1_000_000, 10_000_000)
+    assert (policy.max_local_rounds, policy.max_consensus_weight) == (100, 1.0)
     assert read().learner.packages == ()
     assert read().connection.supernode.startswith("127.0.0.1:")
 
@@ -78,6 +79,7 @@ def test_a_missing_table_is_named(table: str) -> None:
         *(("data", key) for key in ("label", "mapping", "test-file", "test-fraction")),
         *(("learner", key) for key in ("params", "packages", "preprocessing", "local-steps", "device", "seed")),
         *(("policy", key) for key in ("kinds", "metrics", "max-rounds", "max-queries", "max-bytes")),
+        *(("policy", key) for key in ("max-local-rounds", "max-consensus-weight")),
         *(("privacy", key) for key in ("protection", "epsilon", "delta", "rounds", "queries", "teachers", "noise")),
         *(("transfer", key) for key in ("partitions", "teachers", "noise", "gamma", "lessons")),
         *(("connection", key) for key in ("superlink", "ca-certificate", "node-key", "secret", "supernode")),
@@ -104,6 +106,10 @@ def test_every_misspelling_of_a_key_names_it_and_its_table(table: str, key: str)
         ("policy", "max-rounds", 0),
         ("policy", "max-queries", -1),
         ("policy", "max-bytes", 2**63),
+        ("policy", "max-local-rounds", 0),
+        ("policy", "max-local-rounds", 1001),
+        ("policy", "max-consensus-weight", -1.0),
+        ("policy", "max-consensus-weight", float("nan")),
         ("policy", "metrics", "perhaps"),
         ("transfer", "partitions", -1),
         ("transfer", "partitions", 101),

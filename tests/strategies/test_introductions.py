@@ -8,7 +8,7 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedct_flwr.strategies.introductions import introduce
+from fedct_flwr.strategies.introductions import LONGEST_SECONDS, introduce
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import to_record
@@ -59,3 +59,12 @@ def test_a_name_is_taken_from_a_refusal_and_from_nothing_else() -> None:
     ]
     introduce(grid, roster, 1.0)
     assert asked[5:] == [2, 3, 4, 5]
+    assert [call.kwargs["timeout"] for call in grid.send_and_receive.call_args_list] == [1.0, 1.0]
+
+
+def test_nobody_waits_for_a_name_as_long_as_for_an_answer() -> None:
+    grid = MagicMock(spec=Grid)
+    grid.get_nodes.return_value = [NodeInfo(node_id=1)]
+    grid.send_and_receive.return_value = []
+    introduce(grid, Roster(["oslo"], min_silos=2, deadline=1.0), 3600.0)
+    assert grid.send_and_receive.call_args.kwargs["timeout"] == LONGEST_SECONDS == 60

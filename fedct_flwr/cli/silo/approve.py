@@ -20,7 +20,7 @@ from client_app.site import terms_of
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.learners.protect import check_installed
 from fedct_flwr.privacy.leaving import Answers
@@ -152,6 +152,7 @@ def sections(
             "A round is one of a run. Each new run asks anew, about the same examples too, until a limit is reached",
             *_elsewhere(elsewhere),
         ],
+        **({"Limits of each question for probabilities": _of_a_question(policy)} if "soft" in policy.kinds else {}),
         "What does not leave": [
             "Records or columns of them, models, weights, gradients, texts of errors",
             "Every reply is written into the egress log before it leaves; code that the coordinator sends is never run",
@@ -168,6 +169,15 @@ def sections(
             "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
         ],
     }
+
+
+def _of_a_question(policy: Policy) -> list[str]:
+    """What the coordinator may ask of the silo in one message, beside what leaves."""
+    return [
+        f"Rounds of training here: {policy.max_local_rounds:,}",
+        f"Others' probabilities count at most {policy.max_consensus_weight:g} beside 1 for the silo's records, when "
+        "its model learns from both",
+    ]
 
 
 def _ended(entries: Iterable[LogEntry]) -> list[str]:

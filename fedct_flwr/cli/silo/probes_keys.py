@@ -10,7 +10,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 
-from client_app.approval import current, terms_digest
+from client_app.approval import approving_digests, current
 from client_app.keys import load_egress_key, load_public_key, public_key_path
 from client_app.log_entry import read_entries
 from client_app.log_proof import verify_log
@@ -104,7 +104,7 @@ def approval(silo: Silo) -> Iterator[Finding]:
         return
     if approved is None or is_revoked(config.state):
         yield warning("approval: nothing is approved, so nothing leaves", "fedct silo approve")
-    elif approved != terms_digest(config, agreed):
+    elif approved not in approving_digests(config, agreed):
         yield warning("approval: study or settings have changed since, so nothing leaves", "fedct silo approve")
     else:
         yield good("approval: the study is approved as it is now")

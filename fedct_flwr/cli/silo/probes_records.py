@@ -191,6 +191,10 @@ def learner(silo: Silo) -> Iterator[Finding]:
                 error,
             )
             return
+        yield good(
+            f"probabilities: a question may ask for {config.policy.max_local_rounds:,} rounds of training, and have "
+            f"others' count {config.policy.max_consensus_weight:g} beside 1 for the records"
+        )
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from rich.markup import escape
 from rich.table import Table
 
-from client_app.approval import Approval, in_force, terms_digest
+from client_app.approval import Approval, approving_digests, in_force
 from client_app.books import spent
 from client_app.log_entry import Event, LogEntry, read_entries
 from client_app.revocation import is_revoked
@@ -51,6 +51,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "kinds": list(policy.kinds),
         "sent": {"rounds": left.rounds, "labels": left.queries, "bytes": left.bytes},
         "limits": {"rounds": policy.max_rounds, "labels": policy.max_queries, "bytes": policy.max_bytes},
+        "at_once": {"local_rounds": policy.max_local_rounds, "consensus_weight": policy.max_consensus_weight},
         **({"privacy": _privacy(config, study)} if config.privacy.enabled else {}),
         "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
     }
@@ -61,7 +62,7 @@ def _approval(config: SiloConfig, study: StudyFolder | None, found: Approval | N
         return {"state": "revoked"}
     if found is None:
         return {"state": "none"}
-    if study is None or found.digest != terms_digest(config, study):
+    if study is None or found.digest not in approving_digests(config, study):
         return {"state": "changed", "time": found.time}
     return {"state": "approved", "time": found.time}
 
@@ -128,6 +129,9 @@ def table(said: dict[str, Any]) -> Table:
         result.add_row(
             name, f"{sent:,} of {limit:,} sent, {left:,} left" if left else f"[yellow]{sent:,}: the limit[/]"
         )
+    if "soft" in said["kinds"]:
+        rounds, weight = said["at_once"]["local_rounds"], said["at_once"]["consensus_weight"]
+        result.add_row("at once", f"{rounds:,} rounds of training, others' probabilities count {weight:g} at most")
     if "privacy" in said:
         result.add_row("privacy", _budget(said["privacy"]))
         if said["privacy"]["others"]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from rich.console import Console
 
 from client_app.agent import start_agent
-from client_app.approval import current, terms_digest
+from client_app.approval import approving_digests, current
 from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
 from client_app.log_entry import read_entries
@@ -44,7 +44,7 @@ def check_approved(config: SiloConfig) -> None:
         approved = current(read_entries(config.state))
     if approved is None:
         raise ConfigError("nothing is approved: read what would leave, and allow it, with 'fedct silo approve'")
-    if approved != terms_digest(config, read_study(config.study)):
+    if approved not in approving_digests(config, read_study(config.study)):
         raise ConfigError(
             "the study or the settings have changed since they were approved: read what would leave now, and allow it, "
             "with 'fedct silo approve'"

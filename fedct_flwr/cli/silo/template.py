@@ -93,6 +93,12 @@ max-rounds = {max_rounds}
 max-queries = {max_queries}
 max-bytes = {max_bytes}
 
+# Limits of each question for probabilities, not in total: rounds of training that it may ask for, which cost time here;
+# and what others' probabilities may count beside 1 for the records when the model learns. It is the coordinator who
+# chooses both. With a weight far above 1 the model would learn what it is told, and forget the records.
+max-local-rounds = {max_local_rounds}
+max-consensus-weight = {max_consensus_weight}
+
 
 [privacy]
 # Whose labels leave, and what they may tell about a record in total. "none": the model's own, nothing is promised.
@@ -181,7 +187,7 @@ def silo_toml(
     ):
         values[name] = getattr(defaults, name)
     values |= PrivacySettings().model_dump()
-    for name in ("max_rounds", "max_queries", "max_bytes"):
+    for name in ("max_rounds", "max_queries", "max_bytes", "max_local_rounds", "max_consensus_weight"):
         values[name] = getattr(policy, name)
     transfer = TransferSettings()
     values |= {"partitions": transfer.partitions, "gamma": transfer.gamma, "lessons": transfer.lessons}

@@ -1,0 +1,106 @@
+"""A run that ended between answers and checkpoint goes on as if it had not: no network learns a round twice."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+
+from client_app.main import app as client_app
+from fedct_flwr.run_folder import Checkpoint, RunFolder
+from fedct_flwr.types import RunError
+from tests.federation.conftest import Federation
+
+NETWORKS: dict[str, Any] = {
+    "learner": "tests.federation.learners.network,tests.federation.learners.network,decision-tree,decision-tree",
+    "learner_params": "{}",
+    "local_steps": 5,
+    "learning_rate": 0.02,
+    "save_models": True,
+    "report_scores": True,
+    "stop_at_fixed_point": False,
+}
+LABELS: dict[str, Any] = {**NETWORKS, "algorithm": "fedct"}
+PROBABILITIES: dict[str, Any] = {**NETWORKS, "algorithm": "prediction-consensus", "trust": "dynamic"}
+
+
+class Killed(Exception):
+    """In place of the signal that ends a process."""
+
+
+def models(folder: RunFolder) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.models.iterdir() if path.suffix == ".safetensors"}
+
+
+def ends_like(one: RunFolder, other: RunFolder) -> None:
+    first, second = one.load_checkpoint(), other.load_checkpoint()
+    assert first.round == second.round == 3
+    np.testing.assert_array_equal(first.targets, second.targets)
+    assert first.state.keys() == second.state.keys()
+    for name, value in first.state.items():
+        np.testing.assert_array_equal(value, second.state[name])
+    assert len(models(one)) == 2
+    assert models(one) == models(other)
+    scores = [
+        [{name: silo["scores"] for name, silo in entry["silos"].items()} for entry in folder.rounds()]
+        for folder in (one, other)
+    ]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("settings", [LABELS, PROBABILITIES], ids=["labels", "probabilities"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_killed_between_answers_and_checkpoint(
+    settings: dict[str, Any], times: int, federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = federation.run(**settings, run_dir=str(federation.path / "whole"))
+
+    def killed(folder: RunFolder, checkpoint: Checkpoint) -> None:
+        if checkpoint.round == 2:
+            raise Killed
+        save(folder, checkpoint)
+
+    save = RunFolder.save_checkpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save_checkpoint", killed)
+        for resume in range(times):
+            with pytest.raises(Killed):
+                federation.run(**settings, resume=bool(resume))
+    ends_like(federation.run(**settings, resume=True), whole)
+
+
+def test_failed_for_want_of_silos_after_others_have_answered(federation: Federation) -> None:
+    whole = federation.run(**LABELS, run_dir=str(federation.path / "whole"))
+
+    def gone(message: Message, context: Context) -> Message:
+        if message.metadata.group_id == "2":
+            raise Killed
+        return client_app(message, context)
+
+    federation.behave = {1: gone, 3: gone}
+    with pytest.raises(RunError, match="round 2 has 2 valid replies"):
+        federation.run(**LABELS, min_silos=3)
+    federation.behave = {}
+    ends_like(federation.run(**LABELS, min_silos=4, resume=True), whole)
+
+
+def test_networks_that_were_not_kept_cannot_go_on(federation: Federation) -> None:
+    settings = {**LABELS, "save_models": False}
+    federation.run(**settings, num_server_rounds=2)
+    with pytest.raises(RunError, match=r"networks of this run were not kept \(save-models = false\)"):
+        federation.run(**settings, resume=True)
+    # Nobody is asked any more: there is nothing to go on with.
+    federation.run(**settings, num_server_rounds=2, resume=True, student="decision-tree")
+
+
+def test_what_was_kept_for_this_goes_when_the_run_is_complete(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save_labels", None)
+        with pytest.raises(TypeError):
+            federation.run(**LABELS)
+    answers = federation.path / "run" / "answers"
+    assert [len(list(silo.iterdir())) for silo in sorted(answers.iterdir())] == [1, 1]
+    federation.run(**LABELS, num_server_rounds=4, resume=True)
+    assert not answers.exists()
