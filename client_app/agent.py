@@ -36,6 +36,7 @@ from client_app.supernode import SuperNode, SuperNodeError, Task
 from client_app.workplace import gated, open_workplace
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.plural import count
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
@@ -170,7 +171,8 @@ class _Agent:
         self._trouble = ""
         self._code_seen = ("", 0)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
-        self._say(f"silo {config.silo} is ready: {site.private.size} records to train on, study {study.name}, learner "
+        records = count(site.private.size, "record")
+        self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
             f"{config.learner.name}; {_approval(config, study, log)}")  # fmt: skip
         for sentence in _promised(config, site.private.size):
             self._say(sentence)

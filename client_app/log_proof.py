@@ -28,6 +28,7 @@ from client_app.log_entry import (
     has_more,
     parse,
 )
+from fedct_flwr.plural import count
 from fedct_flwr.types import SiloName
 
 HEAD_FILE: Final = "egress.head"
@@ -179,12 +180,12 @@ def _judge(chain: Chain, size: int, head: "_Head | None", cut_short: bool) -> Fo
     if head.silo != chain.silo:
         return _broken(chain, f"{HEAD_FILE} is damaged, or not signed with this silo's key")
     if head.count > number:
-        return _broken(chain, f"it is missing: the log had {head.count} lines", missing=True)
+        return _broken(chain, f"it is missing: the log had {count(head.count, 'line')}", missing=True)
     if number - head.count > 1 or (cut_short and number != head.count):
-        return _broken(chain, f"{HEAD_FILE} is older than the log: it tells of {head.count} lines")
+        return _broken(chain, f"{HEAD_FILE} is older than the log: it tells of {count(head.count, 'line')}")
     if head.last != (chain.last if head.count == number else chain.previous):
         return _broken(chain, f"{HEAD_FILE} does not belong to this log")
-    sentence = f"{number} line{'s' * (number != 1)}, each as it was written, and none is missing"
+    sentence = f"{count(number, 'line')}, each as it was written, and none is missing"
     if cut_short:
         sentence += "; after them a last line cut short by a crash, of which nothing left"
     verdict = Verdict(True, number, sentence, last=chain.last, cut_short=cut_short)

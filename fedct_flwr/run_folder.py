@@ -34,6 +34,7 @@ from filelock import FileLock, Timeout
 from fedct_flwr import __version__
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.consensus import State, Trust
+from fedct_flwr.json_lines import JsonLines
 from fedct_flwr.types import ABSTAIN, HardLabels, RunError, SiloName
 
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
@@ -188,11 +189,11 @@ class RunFolder:
             raise RunError(f"cannot resume {path} with other data: {', '.join(moved)} changed; start a new run")
         checkpoint = self.load_checkpoint()
         with self._writing("the round log"):
-            for name in (_ROUNDS, _TRUST):
-                if not (path / name).exists():
+            for log in (self.round_log(), self.trust_log()):
+                if not log.path.exists():
                     continue
-                kept = [record for record in self._lines(name) if record["round"] <= checkpoint.round]
-                write_atomically(path / name, "".join(json.dumps(record) + "\n" for record in kept).encode())
+                kept = [record for record in log.records() if record["round"] <= checkpoint.round]
+                write_atomically(log.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
             (path / "result.json").unlink(missing_ok=True)
         return checkpoint
 
@@ -301,22 +302,22 @@ class RunFolder:
 
     def rounds(self) -> list[dict[str, Any]]:
         """All whole lines of ``rounds.jsonl``; a half-written last one is left out."""
-        return self._lines(_ROUNDS)
+        return self.round_log().records()
 
     def trust(self) -> list[dict[str, Any]]:
         """All whole lines of ``trust.jsonl``: ``round``, ``silos``, ``matrix``; none where silos share no soft labels.
 
         Row ``i`` of a matrix is whom silo ``i`` trusted with its targets for the next round; rows sum to 1.
         """
-        return self._lines(_TRUST)
+        return self.trust_log().records()
 
-    def _lines(self, name: str) -> list[dict[str, Any]]:
-        path = self.path / name
-        lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
-        try:
-            return [{"round": int(line["round"]), **line} for line in map(json.loads, lines)]
-        except (ValueError, KeyError, TypeError):
-            raise RunError(f"{path} is damaged: start a new run in another folder") from None
+    def round_log(self) -> JsonLines:
+        """Reads ``rounds.jsonl`` as it grows."""
+        return JsonLines(self.path / _ROUNDS)
+
+    def trust_log(self) -> JsonLines:
+        """Reads ``trust.jsonl`` as it grows."""
+        return JsonLines(self.path / _TRUST, "take it away, as only a report needs it")
 
     def settings(self) -> dict[str, Any]:
         """The run config of the run. Raises RunError if the folder has none."""

@@ -13,7 +13,7 @@ import psutil
 import typer
 
 from fedct_flwr.cli import installed
-from fedct_flwr.cli.findings import Finding, Probe, bad, conclude, good, run_checks, warning
+from fedct_flwr.cli.findings import Finding, Probe, bad, by_amount, conclude, good, run_checks, warning
 from fedct_flwr.cli.output import Json, Output
 
 _GIGABYTE: Final = 1_000_000_000
@@ -74,13 +74,12 @@ def cores(_: None) -> Iterator[Finding]:
 def memory(_: None) -> Iterator[Finding]:
     """What is free, within the limit of a container."""
     free = min(psutil.virtual_memory().available, *_limits()) / _GIGABYTE
-    said = f"memory: {free:.1f} GB are free"
-    if free < _LEAST_MEMORY:
-        yield bad(said, f"end other programs: {_LEAST_MEMORY:g} GB are needed, {_GOOD_MEMORY:g} GB are better")
-    elif free < _GOOD_MEMORY:
-        yield warning(said, "use --in-process for large data sets: the engine has a process for each core")
-    else:
-        yield good(said)
+    yield by_amount(
+        f"memory: {free:.1f} GB are free",
+        free,
+        (_LEAST_MEMORY, f"end other programs: {_LEAST_MEMORY:g} GB are needed, {_GOOD_MEMORY:g} GB are better"),
+        (_GOOD_MEMORY, "use --in-process for large data sets: the engine has a process for each core"),
+    )
 
 
 def _limits() -> Iterator[int]:
@@ -150,16 +149,16 @@ def data(_: None) -> Iterator[Finding]:
 def disk(_: None) -> Iterator[Finding]:
     """Room for runs, which go below the folder that one is in, and for what is temporary."""
     for what, folder in {"runs": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}.items():
-        free = shutil.disk_usage(folder).free / _GIGABYTE
-        said = f"disk: {free:.1f} GB are free for {what} in {folder}"
         if not os.access(folder, os.W_OK):
             yield bad(f"disk: {folder}, where {what} go, cannot be written to", "go to another folder")
-        elif free < _LEAST_DISK:
-            yield bad(said, f"make room, at least {_LEAST_DISK:g} GB")
-        elif free < _GOOD_DISK:
-            yield warning(said, f"make room, {_GOOD_DISK:g} GB are better")
-        else:
-            yield good(said)
+            continue
+        free = shutil.disk_usage(folder).free / _GIGABYTE
+        yield by_amount(
+            f"disk: {free:.1f} GB are free for {what} in {folder}",
+            free,
+            (_LEAST_DISK, f"make room, at least {_LEAST_DISK:g} GB"),
+            (_GOOD_DISK, f"make room, {_GOOD_DISK:g} GB are better"),
+        )
 
 
 def docker(_: None) -> Iterator[Finding]:

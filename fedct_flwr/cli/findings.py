@@ -63,6 +63,15 @@ def bad(said: str, fix: str, details: object = "") -> Finding:
     return Finding(Mark.BAD, said, fix, str(details))
 
 
+def by_amount(said: str, amount: float, least: tuple[float, str], better: tuple[float, str]) -> Finding:
+    """Bad below ``least`` and worth knowing below ``better``: amounts, each with what to do where there is less."""
+    enough, more = least
+    if amount < enough:
+        return bad(said, more)
+    plenty, more = better
+    return warning(said, more) if amount < plenty else good(said)
+
+
 class Unread(Exception):
     """A probe needs something that cannot be read, which another finding tells already."""
 

@@ -66,6 +66,12 @@ class Output:
         )
 
 
+def from_here(path: Path) -> Path:
+    """As it is shown: from the working folder on, if it lies below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def json_text(document: Any) -> str:
     """A document as JSON with a newline at its end; numbers in full precision.
 

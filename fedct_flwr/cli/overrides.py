@@ -2,11 +2,26 @@
 
 import tomllib
 from collections.abc import Collection
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from fedct_flwr.cli import complete
 from fedct_flwr.types import ConfigError
+
+Set: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py.",
+        autocompletion=complete.keys,
+    ),
+]
+"""Of each command that begins a run: what ``overrides`` reads."""
+
+Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")]
 
 
 def overrides(items: list[str]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What a run prints: each round as it ends, and how it all ended."""
 
 import re
-from pathlib import Path
 from statistics import fmean
 
 from rich.console import Console
@@ -9,7 +8,9 @@ from rich.markup import escape
 from rich.status import Status
 
 from fedct_flwr.algorithms import Algorithm
+from fedct_flwr.cli.output import from_here
 from fedct_flwr.config import RunConfig
+from fedct_flwr.plural import count
 from fedct_flwr.run_folder import RUN_FAILED, RunFolder
 from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import RunError
@@ -20,7 +21,8 @@ class PrintedRounds:
 
     def __init__(self, console: Console, folder: RunFolder, status: Status) -> None:
         self._console, self._folder, self._status = console, folder, status
-        self._seen = max((entry["round"] for entry in folder.rounds()), default=0)
+        self._log = folder.round_log()
+        self._seen = max((entry["round"] for entry in self._log.records()), default=0)
         # That of an earlier end, until the coordinator that resumes the run takes it away.
         self._old_end = folder.ended_at()
 
@@ -33,14 +35,14 @@ class PrintedRounds:
         """Print the rounds that are new; returns whether the run is over."""
         if not self._folder.exists():
             return False
-        for entry in self._folder.rounds():
+        for entry in self._log.records():
             if entry["round"] <= self._seen:
                 continue
             self._seen = entry["round"]
             sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
-            line = f"round {entry['round']:>2}   {len(sent)} silos sent {fmean(sent):,.0f} bytes each"
+            line = f"round {entry['round']:>2}   {count(len(sent), 'silo')} sent {fmean(sent):,.0f} bytes each"
             if "agreement" in entry:  # where silos share labels
-                line += f", {entry['agreement']:.1%} agree, {entry['changed']:,} labels changed"
+                line += f", {entry['agreement']:.1%} agree, {count(entry['changed'], 'label')} changed"
             self._console.print(line)
             for silo, reason in entry["absent"].items():
                 self._console.print(f"           [yellow]without {escape(silo)}: {reason}[/]")
@@ -65,22 +67,17 @@ def last_words(log: str) -> str | None:
 def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder: RunFolder, seconds: float) -> None:
     """Say how long it went, what left the silos, and where the results are."""
     rounds, result = folder.rounds(), folder.read_json("result.json")
-    end = f"{len(rounds)} rounds" if config.rounds > 1 else "one round"
+    end = count(len(rounds), "round")
     if "fixed_point" in result and config.rounds > 1:
         fixed = result["fixed_point"]
         end = f"fixed point in round {fixed}" if fixed else f"no fixed point after {end}"
     if model := result.get(FACT):
+        file = escape(str(from_here(folder.path / model["file"])))
         console.print(
-            f"global model: {escape(str(_shown(folder.path / model['file'])))}, trained on {model['labels']:,} public "
-            "labels; its card is beside it"
+            f"global model: {file}, trained on {count(model['labels'], 'public label')}; its card is beside it"
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
     left = algorithm.leaves + (" and test scores, as report-scores asks" if config.report_scores else "")
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
-    console.print(f"run folder: {_shown(folder.path)}", soft_wrap=True)
-
-
-def _shown(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    console.print(f"run folder: {escape(str(from_here(folder.path)))}", soft_wrap=True)

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.report.page import available, check_extra, content, document
+from fedct_flwr.cli.output import from_here
+from fedct_flwr.report.page import check_extra, content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, FedctError, RunError
 
 NAME: Final = "report.html"
 
@@ -35,7 +36,7 @@ def report(
     target = output or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
     check_free(target, force=force)
     found = read_runs(runs)
-    _write(document(content(found)), target)
+    _write(document(content(found)), target, "; name another file with --output")
     console = Console(highlight=False, soft_wrap=True)
     for run in found:
         if not len(run.course):
@@ -59,21 +60,21 @@ def check_free(path: Path, *, force: bool) -> None:
 def write_at_end(folder: RunFolder) -> str:
     """Write the report into the folder of a run that has just ended; returns the line to print about it.
 
-    What stands in the way is said in that line: the run itself has gone well.
+    What stands in the way, on this machine or in the folder, is said in that line: the run itself has gone well, and
+    ``fedct report`` makes up for it.
     """
-    if not available():
-        return "for a page with figures: pip install 'fedct-flwr[report]', then fedct report"
     target = folder.path / NAME
     try:
+        check_extra()
         _write(document(content(read_runs([folder.path]))), target)
-    except (RunError, ConfigError) as error:
-        return f"no report was written: {error}"
-    here = Path.cwd()
-    return f"report: {target.relative_to(here) if target.is_relative_to(here) else target}"
+    except (FedctError, OSError, ImportError) as error:
+        # Whatever else is raised is a fault of this code's, and is to be seen as one.
+        return f"no report was written: {error}; after that: fedct report {from_here(folder.path)}"
+    return f"report: {from_here(target)}"
 
 
-def _write(page: str, target: Path) -> None:
+def _write(page: str, target: Path, advice: str = "") -> None:
     try:
         write_atomically(target, page.encode())
     except OSError as error:
-        raise RunError(f"cannot write {target}: {error.strerror}; name another file with --output") from error
+        raise RunError(f"cannot write {target}: {error.strerror}{advice}") from error

@@ -22,7 +22,7 @@ from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import only, overrides, refuse_options
+from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import RunConfig
@@ -93,22 +93,14 @@ def simulate(
         Path | None,
         typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")] = None,
+    resume: Resume = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Without Flower's engine, in this process: the same results, sooner.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch/--no-watch", help="Show the run in the browser while it goes on, on this machine.")
     ] = True,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py.",
-            autocompletion=complete.keys,
-        ),
-    ] = None,
+    set_: Set = None,
     json_: Json = False,
 ) -> None:
     """Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from fedct_flwr.datasets import cache
 from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.plural import count
 from fedct_flwr.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
 
@@ -44,7 +45,7 @@ def read(
         table = table.group_by(table.column_names, use_threads=False).aggregate([])
     y = pc.index_in(table.column(label), value_set=pa.array(classes, pa.string()))
     if y.null_count:
-        raise DataError(f"{path} has {y.null_count} records whose {label!r} is none of {', '.join(classes)}")
+        raise DataError(f"{path} has {count(y.null_count, 'record')} whose {label!r} is none of {', '.join(classes)}")
     features = table.drop_columns([name for name in table.column_names if name == label or name in unused])
     columns = columns_of(features, path)
     return Schema(classes, columns), Examples(encode(features, columns, path), np.asarray(y).astype(LABEL_DTYPE))

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from fedct_flwr.plural import count
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
 
 
@@ -20,7 +21,7 @@ def class_names(labels: pa.ChunkedArray, label: str, path: Path) -> list[str]:
         raise DataError(f"column {label!r} of {path} holds {kind}: labels must be numbers or text")
     values = [None if value != value else value for value in labels.to_pylist()]
     if missing := values.count(None):
-        raise DataError(f"{path} has {missing} records without a label: fill them in or take them out")
+        raise DataError(f"{path} has {count(missing, 'record')} without a label: fill them in or take them out")
     return [class_name(str(value)) for value in values]
 
 
@@ -68,8 +69,8 @@ def map_labels(
         what = "in mapping" if mapping else f"a class of the study ({', '.join(map(repr, classes))})"
         advice = "" if mapping is None else ", and say under [data.mapping] which class each label means"
         raise DataError(
-            f"{path} has {unknown} records whose label is not {what}: check that the label column is the right one"
-            f"{advice}"
+            f"{path} has {count(unknown, 'record')} whose label is not {what}: check that the label column is the "
+            f"right one{advice}"
         )
     return encode_labels([into[name] for name in names], classes)
 

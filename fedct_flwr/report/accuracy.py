@@ -1,17 +1,17 @@
 """How good models are, at the end and from round to round: alone, together, and with all data in one place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.report import over_rounds
-from fedct_flwr.report.figure import COLORS, MUTED, Figure, Section, Table, layout, numbers, plain
+from fedct_flwr.report.figure import COLORS, DASHES, MUTED, Figure, Section, Table, layout, numbers, plain
 from fedct_flwr.report.over_rounds import Scale
 from fedct_flwr.report.round_log import Course
 from fedct_flwr.report.summary import METHODS, Run, Test
-from fedct_flwr.report.words import score, sentence
+from fedct_flwr.report.words import UNKNOWN, score, sentence
 
 _SCALE: Final = Scale("Balanced accuracy", ".3~f", "{:.3f}")
 _TESTS: Final[tuple[tuple[Test, str], ...]] = (
@@ -33,10 +33,17 @@ def accuracy(runs: Sequence[Run]) -> Section:
     found = [figure for figure in figures if figure]
     silent = all(not np.isfinite(_column(run.course, test)).any() for run in runs for test, _ in _TESTS)
     notes = []
-    if silent and any(len(run.course) for run in runs):
+    # Who asks once has no round to compare with.
+    told = [run for run in runs if len(run.course) and not run.one_shot]
+    if silent and any(run.course.shares_labels for run in told):
         notes.append(
             "How good models were from round to round is not known: silos report test scores only where "
             "report-scores is set, and a real silo only where its policy allows it."
+        )
+    elif silent and told:
+        notes.append(
+            "How good the global model was from round to round is not known: it is tested only where report-scores is "
+            "set."
         )
     if not found and not notes:
         return Section("accuracy", "Accuracy")
@@ -102,7 +109,10 @@ def _final(runs: Sequence[Run]) -> Figure | None:
         colors = [COLORS[run.course.silos.index(n) % len(COLORS) if n in run.course.silos else 0] for n in names]
     else:
         names = [run.label for run in known]
-        values = {test: {m: [run.mean_score(test, m) for run in known] for m in METHODS} for test, _ in _TESTS}
+        values = {
+            "own": {m: [run.mean_score("own", m) for run in known] for m in METHODS},
+            "pooled": {m: [run.pooled_score(m) for run in known] for m in METHODS},
+        }
         colors = [COLORS[runs.index(run) % len(COLORS)] for run in known]
     tests = [(test, words) for test, words in _TESTS if np.isfinite([*values[test].values()]).any()]
     if not tests:
@@ -111,29 +121,43 @@ def _final(runs: Sequence[Run]) -> Figure | None:
     columns = ["Silo" if single else "Run", *(f"{test}: {titles[m]}" for test, _ in tests for m in METHODS)]
     rows = [[n, *(score(values[t][m][i]) for t, _ in tests for m in METHODS)] for i, n in enumerate(names)]
     foot = [["mean", *(score(run.mean_score(t, m)) for t, _ in tests for m in METHODS)]] if single else []
+    levels = dict(known[0].global_scores or {}) if single and tests[-1][0] == "pooled" else {}
+    for name, value in levels.items():
+        place = columns.index(f"pooled: {titles['federated']}")
+        foot.append([name, *(score(value) if n == place else UNKNOWN for n in range(1, len(columns)))])
     many = len(names) > _MOST_ROWS
+    traces = _dots(names, values, tests, titles, colors, many=many)
+    leads = any("lines" in trace["mode"] and len(trace["x"]) for trace in traces)
+    traces += _levels(levels, [plain(name) for name in names], len(tests), many=many)
     return Figure(
         "accuracy-final",
         "At the end",
-        _final_words(known, tests, titles),
-        _dots(names, values, tests, titles, colors, many=many),
-        _final_layout(values, tests, [plain(name) for name in names], many=many),
+        _final_words(known, tests, titles, levels),
+        traces,
+        _final_layout(values, tests, [plain(name) for name in names], levels.values(), many=many),
         Table(columns, rows, foot=foot),
         "Mean recall over the classes of the test set. "
-        + ("Silos are in the order of their accuracy." if many else "Lines lead from alone to co-trained."),
+        + ("Silos are in the order of their accuracy." if many else "Lines lead from alone to co-trained." * leads),
         height=380 if many else 110 + _ROW * len(names),
     )  # fmt: skip
 
 
-def _final_words(runs: Sequence[Run], tests: Sequence[tuple[Test, str]], titles: dict[str, str]) -> str:
+def _final_words(
+    runs: Sequence[Run], tests: Sequence[tuple[Test, str]], titles: Mapping[str, str], levels: Mapping[str, float]
+) -> str:
     said = []
     for test, words in tests:
         if len(runs) > 1:
-            known = [f"{run.label} {score(run.mean_score(test, 'federated'))}" for run in runs]
+            means = {
+                run.label: run.pooled_score("federated") if test == "pooled" else run.mean_score(test, "federated")
+                for run in runs
+            }
         else:
-            means = {method: runs[0].mean_score(test, method) for method in METHODS}
-            known = [f"{titles[m]} {score(means[m])}" for m in METHODS if np.isfinite(means[m])]
-        said.append(f"mean over silos on {words}: {', '.join(known)}")
+            means = {titles[method]: runs[0].mean_score(test, method) for method in METHODS}
+        known = [f"{name} {score(mean)}" for name, mean in means.items() if np.isfinite(mean)]
+        said += [f"mean over silos on {words}: {', '.join(known)}"] if known else []
+    if levels:
+        said.append(f"dashed, of no silo: {', '.join(f'{name} {score(value)}' for name, value in levels.items())}")
     return sentence("; ".join(said))
 
 
@@ -187,7 +211,7 @@ def _bars(values: Mapping[str, list[float]], labels: Sequence[str], axes: dict[s
     x: list[float | None] = []
     y: list[str | None] = []
     for name, alone, together in zip(labels, values["local"], values["federated"], strict=True):
-        if np.isfinite([alone, together]).all():
+        if np.isfinite([alone, together]).all() and alone != together:
             x += [alone, together, None]
             y += [name, name, None]
     return {
@@ -196,14 +220,30 @@ def _bars(values: Mapping[str, list[float]], labels: Sequence[str], axes: dict[s
     }  # fmt: skip
 
 
+def _levels(levels: Mapping[str, float], labels: Sequence[str], num_tests: int, *, many: bool) -> list[dict[str, Any]]:
+    """A dashed line through the rows of the pooled test set, which is the last, for each model that is no silo's."""
+    axes = {"xaxis": f"x{num_tests if num_tests > 1 else ''}", "yaxis": f"y{num_tests if num_tests > 1 else ''}"}
+    ends = [1, len(labels)] if many else [labels[0], labels[-1]]
+    return [
+        {
+            "type": "scatter", "mode": "lines", "name": plain(name), **axes,
+            **({"x": ends, "y": [value, value]} if many else {"x": [value, value], "y": ends}),
+            "line": {"color": MUTED, "width": 1.5, "dash": DASHES[1 + place % (len(DASHES) - 1)]},
+            "hovertemplate": f"{plain(name)}: %{{{'y' if many else 'x'}:.3f}}<extra></extra>",
+        }
+        for place, (name, value) in enumerate(levels.items())
+    ]  # fmt: skip
+
+
 def _final_layout(
     values: _Values,
     tests: Sequence[tuple[str, str]],
     labels: Sequence[str],
+    levels: Iterable[float],
     *,
     many: bool,
 ) -> dict[str, Any]:
-    known = np.array([values[test][method] for test, _ in tests for method in METHODS])
+    known = np.array([*levels, *(v for test, _ in tests for method in METHODS for v in values[test][method])])
     span = [float(np.nanmin(known)) - _MARGIN, min(1.0, float(np.nanmax(known))) + _MARGIN]
     score_axis = {"range": span, "tickformat": ".2f", "rangemode": "normal"}
     found: dict[str, Any] = layout(x={}, y={}, hovermode="closest")

@@ -1,6 +1,10 @@
-"""How the consensus came about: agreement, churn, abstentions and class balance, where silos share labels."""
+"""How the consensus came about: agreement, churn, abstentions and class balance, where silos share labels.
+
+Where they share probabilities, it is told by the likeliest class of each example, and in these words.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,32 +24,71 @@ _MOST_TICKS: Final = 12
 _TINY: Final = 1e-12
 
 
+@dataclass(frozen=True)
+class _Decided:
+    """What is decided upon, in words; ``agreement``, ``churn`` and ``balance`` say what the figures' shares are of."""
+
+    ones: str
+    title_of_churn: str
+    title_of_balance: str
+    lead_of_balance: str
+    agreement: str
+    churn: str
+    balance: str
+
+
+_LABELS: Final = _Decided(
+    "labels",
+    "Label churn",
+    "Class balance of the pseudo-labels",
+    "Pseudo-labels",
+    "The share of a silo's votes that equal the label decided upon.",
+    "Of the examples asked about that had a label before: the share with another one, or none, after.",
+    "Of all public examples that have a label.",
+)
+_CLASSES: Final = _Decided(
+    "likeliest classes",
+    "Churn of the likeliest classes",
+    "Class balance of the consensus",
+    "Likeliest classes",
+    "The share of public examples for which a silo and the mean of all silos' targets find the same class likeliest.",
+    "Of the examples asked about before: the share for which the mean of all silos' targets finds another class "
+    "likeliest than it did.",
+    "Of all public examples asked about so far, by the mean of all silos' targets.",
+)
+_BOTH: Final = (
+    "Where silos share probabilities, the label is the class that the mean of all silos' targets finds likeliest."
+)
+
+
 def consensus(runs: Sequence[Run]) -> Section:
     """Agreement, label churn, abstentions and class balance, where silos share labels."""
     told = [run for run in runs if len(run.course) and run.course.shares_labels]
     if not told:
         return Section("consensus", "Consensus")
+    decided = _CLASSES if all(run.soft for run in told) else _LABELS
+    notes = [_BOTH] if decided is _LABELS and any(run.soft for run in told) else []
     figures = [
         over_rounds.figure(
             "agreement", "Agreement with the consensus",
             over_rounds.said(
-                runs, told, _agreement_words,
+                runs, told, lambda course: _agreement_words(course, decided.ones),
                 "agreement in the last round", lambda course: share(course.of_run("agreement")[-1]),
             ), runs,
             lambda course: course.of_silos("agreement"), _SHARE, fixed_points=True, y={"rangemode": "normal"},
-            note="The share of a silo's votes that equal the label decided upon.",
+            note=decided.agreement,
         ),
         over_rounds.figure(
-            "churn", "Label churn",
+            "churn", decided.title_of_churn,
             over_rounds.said(
-                runs, [run for run in told if np.isfinite(run.course.of_run("churn")[-1])], _churn_words,
-                "labels that changed in the last round", lambda course: share(course.of_run("churn")[-1]),
+                runs, [run for run in told if np.isfinite(run.course.of_run("churn")[-1])],
+                lambda course: _churn_words(course, decided.ones),
+                f"{decided.ones} that changed in the last round", lambda course: share(course.of_run("churn")[-1]),
             ), runs,
             lambda course: course.of_run("churn"), _SHARE, fixed_points=True,
-            note="Of the examples asked about that had a label before: the share with another one, or none, after.",
+            note=decided.churn,
         ),
     ]  # fmt: skip
-    notes = []
     if any(np.nansum(run.course.of_run("abstained")) for run in told):
         figures.append(
             over_rounds.figure(
@@ -59,22 +102,22 @@ def consensus(runs: Sequence[Run]) -> Section:
                 note="Examples asked about for which no label was decided upon.",
             )
         )  # fmt: skip
-    else:
+    elif not all(run.soft for run in told):
         notes.append("No abstentions: in every round, each example that was asked about got a label.")
-    figures.append(_class_balance(runs))
+    figures.append(_class_balance(runs, decided))
     return Section("consensus", "Consensus", [figure for figure in figures if figure], notes=notes)
 
 
-def _agreement_words(course: Course) -> str:
+def _agreement_words(course: Course, ones: str) -> str:
     values = course.of_run("agreement")
     first = f", after {share(values[0])} in round {course.number[0]}" if len(course) > 1 else ""
-    return f"silos agree on {share(values[-1])} of the labels in round {course.number[-1]}{first}"
+    return f"silos agree on {share(values[-1])} of the {ones} in round {course.number[-1]}{first}"
 
 
-def _churn_words(course: Course) -> str:
+def _churn_words(course: Course, ones: str) -> str:
     churn = course.of_run("churn")[-1]
     end = f"; fixed point since round {course.fixed_point}" if course.fixed_point else "; no fixed point"
-    return f"{share(churn)} of the labels changed in round {course.number[-1]}{end}"
+    return f"{share(churn)} of the {ones} changed in round {course.number[-1]}{end}"
 
 
 def _abstention_words(course: Course) -> str:
@@ -82,7 +125,7 @@ def _abstention_words(course: Course) -> str:
     return f"{values[-1]:,.0f} of {queried[-1]:,.0f} examples got no label in round {course.number[-1]}"
 
 
-def _class_balance(runs: Sequence[Run]) -> Figure | None:
+def _class_balance(runs: Sequence[Run], decided: _Decided) -> Figure | None:
     runs = [run for run in runs if np.nansum(run.course.classes)]
     if not runs:
         return None
@@ -103,30 +146,31 @@ def _class_balance(runs: Sequence[Run]) -> Figure | None:
     for place, name in enumerate(classes):
         # Classes are no silos: they begin at another color.
         color = COLORS[(place + 4) % len(COLORS)]
+        hatched = {"shape": "/" if place >= len(COLORS) else ""}
         look: dict[str, Any] = (
             {"type": "scatter", "mode": "none", "stackgroup": "classes", "fillcolor": color}
             if area
-            else {"type": "bar", "marker": {"color": color, "opacity": 0.8, "line": {"width": 0}}}
+            else {"type": "bar", "marker": {"color": color, "opacity": 0.8, "line": {"width": 0}, "pattern": hatched}}
         )
         shown = numbers(x) if isinstance(x, np.ndarray) else x
         y = numbers(columns[:, place])
         traces.append({**look, "name": plain(name), "x": shown, "y": y, "hovertemplate": "%{y:.1%}"})
     return Figure(
         "classes",
-        "Class balance of the pseudo-labels",
-        f"Pseudo-labels after the last round: {'; '.join(words)}.",
+        decided.title_of_balance,
+        f"{decided.lead_of_balance} after the last round: {'; '.join(words)}.",
         traces,
         layout(
             x=axis, y={"tickformat": ".0%", "range": [0, 1], "title": {"text": "Share"}}, barmode="stack", bargap=0.25
         ),
         Table([head, *classes], [[row, *map(share, of)] for row, of in zip(rows, columns, strict=True)]),
-        "Of all public examples that have a label.",
+        decided.balance,
     )
 
 
 def _most(run: Run, shares: NDArray[np.float64], *, named: bool) -> str:
     """The classes with the largest shares after the last round, five at most."""
-    order = np.argsort(-shares[-1], kind="stable")[:5]
+    order = [place for place in np.argsort(-shares[-1], kind="stable")[:5] if shares[-1, place] > 0]
     said = ", ".join(f"{run.classes[place]} {share(float(shares[-1, place]))}" for place in order)
     return f"{run.label}: {said}" if named else said
 

@@ -5,15 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.plural import count
 from fedct_flwr.report.figure import Table
 from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
-from fedct_flwr.report.words import UNKNOWN, count, duration, number, score, share, size, total_of_each
+from fedct_flwr.report.words import UNKNOWN, duration, number, score, share, size, total_of_each
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
-
-_STUDENT = "student"
-"""Its name among a run's global scores."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +82,12 @@ def _words(run: Run) -> str:
         return ""
     said = f"{count(len(course.silos), 'silo')} trained together for {count(len(course), 'round')}"
     if course.fixed_point:
-        said += f"; from round {course.fixed_point} on no label changed"
+        said += f"; from round {course.fixed_point} on {'nothing' if run.soft else 'no label'} changed"
     said += f". All that left a silo are {run.leaves}" if run.leaves else ""
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
     if np.isfinite(mean["federated"]):
-        said += (
-            f". On the pooled test set the silos' models have a mean balanced accuracy of {score(mean['federated'])}"
-        )
+        whose = "silos' models have a mean" if course.shares_labels else "global model has a"
+        said += f". On the pooled test set the {whose} balanced accuracy of {score(mean['federated'])}"
         beside = [
             f"{score(mean[method])} {words}"
             for method, words in {
@@ -101,6 +97,9 @@ def _words(run: Run) -> str:
             if np.isfinite(mean[method])
         ]
         said += f" ({'; '.join(beside)})" if beside else ""
+    if run.global_scores:
+        known = [f"{score(value)} of the {name}" for name, value in run.global_scores.items()]
+        said += f". Balanced accuracy of global models on the pooled test set: {', '.join(known)}"
     return f"{said}."
 
 
@@ -108,7 +107,7 @@ def _tiles(run: Run) -> list[Tile]:
     course = run.course
     if not len(course):
         return []
-    most = 1 if run.settings.get("algorithm") in ONE_SHOT else run.settings.get("num-server-rounds", UNKNOWN)
+    most = 1 if run.one_shot else run.settings.get("num-server-rounds", UNKNOWN)
     ended = f"fixed point in round {course.fixed_point}" if course.fixed_point else f"of {most} at most"
     tiles = [Tile("Rounds", f"{len(course):,}", ended)]
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
@@ -147,8 +146,11 @@ def _silo_table(run: Run) -> Table:
         tests += [(test, known)] if known else []
     columns = ["Silo", *(titles[m] for _, known in tests for m in known)]
     groups = [(f"Balanced accuracy, {test} test set", len(known)) for test, known in tests]
-    groups = [("", 1), *groups, ("", 4)] if groups else []
-    columns += ["agreement", "bytes sent", "median delay", "rounds missed"]
+    # Who shares weights agrees with no label.
+    agrees = course.shares_labels or not len(course)
+    after = [*(["agreement"] if agrees else []), "bytes sent", "median delay", "rounds missed"]
+    groups = [("", 1), *groups, ("", len(after))] if groups else []
+    columns += after
     missed = dict.fromkeys(course.silos, 0)
     for absence in course.absences:
         missed[absence.silo] = missed.get(absence.silo, 0) + 1
@@ -158,18 +160,18 @@ def _silo_table(run: Run) -> Table:
         cells = [score(getattr(row, test)[m]) if row else UNKNOWN for test, known in tests for m in known]
         seconds = course.of_silos("seconds")[:, place]
         seconds = seconds[np.isfinite(seconds)]
-        agreement = course.of_silos("agreement")[-1, place] if len(course) else np.nan
+        agreement = [share(course.of_silos("agreement")[-1, place] if len(course) else np.nan)] if agrees else []
         sent = float(np.nansum(course.of_silos("bytes_sent")[:, place]))
         delay = duration(float(np.median(seconds))) if seconds.size else UNKNOWN
-        rows.append([silo, *cells, share(agreement), f"{sent:,.0f}", delay, str(missed[silo])])
+        rows.append([silo, *cells, *agreement, f"{sent:,.0f}", delay, str(missed[silo])])
     foot = []
     if len(course):
         means = [score(run.mean_score(test, m)) for test, known in tests for m in known]
         sent = total_of_each(course.of_silos("bytes_sent"))
-        agreement = course.of_run("agreement")[-1]
+        agreement = [share(course.of_run("agreement")[-1])] if agrees else []
         every = course.of_silos("seconds")
         delay = duration(float(np.nanmedian(every))) if np.isfinite(every).any() else UNKNOWN
-        foot = [["mean", *means, share(agreement), number(sent), delay, f"{sum(missed.values()):,}"]]
+        foot = [["mean", *means, *agreement, number(sent), delay, f"{sum(missed.values()):,}"]]
     return Table(columns, rows, foot=foot, groups=groups)
 
 
@@ -187,24 +189,25 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
         rows.append(
             [
                 run.label,
-                str(run.settings.get("algorithm", "?")),
+                run.algorithm,
                 _learners(run),
                 _STATUS[run.status],
                 f"{len(course):,}",
                 str(course.fixed_point or UNKNOWN),
-                *(score(_pooled(run, method)) for method in METHODS),
+                *(score(run.pooled_score(method)) for method in METHODS),
                 share(agreement),
                 number(sent),
                 f"{len(course.absences):,}",
             ]
         )
-    best = max(runs, key=lambda run: np.nan_to_num(_pooled(run, "federated"), nan=-1))
+    best = max(runs, key=lambda run: np.nan_to_num(run.pooled_score("federated"), nan=-1))
     said = ""
-    if np.isfinite(_pooled(best, "federated")):
-        value = score(_pooled(best, "federated"))
+    if np.isfinite(best.pooled_score("federated")):
+        value = score(best.pooled_score("federated"))
         said = f"The best mean balanced accuracy on the pooled test set is {value}, in {best.label}."
         if any(
-            np.isnan(run.mean_score("pooled", "federated")) and np.isfinite(_pooled(run, "federated")) for run in runs
+            np.isnan(run.mean_score("pooled", "federated")) and np.isfinite(run.pooled_score("federated"))
+            for run in runs
         ):
             said += " Of a run that leaves no models at its silos, it is that of its global model."
     return Glance(
@@ -218,12 +221,3 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
         "Runs",
         problems,
     )
-
-
-def _pooled(run: Run, method: str) -> float:
-    """On the pooled test set: of the scoreboard, or else of the global model, as one-shot runs leave no other."""
-    found = run.mean_score("pooled", method)
-    if np.isnan(found) and method == "federated":
-        last = float(run.course.of_run("balanced_accuracy")[-1]) if len(run.course) else float("nan")
-        return (run.global_scores or {}).get(_STUDENT, last)
-    return found

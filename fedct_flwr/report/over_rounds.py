@@ -108,8 +108,10 @@ def _of_one(run: Run, at: NDArray[np.intp], of: OfSilos, scale: Scale) -> tuple[
         names, columns = ("mean", "lowest", "10%", "90%", "highest"), spread(values)
         traces = [*_band(rounds, columns, 0, named=True), _line("mean of silos", rounds, columns[:, 0], 0, scale)]
         edge = {"mode": "lines", "line": {"color": MUTED, "width": 1, "dash": "dot"}}
-        for n, name in ((1, "lowest"), (4, "highest")):
-            traces.append({**_line(f"{name} silo", rounds, columns[:, n], 0, scale), **edge})
+        for n, name, symbol in ((1, "lowest", "triangle-up"), (4, "highest", "triangle-down")):
+            # Of one round there is no line.
+            mark = {"mode": "markers", "marker": {"color": MUTED, "size": 7, "symbol": symbol}}
+            traces.append({**_line(f"{name} silo", rounds, columns[:, n], 0, scale), **(edge if len(at) > 1 else mark)})
     rows = [[str(number), *map(scale, row)] for number, row in zip(rounds, columns, strict=True)]
     return traces, Table(["Round", *names], rows, words=0)
 
@@ -123,7 +125,7 @@ def _of_several(
         values, rounds, place = of(run.course)[at], run.course.number[at], runs.index(run)
         if values.ndim > 1:
             columns = spread(values)
-            traces += _band(rounds, columns, place, named=not traces)
+            traces += _band(rounds, columns, place, named=not any("fill" in trace for trace in traces))
             values = columns[:, 0]
         traces.append({**_line(run.label, rounds, values, place, scale), "legendgroup": run.label})
         told[run.label] = dict(zip(rounds.tolist(), map(scale, values), strict=True))
@@ -159,6 +161,8 @@ def _line(
 
 
 def _band(rounds: NDArray[np.int64], columns: Values, place: int, *, named: bool) -> list[dict[str, Any]]:
+    if len(rounds) == 1:
+        return []
     color = COLORS[place % len(COLORS)]
     edge = {"type": "scatter", "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip", "x": numbers(rounds)}
     fill = {"fill": "tonexty", "fillcolor": tinted(color, 0.18)}

@@ -39,6 +39,14 @@
     };
   };
 
+  // Where cells are narrow, numbers in them are too small to be read: the data table has them.
+  const legible = (traces, place) => {
+    for (const trace of traces) {
+      if (trace.type === "heatmap" && place.clientWidth / (trace.x.length + 3) < 34) delete trace.texttemplate;
+    }
+    return traces;
+  };
+
   const draw = () =>
     Promise.all(
       Object.entries(plots).map(([id, plot]) => {
@@ -46,7 +54,7 @@
         const shown = { displayModeBar: false, responsive: true };
         // Plotly writes into what it is given.
         const copy = structuredClone(plot);
-        return place && Plotly.react(place, copy.data, themed(copy.layout), shown);
+        return place && Plotly.react(place, legible(copy.data, place), themed(copy.layout), shown);
       }),
     ).then(() => {
       document.body.dataset.drawn = String(Number(document.body.dataset.drawn || 0) + 1);

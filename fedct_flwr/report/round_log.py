@@ -1,16 +1,15 @@
 """The round log as columns, read as it grows: a live page looks again and again, and parses each line once."""
 
-import json
-import os
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import RunError, SiloName
+from fedct_flwr.json_lines import JsonLines
+from fedct_flwr.types import SiloName
 
 _OF_SILO: Final = ("bytes_sent", "seconds", "agreement")
 _OF_RUN: Final = (
@@ -65,15 +64,13 @@ class Course:
 
 
 class RoundLog:
-    """Reads ``rounds.jsonl``; a last line that is not whole yet is left for later."""
+    """Keeps what ``log`` has said."""
 
-    def __init__(self, path: Path, silos: Sequence[SiloName], classes: Sequence[str]) -> None:
-        self._path, self._silos, self._classes = path, tuple(silos), tuple(classes)
+    def __init__(self, log: JsonLines, silos: Sequence[SiloName], classes: Sequence[str]) -> None:
+        self._log, self._silos, self._classes = log, tuple(silos), tuple(classes)
         self._forget()
 
     def _forget(self) -> None:
-        self._file: int | None = None
-        self._offset = 0
         self._numbers: list[int] = []
         self._run: list[dict[str, float]] = []
         self._of_silos: list[dict[SiloName, dict[str, float]]] = []
@@ -84,45 +81,30 @@ class RoundLog:
 
     def course(self) -> Course:
         """What the log says by now. Raises RunError for one that is damaged."""
+        lines, anew = self._log.news()
+        if anew:
+            self._forget()
         try:
-            with self._path.open("rb") as file:
-                self._read(file)
-        except FileNotFoundError:
-            self._forget()
-        except OSError as error:
-            raise RunError(f"cannot read {self._path}: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            self._forget()
-            raise RunError(f"{self._path} is damaged: start a new run in another folder") from None
+            for line in lines:
+                self._add(self._log.record(line))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            raise self._log.damaged() from None
         return self._columns()
 
-    def _read(self, file: Any) -> None:
-        status = os.fstat(file.fileno())
-        if status.st_ino != self._file or status.st_size < self._offset:
-            # A run that is resumed writes its log anew, without what comes after its checkpoint.
-            self._forget()
-            self._file = status.st_ino
-        file.seek(self._offset)
-        content: bytes = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        for line in whole.splitlines():
-            self._add(json.loads(line))
-        self._offset += len(whole)
-
     def _add(self, record: Mapping[str, Any]) -> None:
-        run = {name: _number(record.get(name)) for name in _OF_RUN}
-        run |= {name: _number(value) for name, value in (record.get("scores") or {}).items()}
+        run = {name: finite(record.get(name)) for name in _OF_RUN}
+        run |= {name: finite(value) for name, value in (record.get("scores") or {}).items()}
         silos = {}
         for silo, sent in record["silos"].items():
-            silos[str(silo)] = {name: _number(sent.get(name)) for name in _OF_SILO}
-            silos[str(silo)] |= {name: _number(value) for name, value in (sent.get("scores") or {}).items()}
+            silos[str(silo)] = {name: finite(sent.get(name)) for name in _OF_SILO}
+            silos[str(silo)] |= {name: finite(value) for name, value in (sent.get("scores") or {}).items()}
             if quality := sent.get("quality"):
                 told = {name: float(value) for name, value in quality.items() if isinstance(value, int | float)}
                 self._quality[str(silo)] = told
         counts = record.get("class_counts") or {}
-        number = int(record["round"])
+        number = record["round"]
         self._absences += [Absence(number, str(silo), str(why)) for silo, why in (record.get("absent") or {}).items()]
-        self._counts.append([_number(counts.get(name)) for name in self._classes])
+        self._counts.append([finite(counts.get(name)) for name in self._classes])
         self._fixed.append(bool(record.get("fixed_point")))
         self._numbers.append(number)
         self._run.append(run)
@@ -162,5 +144,11 @@ class RoundLog:
         return since
 
 
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(value)
+def finite(value: Any) -> float:
+    """A number of a JSON file; NaN for none, and for one without end. Raises as ``float``.
+
+    >>> finite(3), finite(None), finite(float("inf"))
+    (3.0, nan, nan)
+    """
+    number = float("nan") if value is None else float(value)
+    return number if math.isfinite(number) else float("nan")

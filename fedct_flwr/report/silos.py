@@ -23,7 +23,9 @@ _LOG: Final = {"type": "log", "rangemode": "normal", "dtick": 1}
 def traffic(runs: Sequence[Run]) -> Section:
     """Bytes per silo and round, beside what FedAvg would have sent where that is known."""
     told = [run for run in runs if len(run.course)]
-    levels = [("FedAvg, the same network", float(run.network_bytes)) for run in told[:1] if run.network_bytes]
+    sizes = {float(run.network_bytes) for run in told if run.network_bytes}
+    # Of different networks, no one line is beside all runs.
+    levels = [("FedAvg, the same network", size) for size in sizes] if len(sizes) == 1 else []
     figure = over_rounds.figure(
         "bytes",
         "What each silo sent",
@@ -32,7 +34,7 @@ def traffic(runs: Sequence[Run]) -> Section:
         lambda course: course.of_silos("bytes_sent"),
         _BYTES,
         levels=levels,
-        y=_LOG if _differ(told) else {},
+        y=_LOG if _differ(told, [value for _, value in levels]) else {},
         note="Payloads, without Flower's envelope and TLS.",
     )
     notes = []
@@ -60,6 +62,8 @@ def _bytes_words(course: Course) -> str:
     if np.isnan(total):
         return "no silo has sent anything"
     down = mean_of_known(course.of_run("instruction_bytes"))
+    if len(course) == 1:
+        return f"a silo sent {size(total)}{'' if np.isnan(down) else f', and was sent {size(down)}'}"
     received = "" if np.isnan(down) else f", and was sent {size(down)} a round"
     return f"a silo sent {size(mean_of_known(sent))} a round, {size(total)} in all{received}"
 
@@ -68,9 +72,8 @@ def _mean_bytes(course: Course) -> str:
     return number(mean_of_known(course.of_silos("bytes_sent")))
 
 
-def _differ(runs: Sequence[Run]) -> bool:
-    means = [mean_of_known(run.course.of_silos("bytes_sent")) for run in runs]
-    means += [float(run.network_bytes) for run in runs[:1] if run.network_bytes]
+def _differ(runs: Sequence[Run], levels: Sequence[float]) -> bool:
+    means = [*(mean_of_known(run.course.of_silos("bytes_sent")) for run in runs), *levels]
     means = [mean for mean in means if np.isfinite(mean)]
     return bool(means) and max(means) > _LONG_TAIL * min(means)
 
@@ -92,8 +95,8 @@ def silos(runs: Sequence[Run]) -> Section:
         whose = f" ({run.label})" if len(runs) > 1 else ""
         if run.course.absences:
             tables.append((f"Silos that did not count{whose}", _absences(run.course)))
-        if run.course.quality:
-            tables.append((f"What the consensus thinks of each silo{whose}", _quality(run.course)))
+        if run.course.quality and not (run.trust and run.trust.same):
+            tables.append((f"What the consensus thinks of each silo{whose}", _quality(run)))
     whole = [run.label for run in started if not run.course.absences]
     of = f" in {', '.join(whole)}" if len(runs) > 1 else ""
     notes = [f"No failures{of}: every silo counted in every round."] if whole else []
@@ -130,10 +133,13 @@ def _absences(course: Course) -> Table:
     return Table(["Silo", "Why", "In rounds", "How often"], rows, words=3)
 
 
-def _quality(course: Course) -> Table:
+def _quality(run: Run) -> Table:
+    course = run.course
     names = list(dict.fromkeys(name for told in course.quality.values() for name in told))
     rows = [
         [silo, *(f"{told.get(name, np.nan):.3f}" for name in names)]
         for silo, told in sorted(course.quality.items(), key=lambda item: course.silos.index(item[0]))
     ]
-    return Table(["Silo", *(name.replace("_", " ") for name in names)], rows)
+    # Where silos trust each other, one's trust is the sum of what all give to it.
+    said = {"trust": "trust of all silos, 1 on average"} if run.trust else {}
+    return Table(["Silo", *(said.get(name, name.replace("_", " ")) for name in names)], rows)

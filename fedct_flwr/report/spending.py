@@ -37,7 +37,7 @@ def spending(
     if isinstance(cost, dict) and "epsilon" in cost and "delta" in cost:
         try:
             return _of_result(cost)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return Spending("What was spent is not to be read from the run's result.")
     try:
         config = RunConfig.from_flower(settings)

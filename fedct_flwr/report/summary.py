@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fedct_flwr import __version__
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.config import STUDY
-from fedct_flwr.report.round_log import Course, RoundLog
+from fedct_flwr.config.run import ONE_SHOT, SOFT
+from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Spending, spending
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import RunError, SiloName
@@ -24,8 +25,11 @@ Test: TypeAlias = Literal["own", "pooled"]
 
 TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
 METHODS: Final = ("local", "federated", "centralized")
+_STUDENT: Final = "student"
+"""Its name among a run's global scores."""
 _ARRAY_HEADER: Final = 128
 """What NumPy's format, in which Flower sends arrays, puts before each."""
+_DIGITS: Final = 1e-3
 _HEADER_BYTES: Final = 8
 _MOST_HEADER: Final = 10_000_000
 
@@ -46,6 +50,11 @@ class Trust:
     round: int
     silos: tuple[SiloName, ...]
     matrix: NDArray[np.float64]
+
+    @property
+    def same(self) -> bool:
+        """Whether each silo trusts all silos the same, itself too: to four digits, as they are kept."""
+        return bool(np.allclose(self.matrix, self.matrix.mean(), rtol=_DIGITS, atol=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +88,30 @@ class Run:
         return str(self.settings.get("study", "?"))
 
     @property
+    def algorithm(self) -> str:
+        """The algorithm's name in the settings."""
+        return str(self.settings.get("algorithm", "?"))
+
+    @property
+    def one_shot(self) -> bool:
+        """Whether its silos are asked but once."""
+        return self.algorithm in ONE_SHOT
+
+    @property
     def title(self) -> str:
         """What tables call the algorithm."""
-        name = str(self.settings.get("algorithm", "?"))
-        return ALGORITHMS[name].title if name in ALGORITHMS else name
+        return ALGORITHMS[self.algorithm].title if self.algorithm in ALGORITHMS else self.algorithm
 
     @property
     def leaves(self) -> str:
         """What left a silo, in plain words; nothing for an algorithm that is not known."""
-        name = str(self.settings.get("algorithm", "?"))
         scores = " and test scores" if self.settings.get("report-scores") else ""
-        return f"{ALGORITHMS[name].leaves}{scores}" if name in ALGORITHMS else ""
+        return f"{ALGORITHMS[self.algorithm].leaves}{scores}" if self.algorithm in ALGORITHMS else ""
+
+    @property
+    def soft(self) -> bool:
+        """Whether its silos share probabilities: the labels of its log are the likeliest classes of their mean."""
+        return self.algorithm in SOFT
 
     @property
     def real(self) -> bool:
@@ -102,6 +124,14 @@ class Run:
         known = [name for name in METHODS if any(np.isfinite(table.get(name, np.nan)) for table in tables)]
         compared = [table for table in tables if all(np.isfinite(table.get(name, np.nan)) for name in known)]
         return float(np.mean([table.get(method, np.nan) for table in compared])) if compared else float("nan")
+
+    def pooled_score(self, method: str) -> float:
+        """On the pooled test set: of the scoreboard, or else of the global model, as one-shot runs leave no other."""
+        found = self.mean_score("pooled", method)
+        if np.isnan(found) and method == "federated":
+            last = float(self.course.of_run("balanced_accuracy")[-1]) if len(self.course) else float("nan")
+            return (self.global_scores or {}).get(_STUDENT, last)
+        return found
 
 
 class RunReader:
@@ -119,7 +149,9 @@ class RunReader:
         self._versions = {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {}
         check_version(path, self._versions.get("fedct-flwr", ""))
         self._classes = _names(self._facts.get("classes"))
-        self._log = RoundLog(path / "rounds.jsonl", _names(self._facts.get("silos")), self._classes)
+        self._log = RoundLog(self.folder.round_log(), _names(self._facts.get("silos")), self._classes)
+        self._trust_log = self.folder.trust_log()
+        self._trust: Trust | None = None
 
     def read(self) -> Run:
         """The run as it is by now. Raises RunError for a damaged file."""
@@ -142,8 +174,19 @@ class RunReader:
             global_scores=_global_scores(result),
             spending=spending(self.folder, self._settings, course.silos, result) if ended else None,
             network_bytes=_network_bytes(self.folder, course),
-            trust=_trust(self.folder.path / "trust.jsonl"),
+            trust=self._last_trust(),
         )
+
+    def _last_trust(self) -> Trust | None:
+        lines, anew = self._trust_log.news()
+        if lines:
+            try:
+                self._trust = _trust(self._trust_log.record(lines[-1]))
+            except (ValueError, KeyError, TypeError, OverflowError):
+                raise self._trust_log.damaged() from None
+        elif anew:
+            self._trust = None
+        return self._trust
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
@@ -185,20 +228,21 @@ def _scores(folder: RunFolder) -> tuple[Scores, ...]:
         return tuple(Scores(str(row["silo"]), _known(row["own"]), _known(row["pooled"])) for row in rows)
     except FileNotFoundError:
         return ()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise RunError(f"{folder.path / 'scores.json'} is damaged: take it away, and the report goes without") from None
 
 
 def _known(scores: Mapping[str, Any]) -> dict[str, float]:
-    return {method: float("nan") if scores.get(method) is None else float(scores[method]) for method in METHODS}
+    return {method: finite(scores.get(method)) for method in METHODS}
 
 
 def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:
     try:
         scores = result["global_model"]["scores"]
-        return {str(name): float(values["balanced_accuracy"]) for name, values in scores.items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
+        found = {str(name): finite(values["balanced_accuracy"]) for name, values in scores.items()}
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return {}
+    return {name: value for name, value in found.items() if np.isfinite(value)}
 
 
 def _network_bytes(folder: RunFolder, course: Course) -> int | None:
@@ -219,19 +263,10 @@ def _weights_in(file: Path) -> int | None:
         return None
 
 
-def _trust(path: Path) -> Trust | None:
-    """The last whole line."""
-    try:
-        lines = path.read_text("utf-8").split("\n")[:-1]
-        if not lines:
-            return None
-        last = json.loads(lines[-1])
-        matrix = np.array(last["matrix"], dtype=np.float64)
-        silos = _names(last["silos"])
-        if matrix.shape != (len(silos), len(silos)):
-            raise ValueError
-        return Trust(int(last["round"]), silos, matrix)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise RunError(f"{path} is damaged: take it away, and the report goes without") from None
+def _trust(record: Mapping[str, Any]) -> Trust:
+    """Raises ValueError for a matrix that is not one row and one column for each silo, of numbers."""
+    matrix = np.array(record["matrix"], dtype=np.float64)
+    silos = _names(record["silos"])
+    if matrix.shape != (len(silos), len(silos)) or not np.isfinite(matrix).all():
+        raise ValueError
+    return Trust(record["round"], silos, matrix)

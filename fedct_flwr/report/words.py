@@ -64,15 +64,6 @@ def total_of_each(values: NDArray[np.float64]) -> float:
     return float(np.nansum(values, axis=0).mean()) if np.isfinite(values).any() else float("nan")
 
 
-def count(number: int, noun: str) -> str:
-    """A number and what it counts.
-
-    >>> count(1, "silo"), count(1000, "round")
-    ('1 silo', '1,000 rounds')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def spans(rounds: Iterable[int]) -> str:
     """Rounds as ranges.
 

@@ -30,10 +30,16 @@ def test_it_ends_in_the_table_and_the_folder_of_any_run(
 
 def test_it_goes_on_with_a_run(fedct: Callable[..., Outcome], here: Path, settings: list[str]) -> None:
     assert fedct("simulate", "--in-process", *settings).code == 0
+    report = here / "run" / "report.html"
+    report.unlink()
+    report.mkdir()
     outcome = fedct("simulate", "--in-process", "--resume", "run", "--rounds", "3")
     assert outcome.code == 0
     assert "round  3" in outcome.out
     assert "round  2" not in outcome.out
+    # What stands in the way of the report takes nothing from the run.
+    assert f"no report was written: cannot write {report}: Is a directory" in outcome.out
+    assert outcome.err == ""
 
 
 def test_a_run_that_fails_says_why_and_keeps_its_log(

@@ -1,11 +1,17 @@
 """``fedct report``."""
 
 import json
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from fedct_flwr.cli.report import write_at_end
+from fedct_flwr.report import page
+from fedct_flwr.run_folder import RunFolder
 from tests.cli.runner import Outcome
 from tests.report.folders import begin, finished
 
@@ -88,3 +94,57 @@ def test_without_the_extra_it_says_how_to_get_it(
         2,
         "a report needs the extra 'report': pip install 'fedct-flwr[report]'",
     )
+
+
+def folder_in_its_place(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run.path / "report.html").mkdir()
+
+
+def damaged_scores(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run.path / "scores.json").write_text("{")
+
+
+def no_extra(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+def half_a_plotly(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "plotly_script", lambda: run.path / "plotly.min.js")
+
+
+def half_a_jinja(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("jinja2")
+    module.__spec__ = ModuleSpec("jinja2", None)
+    monkeypatch.setitem(sys.modules, "jinja2", module)
+    page._environment.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (folder_in_its_place, "cannot write {run}/report.html: Is a directory"),
+        (damaged_scores, "{run}/scores.json is damaged: take it away, and the report goes without"),
+        (no_extra, "a report needs the extra 'report': pip install 'fedct-flwr[report]'"),
+        (half_a_plotly, "a report needs {run}/plotly.min.js, which is not there: pip install --force-reinstall plotly"),
+        (half_a_jinja, "cannot import name 'DictLoader' from 'jinja2' (unknown location)"),
+    ],
+)
+def test_what_stands_in_the_way_at_a_runs_end_is_one_line(
+    here: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[RunFolder, pytest.MonkeyPatch], None], words: str
+) -> None:
+    run = finished(here / "run")
+    fault(run, monkeypatch)
+    line = f"no report was written: {words.format(run=run.path)}; after that: fedct report run"
+    assert write_at_end(run) == line
+
+
+def test_a_fault_of_the_reports_own_is_not_hidden(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.cli.report.content", lambda runs: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_at_end(finished(here / "run"))
+
+
+def test_a_report_is_named_from_where_one_is(here: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert write_at_end(finished(here / "run")) == "report: run/report.html"
+    elsewhere = finished(tmp_path_factory.mktemp("elsewhere") / "run")
+    assert write_at_end(elsewhere) == f"report: {elsewhere.path}/report.html"

@@ -179,12 +179,27 @@ def admit(target: Target, content: RecordDict) -> bytes | Refusal:
     return reason
 
 
+def check_reply(data: st.DataObject, target: Target, legal: tuple[bytes, ...]) -> None:
+    """Of mutated legal replies, no other than the target's own passes."""
+    reply = data.draw(mutated(legal))
+    if outcome(reply) is not Refusal.INTERNAL:
+        check_release(target, to_record(reply), passes=reply == target.reply)
+
+
+def check_request(data: st.DataObject, target: Target, legal: tuple[bytes, ...]) -> None:
+    """Of mutated legal requests, none is admitted that could be written in another way."""
+    payload = data.draw(mutated(legal))
+    admitted = admit(target, to_record(payload))
+    if isinstance(admitted, bytes):
+        assert admitted == payload
+        terms = target.silo.terms
+        assert encode_instruction(decode_instruction(payload, terms), terms) == payload
+
+
 @share(0.25)
 @given(data=st.data())
 def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(target: Target, data: st.DataObject) -> None:
-    reply = data.draw(mutated(legal_replies(target)))
-    if outcome(reply) is not Refusal.INTERNAL:
-        check_release(target, to_record(reply), passes=reply == target.reply)
+    check_reply(data, target, legal_replies(target))
 
 
 @share(0.15)
@@ -192,9 +207,7 @@ def test_nothing_but_an_identical_copy_of_a_legal_reply_passes(target: Target, d
 def test_nothing_but_an_identical_copy_of_legal_counts_passes(counts_target: Target, data: st.DataObject) -> None:
     silo = counts_target.silo
     legal = counts_target.reply, silo.counts(2, 40, votes=1), silo.counts(2, 41), silo.reply(2, 40), silo.counts(3, 40)
-    reply = data.draw(mutated(legal))
-    if outcome(reply) is not Refusal.INTERNAL:
-        check_release(counts_target, to_record(reply), passes=reply == counts_target.reply)
+    check_reply(data, counts_target, legal)
 
 
 @share(0.15)
@@ -202,20 +215,14 @@ def test_nothing_but_an_identical_copy_of_legal_counts_passes(counts_target: Tar
 def test_nothing_but_an_identical_copy_of_legal_probabilities_passes(soft_target: Target, data: st.DataObject) -> None:
     silo = soft_target.silo
     legal = soft_target.reply, silo.probabilities(2, 41), silo.probabilities(3, 40), silo.reply(2, 40)
-    reply = data.draw(mutated(legal))
-    if outcome(reply) is not Refusal.INTERNAL:
-        check_release(soft_target, to_record(reply), passes=reply == soft_target.reply)
+    check_reply(data, soft_target, legal)
 
 
 @share(0.1)
 @given(data=st.data())
 def test_what_is_admitted_asks_for_probabilities_in_one_way_alone(soft_target: Target, data: st.DataObject) -> None:
     silo = soft_target.silo
-    payload = data.draw(mutated((soft_target.request, silo.warm_up_request(3, 40), silo.request(3, 40))))
-    admitted = admit(soft_target, to_record(payload))
-    if isinstance(admitted, bytes):
-        assert admitted == payload
-        assert encode_instruction(decode_instruction(payload, silo.terms), silo.terms) == payload
+    check_request(data, soft_target, (soft_target.request, silo.warm_up_request(3, 40), silo.request(3, 40)))
 
 
 @share(0.1)
@@ -223,22 +230,14 @@ def test_what_is_admitted_asks_for_probabilities_in_one_way_alone(soft_target: T
 def test_what_is_admitted_asks_for_votes_in_one_way_alone(counts_target: Target, data: st.DataObject) -> None:
     silo = counts_target.silo
     legal = counts_target.request, silo.request(3, 40, label=1, votes=1000), silo.request(2, 40, votes=1)
-    payload = data.draw(mutated(legal))
-    admitted = admit(counts_target, to_record(payload))
-    if isinstance(admitted, bytes):
-        assert admitted == payload
-        assert encode_instruction(decode_instruction(payload, silo.terms), silo.terms) == payload
+    check_request(data, counts_target, legal)
 
 
 @share(0.15)
 @given(data=st.data())
 def test_what_is_admitted_is_a_legal_request_to_the_byte(target: Target, data: st.DataObject) -> None:
     silo = target.silo
-    payload = data.draw(mutated((target.request, silo.request(3, 40, label=1), silo.request(2**32 - 1, 228))))
-    admitted = admit(target, to_record(payload))
-    if isinstance(admitted, bytes):
-        assert admitted == payload
-        assert encode_instruction(decode_instruction(payload, silo.terms), silo.terms) == payload
+    check_request(data, target, (target.request, silo.request(3, 40, label=1), silo.request(2**32 - 1, 228)))
 
 
 SCALARS = st.one_of(

@@ -8,24 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import LOADERS, FederatedDataset
+from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.types import DataError
+from tests.datasets.loading import load, small
 
 RAW = Path(__file__).parents[3] / "shared" / "data"
 FILES = {"adult": "adult.csv.gz", "mushroom": "mushroom.csv.gz", "wine-quality": "wine_quality.csv.gz"}
 
 every_table = pytest.mark.parametrize("name", list(FILES))
-
-
-def load(name: str, **settings: Any) -> FederatedDataset:
-    raw = {"study": "s", "data": name} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return LOADERS[name](RunConfig.from_flower(raw))
-
-
-def small(name: str) -> FederatedDataset:
-    """What the data folder of the tests holds of it."""
-    return load(name, private_size=20, public_size=15)
 
 
 def together(dataset: FederatedDataset) -> np.ndarray[Any, Any]:

@@ -285,7 +285,7 @@ def test_records_without_a_label_are_counted(folder: Folder) -> None:
 def test_not_a_number_is_no_label(folder: Folder) -> None:
     table = pa.table({"age": [1, 2], "ward": ["east", "west"], "ill": [1.0, float("nan")]})
     path = folder(north="age,ward,ill\n1,east,0.0\n2,west,1.0\n", south=None, west=table)
-    assert error(path).startswith(f"{path / 'west.parquet'} has 1 records without a label: ")
+    assert error(path).startswith(f"{path / 'west.parquet'} has 1 record without a label: ")
 
 
 @pytest.mark.parametrize("labels", [[[0], [1]], [{"a": 1}, {"a": 2}]], ids=["list", "struct"])

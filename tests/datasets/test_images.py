@@ -1,30 +1,18 @@
 """CIFAR10 and SVHN from files in their published formats: the right pixels in the right place, and faults named."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.io
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import LOADERS, FederatedDataset
 from fedct_flwr.datasets.images import scaled
 from fedct_flwr.types import DataError
+from tests.datasets.loading import load, small
 
 FILES = {"cifar10": "data_batch_3.bin", "svhn": "train_32x32.mat"}
 
 every_images = pytest.mark.parametrize("name", list(FILES))
-
-
-def load(name: str, **settings: Any) -> FederatedDataset:
-    raw = {"study": "s", "data": name} | {key.replace("_", "-"): value for key, value in settings.items()}
-    return LOADERS[name](RunConfig.from_flower(raw))
-
-
-def small(name: str) -> FederatedDataset:
-    """What the data folder of the tests holds of it."""
-    return load(name, private_size=20, public_size=15)
 
 
 def test_bytes_become_zero_to_one() -> None:

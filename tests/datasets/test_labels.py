@@ -78,7 +78,7 @@ def test_no_records_have_no_labels() -> None:
 
 def test_a_mapping_replaces_the_studys_names() -> None:
     # Else a label that the hospital's mapping forgot could mean what the study happens to call so.
-    assert "1 records whose label is not in mapping" in said(["healthy"], {"0": "healthy", "1": "diseased"})
+    assert "1 record whose label is not in mapping" in said(["healthy"], {"0": "healthy", "1": "diseased"})
 
 
 def test_a_mapping_to_no_class_is_named_with_the_classes_that_there_are() -> None:
@@ -109,7 +109,7 @@ def test_missing_labels_are_counted_and_nothing_is_quoted() -> None:
 
 
 def test_not_a_number_is_no_label() -> None:
-    with pytest.raises(DataError, match="1 records without a label"):
+    with pytest.raises(DataError, match="1 record without a label"):
         class_names(pa.chunked_array([[1.0, float("nan")]]), "y", FILE)
 
 

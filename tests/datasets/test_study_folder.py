@@ -222,7 +222,7 @@ def test_a_public_set_without_records_is_named(tmp_path: Path, public: str) -> N
 def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path) -> None:
     folder = write(tmp_path / "study", test="age,ward,ill\n50,east,perhaps\n")
     text = said(lambda: read_study(folder))
-    assert text.startswith(f"{folder / 'test.csv'} has 1 records whose label is not a class of the study ('no', 'yes')")
+    assert text.startswith(f"{folder / 'test.csv'} has 1 record whose label is not a class of the study ('no', 'yes')")
     assert "perhaps" not in text
 
 
@@ -415,5 +415,5 @@ def test_an_unknown_class_of_images_is_counted_and_its_images_not_quoted(images:
     write_image(tmp_path / "own" / "perhaps" / f"{SECRET}.png", 5)
     settings = DataSettings.read({"file": str(tmp_path / "own")}, "silo.toml")
     text = said(lambda: read_records(settings, read_study(images)))
-    assert "1 records whose label is not a class of the study ('well', 'sick')" in text
+    assert "1 record whose label is not a class of the study ('well', 'sick')" in text
     assert SECRET not in text

@@ -48,6 +48,17 @@ class Federation:
         self.release.wait(30)
         return client_app(message, context)
 
+    @staticmethod
+    def away(number: int) -> Behave:
+        """Fail in this round, and answer in all others."""
+
+        def behave(message: Message, context: Context) -> Message:
+            if message.metadata.group_id == str(number):
+                raise RuntimeError
+            return client_app(message, context)
+
+        return behave
+
     def run(self, *, silos: int = 4, workers: int = 2, **settings: Any) -> RunFolder:
         """Run with these settings (underscores for hyphens) and return the run folder."""
         config = {

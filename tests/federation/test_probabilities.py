@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
 
-from client_app.main import app as client_app
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
@@ -75,15 +73,7 @@ def test_subsets_are_asked_about_and_learned(federation: Federation) -> None:
 
 
 def test_a_silo_that_leaves_for_a_round_takes_its_trust_with_it_and_brings_it_back(federation: Federation) -> None:
-    gone = ClientApp()
-
-    @gone.train()
-    def fail(message: Message, context: Context) -> Message:
-        if message.metadata.group_id == "2":
-            raise RuntimeError
-        return client_app(message, context)
-
-    federation.behave[1] = gone
+    federation.behave[1] = federation.away(2)
     settings: dict[str, Any] = {"algorithm": "prediction-consensus", "trust": "static", "stop_at_fixed_point": False}
     folder = federation.run(**settings, min_silos=3)
     with_all, without, again = folder.trust()
@@ -96,14 +86,11 @@ def test_a_silo_that_leaves_for_a_round_takes_its_trust_with_it_and_brings_it_ba
 
 
 def test_a_silo_that_comes_late_warms_up_before_it_answers(federation: Federation) -> None:
-    late, asked = ClientApp(), []
+    asked, away = [], federation.away(1)
 
-    @late.train()
-    def wait(message: Message, context: Context) -> Message:
+    def late(message: Message, context: Context) -> Message:
         asked.append(len(message.content["fedct"]["payload"]))  # type: ignore[arg-type,index,call-overload]
-        if message.metadata.group_id == "1":
-            raise RuntimeError
-        return client_app(message, context)
+        return away(message, context)
 
     federation.behave[1] = late
     folder = federation.run(**SOFT, min_silos=3, stop_at_fixed_point=False)

@@ -4,10 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
 
-from client_app.main import app as client_app
 from tests.federation.conftest import Federation
 
 RULES = {"fedct-dawid-skene": "balanced_accuracy", "fedct-agreement": "trust"}
@@ -40,15 +37,7 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(rule: str, federatio
 
 @every_rule
 def test_a_silo_that_leaves_for_a_round_is_known_when_it_comes_back(rule: str, federation: Federation) -> None:
-    gone = ClientApp()
-
-    @gone.train()
-    def fail(message: Message, context: Context) -> Message:
-        if message.metadata.group_id == "2":
-            raise RuntimeError
-        return client_app(message, context)
-
-    federation.behave[1] = gone
+    federation.behave[1] = federation.away(2)
     folder = federation.run(algorithm=rule, stop_at_fixed_point=False, min_silos=3)
     there = [set(entry["silos"]) for entry in folder.rounds()]
     assert [len(silos) for silos in there] == [4, 3, 4]

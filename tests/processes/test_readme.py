@@ -114,5 +114,5 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
         assert "999,772 left" in do("fedct silo status silo")
         verified = do("fedct silo verify silo")
         assert "The egress log of cleveland is intact" in verified
-        assert "Left: 1 messages with labels, 228 labels" in verified
+        assert "Left: 1 message with labels, 228 labels" in verified
         assert "nothing to be put right, nothing to be looked at" in do(check)

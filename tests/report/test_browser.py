@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
+from fedct_flwr.consensus import Trust
 from fedct_flwr.report import live as module
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
@@ -24,6 +26,8 @@ from tests.report.folders import add_round, add_scores, begin, finished
 from tests.report.test_page import NASTY
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+WIDE: ViewportSize = {"width": 1200, "height": 900}
 
 _PATIENCE = 60_000
 """Milliseconds, on a machine with much else to do."""
@@ -88,6 +92,31 @@ def test_all_figures_are_drawn_without_a_complaint(browser: Browser, address: st
 def test_nothing_overflows_on_a_telephone(browser: Browser, address: str) -> None:
     with opened(browser, address, viewport={"width": 390, "height": 800}) as (page, _):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_table_of_several_runs_fits_where_there_is_room(browser: Browser, tmp_path: Path) -> None:
+    names = ["fashion-superclasses-20261122-060812", "fashion-superclasses-20261122-061530"]
+    runs = [
+        finished(tmp_path / name, algorithm="prediction-consensus", learner="logistic-regression") for name in names
+    ]
+    for run in runs:
+        log = run.path / "rounds.jsonl"
+        log.write_text(log.read_text().replace('"bytes_sent": 10', '"bytes_sent": 43210'))
+    with opened(browser, written(tmp_path / "report.html", *(run.path for run in runs)), viewport=WIDE) as (page, _):
+        box = page.locator("#glance .scroll")
+        assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+
+
+def test_numbers_stand_on_the_trust_matrix_only_where_they_can_be_read(browser: Browser, tmp_path: Path) -> None:
+    silos = [f"silo-{n}" for n in range(1, 13)]
+    run = finished(tmp_path / "run", silos=silos)
+    run.append_trust(3, Trust(silos, np.eye(12)))
+    address = written(tmp_path / "report.html", run.path)
+    for width, numbers in {1200: 144, 390: 0}.items():
+        with opened(browser, address, viewport={**WIDE, "width": width}) as (page, complaints):
+            assert page.locator("[data-plot='trust-0'] .heatmap-label").count() == numbers
+            names = page.locator("[data-plot='trust-0'] .ytick text").all_text_contents()
+            assert (sorted(names), complaints) == (sorted(silos), [])
 
 
 def test_dark_and_light(browser: Browser, address: str) -> None:

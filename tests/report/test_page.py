@@ -14,7 +14,7 @@ from fedct_flwr.report.over_rounds import MOST_POINTS, spread
 from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
-from tests.report.folders import SILOS, add_round, add_weights_round, begin, finished, safetensors
+from tests.report.folders import SILOS, add_round, add_scores, add_weights_round, begin, finished, safetensors
 
 NASTY = "<img src=x onerror=\"document.title='owned'\"></script><b>&amp;"
 CSS = (Path(__file__).parents[2] / "fedct_flwr" / "report" / "page.css").read_text()
@@ -156,6 +156,59 @@ def test_runs_that_share_weights(tmp_path: Path):
     assert "agreement" not in found.plots
     assert found.plots["accuracy-pooled"]["data"][0]["y"] == [0.7, 0.75]
     assert found.glance.sentence.endswith("for 2 rounds. All that left a silo are the weights of its network.")
+    assert found.glance.table
+    assert list(found.glance.table.columns) == ["Silo", "bytes sent", "median delay", "rounds missed"]
+    assert {len(row) for row in (*found.glance.table.rows, *found.glance.table.foot)} == {4}
+    add_scores(folder)
+    assert "the global model has a balanced accuracy of 0.700 (0.600 when" in shown(folder.path).glance.sentence
+
+
+def test_where_silos_share_probabilities_a_fixed_point_is_one_of_all_of_them(tmp_path: Path):
+    said = shown(finished(tmp_path / "run", algorithm="prediction-consensus").path).glance.sentence
+    assert "for 3 rounds; from round 3 on nothing changed. All that left a silo are probabilities of" in said
+
+
+def test_global_models_are_told_of(tmp_path: Path):
+    folder = begin(tmp_path / "run", algorithm="fedkt")
+    add_round(folder, 1)
+    scores = {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}
+    folder.finish("completed", global_model={"scores": scores})
+    said = shown(folder.path).glance.sentence
+    assert said.endswith("models on the pooled test set: 0.650 of the student, 0.675 of the ensemble.")
+
+
+def test_of_one_round_many_silos_are_marks_and_no_band(tmp_path: Path):
+    silos = [f"silo-{n}" for n in range(20)]
+    traces = shown(finished(tmp_path / "run", 1, silos).path).plots["agreement"]["data"]
+    assert [(trace["name"], trace["mode"]) for trace in traces] == [
+        ("mean of silos", "lines+markers"), ("lowest silo", "markers"), ("highest silo", "markers"),
+    ]  # fmt: skip
+    traffic = next(s for s in shown(tmp_path / "run").sections if s.id == "traffic")
+    assert traffic.figures[0].message == "A silo sent 110 bytes, and was sent 80 bytes."
+
+
+def test_fedavg_is_drawn_beside_several_runs_if_it_is_one_network(tmp_path: Path):
+    paths = [finished(tmp_path / name).path for name in ("a", "b", "c")]
+
+    def lines() -> list[str]:
+        return [trace["name"] for trace in shown(*paths).plots["bytes"]["data"] if "FedAvg" in trace.get("name", "")]
+
+    assert lines() == []
+    for place, size in {1: 400, 2: 400}.items():
+        safetensors(RunFolder(paths[place]).silo_model("oslo", ".safetensors"), {"network.a": size})
+    assert lines() == ["FedAvg, the same network"]
+    safetensors(RunFolder(paths[2]).silo_model("oslo", ".safetensors"), {"network.a": 800})
+    assert lines() == []
+
+
+def test_more_classes_than_colors_differ_by_hatching(tmp_path: Path):
+    classes = [f"class-{n}" for n in range(12)]
+    folder = begin(tmp_path / "run")
+    facts = json.loads((folder.path / "config.json").read_text())
+    (folder.path / "config.json").write_text(json.dumps(facts | {"classes": classes}))
+    add_round(folder, 1, class_counts=dict.fromkeys(classes, 1))
+    looks = [trace["marker"] for trace in shown(folder.path).plots["classes"]["data"]]
+    assert len({(look["color"], look["pattern"]["shape"]) for look in looks}) == 12
 
 
 def test_several_runs_overlay_with_a_color_each(tmp_path: Path):
@@ -271,14 +324,6 @@ def test_a_folder_with_little_in_its_log_is_shown_without_a_warning(tmp_path: Pa
         assert ("303" if kept else "At a glance") in text
         assert "nan" not in text
         assert "was sent –" not in text
-
-
-def test_numbers_on_the_trust_matrix_have_a_paper_of_their_own(tmp_path: Path):
-    run = finished(tmp_path / "run")
-    matrix = {"round": 3, "silos": ["oslo", "rome"], "matrix": [[0.7, 0.3], [0.4, 0.6]]}
-    (run.path / "trust.jsonl").write_text(json.dumps(matrix) + "\n")
-    scale = shown(run.path).plots["trust-0"]["data"][0]["colorscale"]
-    assert all(re.fullmatch("#[0-9a-f]{6}", color) for _, color in scale)
 
 
 def test_a_one_shot_run_is_compared_by_its_student(tmp_path: Path):

@@ -17,7 +17,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def log_of(folder: RunFolder) -> RoundLog:
-    return RoundLog(folder.path / "rounds.jsonl", SILOS, CLASSES)
+    return RoundLog(folder.round_log(), SILOS, CLASSES)
 
 
 def read(folder: RunFolder) -> Course:

@@ -1,12 +1,15 @@
 """What a run folder says."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fedct_flwr.consensus import Trust
+from fedct_flwr.report.page import content, fragment
 from fedct_flwr.report.summary import RunReader, check_version, labels, read_runs
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import RunError
@@ -70,6 +73,56 @@ def test_damaged_files_are_said(tmp_path: Path, name: str):
     (folder.path / name).write_text("{\n")
     with pytest.raises(RunError, match=name):
         read_runs([folder.path])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("number", ["1e400", "NaN", "null"])
+def test_numbers_without_end_are_not_known(tmp_path: Path, number: str):
+    folder = finished(tmp_path / "run", algorithm="fedkt")
+    for name in ("scores.json", "rounds.jsonl"):
+        path = folder.path / name
+        path.write_text(re.sub(r"\b0\.6\d*", number, path.read_text()))
+    changed(folder, "result.json", global_model={"scores": {"student": {"balanced_accuracy": float("nan")}}})
+    (run,) = read_runs([folder.path])
+    assert (run.mean_score("pooled", "federated"), run.global_scores) == (pytest.approx(0.7), {})
+    assert "nan" not in fragment(content([run]))
+
+
+@pytest.mark.parametrize("name", ["scores.json", "rounds.jsonl"])
+def test_numbers_that_no_float_holds_are_damage(tmp_path: Path, name: str):
+    path = finished(tmp_path / "run").path / name
+    path.write_text(path.read_text().replace("0.6", "1" + "0" * 400))
+    with pytest.raises(RunError, match=f"{name} is damaged"):
+        read_runs([path.parent])
+
+
+@pytest.mark.parametrize("algorithm", [[], {"a": 1}, None, 3])
+def test_an_algorithm_that_is_no_name_is_shown_as_it_is(tmp_path: Path, algorithm: Any):
+    folder = finished(tmp_path / "run")
+    changed(folder, "config.json", settings={"study": "s", "algorithm": algorithm})
+    assert f"s: {algorithm}" in content(read_runs([folder.path])).glance.title
+
+
+@pytest.mark.parametrize("matrix", ["[[1.0]]", "[[1.0, 0.0], [0.0, Infinity]]", "3", "null"])
+def test_trust_that_is_no_matrix_is_damage(tmp_path: Path, matrix: str):
+    folder = finished(tmp_path / "run")
+    (folder.path / "trust.jsonl").write_text(f'{{"round": 1, "silos": ["oslo", "rome"], "matrix": {matrix}}}\n')
+    with pytest.raises(RunError, match=r"trust\.jsonl is damaged: take it away, as only a report needs it"):
+        read_runs([folder.path])
+
+
+def test_trust_is_read_as_it_grows(tmp_path: Path):
+    folder = begin(tmp_path / "run")
+    reader = RunReader(folder.path)
+    assert reader.read().trust is None
+    for number in (1, 2):
+        folder.append_trust(number, Trust(["oslo"], np.ones((1, 1))))
+        for _ in range(2):
+            trust = reader.read().trust
+            assert trust is not None
+            assert trust.round == number
+    (folder.path / "trust.jsonl").unlink()
+    assert reader.read().trust is None
 
 
 def test_the_last_trust_matrix_counts(tmp_path: Path):

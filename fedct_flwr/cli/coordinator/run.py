@@ -17,7 +17,7 @@ from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.cli.overrides import only, overrides, refuse_options
+from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
@@ -52,7 +52,7 @@ def run(
     run_dir: Annotated[
         Path | None, typer.Option(help="New folder for the run.", show_default="FOLDER/runs/STUDY-TIME")
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Folder of an unfinished run to go on with.")] = None,
+    resume: Resume = None,
     baselines: Annotated[
         str,
         typer.Option(
@@ -61,15 +61,7 @@ def run(
             autocompletion=complete.data_sets,
         ),
     ] = "",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py.",
-            autocompletion=complete.keys,
-        ),
-    ] = None,
+    set_: Set = None,
     json_: Json = False,
 ) -> None:
     """Run the study with real silos on the running SuperLink: rounds are shown as they end.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from fedct_flwr.cli import findings
-from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, good, warning
+from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, warning
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.types import Examples, FedctError
@@ -72,4 +72,4 @@ def _unread(what: str) -> Iterator[None]:
         raise Unread(what) from None
 
 
-__all__ = ["Finding", "Mark", "Probe", "Silo", "Unread", "bad", "count", "good", "warning"]
+__all__ = ["Finding", "Mark", "Probe", "Silo", "Unread", "bad", "by_amount", "count", "good", "warning"]

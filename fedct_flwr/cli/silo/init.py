@@ -12,6 +12,7 @@ from rich.console import Console
 
 from client_app.keys import create_egress_key, create_node_key
 from fedct_flwr.cli import complete
+from fedct_flwr.cli.output import from_here
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import SiloConfig, StudyConfig
@@ -114,8 +115,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _print_next(console: Console, folder: Path, data: Path, superlink: str, ca: Path | None) -> None:
-    here = Path.cwd()
-    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    shown = from_here(folder)
 
     def say(text: str) -> None:
         console.print(text, markup=False)

@@ -16,6 +16,7 @@ from client_app.log_entry import read_entries
 from client_app.log_proof import verify_log
 from client_app.revocation import is_revoked
 from fedct_flwr.cli.silo.findings import Finding, Silo, bad, good, warning
+from fedct_flwr.plural import count
 from fedct_flwr.types import ConfigError, FedctError
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -47,7 +48,7 @@ def egress_log(silo: Silo) -> Iterator[Finding]:
         return
     verdict = verify_log(config.state, key, config.silo)
     if verdict.intact:
-        yield good(f"egress log: intact, {verdict.lines:,} lines")
+        yield good(f"egress log: intact, {count(verdict.lines, 'line')}")
     else:
         where = f" from line {verdict.bad_line}" if verdict.bad_line else ""
         yield bad(f"egress log: not intact{where}", "fedct silo verify says more; until then nothing leaves")

@@ -3,15 +3,14 @@
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
 from fedct_flwr import __version__
-from fedct_flwr.cli.silo.findings import Finding, Silo, bad, good, warning
+from fedct_flwr.cli import installed
+from fedct_flwr.cli.silo.findings import Finding, Silo, bad, by_amount, good, warning
 from fedct_flwr.learners.catalog import NETWORKS
 
-_PYTHON: Final = (3, 11)
 _FLOWER: Final = ((1, 41), (1, 43))
 _PACKAGES: Final = ("numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
 _MEGABYTE: Final = 1_000_000
@@ -22,7 +21,7 @@ _GOOD_DISK: Final = 1000 * _MEGABYTE
 def python(silo: Silo) -> Iterator[Finding]:
     """Which Python this is."""
     found = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] < _PYTHON:
+    if sys.version_info[:2] < installed.PYTHON:
         yield bad(f"Python {found}", "install Python 3.11 or newer")
     else:
         yield good(f"Python {found} on {sys.platform}")
@@ -30,11 +29,11 @@ def python(silo: Silo) -> Iterator[Finding]:
 
 def packages(silo: Silo) -> Iterator[Finding]:
     """Which versions are installed."""
-    flower = _version("flwr") or "not installed"
-    others = [f"{name} {found}" for name in _PACKAGES if (found := _version(name))]
+    flower = installed.version_of("flwr") or "not installed"
+    others = [f"{name} {found}" for name in _PACKAGES if (found := installed.version_of(name))]
     said = f"fedct-flwr {__version__}, flwr {flower}, {', '.join(others)}"
     oldest, too_new = _FLOWER
-    if oldest <= _numbers(flower) < too_new:
+    if oldest <= installed.numbers(flower)[:2] < too_new:
         yield good(said)
     else:
         yield bad(said, "pip install 'flwr>=1.41,<1.43': the agent speaks to a SuperNode of these versions")
@@ -43,13 +42,12 @@ def packages(silo: Silo) -> Iterator[Finding]:
 def disk(silo: Silo) -> Iterator[Finding]:
     """Room for the log and the model: what cannot be logged is not released."""
     free = shutil.disk_usage(_existing(silo.config.state)).free
-    said = f"disk: {free // _MEGABYTE:,} MB are free where the log and the model are kept"
-    if free < _LEAST_DISK:
-        yield bad(said, f"make room, at least {_LEAST_DISK // _MEGABYTE} MB: what cannot be logged does not leave")
-    elif free < _GOOD_DISK:
-        yield warning(said, f"make room, {_GOOD_DISK // _MEGABYTE:,} MB are better")
-    else:
-        yield good(said)
+    yield by_amount(
+        f"disk: {free // _MEGABYTE:,} MB are free where the log and the model are kept",
+        free,
+        (_LEAST_DISK, f"make room, at least {_LEAST_DISK // _MEGABYTE} MB: what cannot be logged does not leave"),
+        (_GOOD_DISK, f"make room, {_GOOD_DISK // _MEGABYTE:,} MB are better"),
+    )
 
 
 def device(silo: Silo) -> Iterator[Finding]:
@@ -76,17 +74,6 @@ def device_for(name: str) -> Finding:
     if found == "cpu" and name == "auto":
         return warning("device: no GPU is there, the network is trained on the CPU", "nothing, if that is fast enough")
     return good(f"device: the network is trained on {found}")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2] if part.isdecimal())
 
 
 def _existing(path: Path) -> Path:

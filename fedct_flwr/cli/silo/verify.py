@@ -15,6 +15,7 @@ from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.plural import count
 from fedct_flwr.types import ConfigError, RunError, SiloName
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
@@ -56,7 +57,7 @@ def verify(
         )
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
     out.say(
-        f"Left: {sums.rounds:,} messages with labels, {sums.queries:,} labels, {sums.bytes:,} bytes; "
+        f"Left: {count(sums.rounds, 'message')} with labels, {count(sums.queries, 'label')}, {sums.bytes:,} bytes; "
         f"refused: {refused:,}."
     )
     if found:

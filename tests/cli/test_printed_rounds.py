@@ -1,0 +1,61 @@
+"""What a run prints of its rounds."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fedct_flwr.cli.printed_rounds import PrintedRounds
+from fedct_flwr.json_lines import JsonLines
+from fedct_flwr.run_folder import RunFolder
+from tests.report.folders import SILOS, add_round, add_weights_round, begin
+
+
+def watching(folder: RunFolder) -> tuple[PrintedRounds, io.StringIO]:
+    said = io.StringIO()
+    console = Console(file=said, width=200)
+    return PrintedRounds(console, folder, console.status("")), said
+
+
+def test_each_round_is_printed_once_when_it_ends(tmp_path: Path) -> None:
+    watch, said = watching(RunFolder(tmp_path / "run"))
+    assert not watch()
+    folder = begin(tmp_path / "run")
+    add_round(folder, 1)
+    assert not watch()
+    assert not watch()
+    add_round(folder, 2, changed=1)
+    add_round(folder, 3, SILOS[:1], changed=0, absent={"rome": "no reply"})
+    folder.finish("completed")
+    assert watch()
+    assert [line.strip() for line in said.getvalue().splitlines()] == [
+        "round  1   3 silos sent 101 bytes each, 60.0% agree, 40 labels changed",
+        "round  2   3 silos sent 101 bytes each, 70.0% agree, 1 label changed",
+        "round  3   1 silo sent 100 bytes each, 80.0% agree, 0 labels changed",
+        "without rome: no reply",
+    ]
+
+
+def test_a_run_that_is_resumed_prints_what_is_new(tmp_path: Path) -> None:
+    folder = begin(tmp_path / "run")
+    add_weights_round(folder, 1)
+    folder.finish("failed")
+    watch, said = watching(folder)
+    assert not watch()
+    add_weights_round(folder, 2)
+    watch()
+    assert said.getvalue().strip() == "round  2   3 silos sent 4,000 bytes each"
+
+
+def test_lines_that_were_printed_are_not_parsed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = begin(tmp_path / "run")
+    watch, _ = watching(folder)
+    parsed: list[bytes] = []
+    parse = JsonLines.record
+    monkeypatch.setattr(JsonLines, "record", lambda log, line: (parsed.append(line), parse(log, line))[1])
+    for number in range(1, 6):
+        add_round(folder, number)
+        watch()
+        watch()
+    assert len(parsed) == 5

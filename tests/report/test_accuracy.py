@@ -1,0 +1,85 @@
+"""How good models are, where they are of silos and where they are of nobody."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedct_flwr.report.accuracy import accuracy
+from fedct_flwr.report.figure import Section
+from fedct_flwr.report.summary import read_runs
+from fedct_flwr.run_folder import RunFolder
+from tests.report.folders import SILOS, add_round, add_scores, add_weights_round, begin, finished
+
+STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}
+
+
+def one_shot(path: Path, **facts: Any) -> RunFolder:
+    """A run that leaves no models at its silos."""
+    folder = begin(path, algorithm="fedkt")
+    add_round(folder, 1, silos=SILOS)
+    rows = [{"silo": silo, "own": {}, "pooled": {"local": 0.6, "centralized": 0.8}} for silo in SILOS]
+    (folder.path / "scores.json").write_text(json.dumps(rows))
+    log = folder.path / "rounds.jsonl"
+    log.write_text(log.read_text().replace("pooled_balanced_accuracy", "other"))
+    folder.finish("completed", global_model=STUDENT, **facts)
+    return folder
+
+
+def section(*paths: Path) -> Section:
+    return accuracy(read_runs(paths))
+
+
+def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path) -> None:
+    found = section(one_shot(tmp_path / "run").path)
+    (figure,) = found.figures
+    lines = {trace["name"]: trace["x"] for trace in figure.traces if trace.get("name") in {"student", "ensemble"}}
+    assert lines == {"student": [0.65, 0.65], "ensemble": [0.675, 0.675]}
+    assert "dashed, of no silo: student 0.650, ensemble 0.675" in figure.message
+    assert [list(row) for row in figure.table.foot[1:]] == [
+        ["student", "–", "0.650", "–"],
+        ["ensemble", "–", "0.675", "–"],
+    ]
+    assert "Lines lead" not in figure.note
+
+
+def test_where_models_are_as_good_as_alone_no_line_leads_anywhere(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", algorithm="pate")
+    (figure,) = (found for found in section(folder.path).figures if found.id == "accuracy-final")
+    assert "Lines lead from alone to co-trained." in figure.note
+    scores = folder.path / "scores.json"
+    scores.write_text(scores.read_text().replace('"federated": 0.7', '"federated": 0.6'))
+    (figure,) = (found for found in section(folder.path).figures if found.id == "accuracy-final")
+    assert "Lines lead" not in figure.note
+
+
+def test_who_asks_once_is_not_told_how_to_see_rounds(tmp_path: Path) -> None:
+    assert section(one_shot(tmp_path / "run").path).notes == []
+
+
+def test_a_global_model_is_tested_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    folder = begin(tmp_path / "run", algorithm="dp-fedavg")
+    for number in (1, 2):
+        add_weights_round(folder, number)
+    (note,) = section(folder.path).notes
+    assert note.startswith("How good the global model was from round to round is not known")
+
+
+def test_beside_others_a_one_shot_run_stands_by_its_student(tmp_path: Path) -> None:
+    paths = [finished(tmp_path / "many").path, one_shot(tmp_path / "one").path]
+    figure = section(*paths).figures[0]
+    assert figure.message == "Mean over silos on the pooled test set: many 0.700, one 0.650."
+    assert figure.traces[-1]["x"] == pytest.approx([0.7, 0.65])
+
+
+@pytest.mark.parametrize("number", [3, 20])
+def test_the_axis_has_room_for_models_of_no_silo(tmp_path: Path, number: int) -> None:
+    silos = [f"silo-{n}" for n in range(number)]
+    folder = begin(tmp_path / "run", silos=silos)
+    add_round(folder, 1, silos)
+    add_scores(folder, silos)
+    folder.finish("completed", global_model={"scores": {"student": {"balanced_accuracy": 0.1}}})
+    figure = next(found for found in section(folder.path).figures if found.id == "accuracy-final")
+    low, high = figure.layout["yaxis" if number > 16 else "xaxis"]["range"]
+    assert low < 0.1 < 0.8 < high
