@@ -25,6 +25,8 @@ from benchmarks import (
     mixed,
     prediction_consensus,
     privacy,
+    progress,
+    report,
     report_speed,
     round_overhead,
     trees,
@@ -71,7 +73,8 @@ def main(
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}")
     LOADERS.update(VARIANTS)
-    EXPERIMENTS[name](seeds or (2 if fast else None), fast)
+    with progress.shown(name, report.command(), report.values_path(name)):
+        EXPERIMENTS[name](seeds or (2 if fast else None), fast)
 
 
 def _about(name: str) -> str:

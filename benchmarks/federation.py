@@ -13,6 +13,7 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from benchmarks import progress
 from client_app.main import app as client_app
 from client_app.workplace import open_workplace
 from fedct_flwr import datasets
@@ -39,6 +40,7 @@ class Runs:
         """Add one seed's values."""
         for name, value in measured.items():
             self.values.setdefault(name, []).append(value)
+        progress.measured(len(measured))
 
     def mean(self, name: str) -> float:
         """Mean over the seeds."""

@@ -16,7 +16,7 @@ from client_app.site import simulated_site
 from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized
 from fedct_flwr.config import RunConfig
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.run_folder import RunFolder
@@ -83,7 +83,9 @@ def _averaged(algorithm: str, config: RunConfig, **settings: Any) -> Measured:
         dataset = datasets.load(config)
         model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
         assert isinstance(model, Saveable)
-        reached = accuracy(model.load(Path(config.run_dir) / "models" / f"global{model.suffix}"), dataset.test)
+        assert isinstance(model, Layered)
+        kept = Path(config.run_dir) / "models" / f"global{model.suffix}"
+        reached = accuracy(model.load_any_width(kept), dataset.test)
     simulated_site.cache_clear()
     return Measured(reached, _bytes(rounds), seconds, gigabytes)
 
@@ -125,6 +127,7 @@ METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
     "SCAFFOLD": partial(_averaged, "scaffold"),
     "FedDyn": partial(_averaged, "feddyn"),
     "FedDF": partial(_averaged, "feddf"),
+    "PFNM": partial(_averaged, "pfnm"),
     "centralized": _centralized,
 }
 """QM: qualified majority, with the paper's quorum of 0.9. DS: Dawid-Skene. After FedProx stands mu."""

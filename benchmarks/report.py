@@ -38,24 +38,32 @@ def write(name: str, text: str, runs: dict[str, Runs], settings: dict[str, Any],
 
     A fast run goes to ``NAME-fast``: a first look replaces no full result.
     """
-    if "--fast" in sys.argv:
-        name += "-fast"
     machine = _machine()
     RESULTS.mkdir(exist_ok=True)
     about = ", ".join(f"{key} {value}" for key, value in machine.items())
-    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
-    note = f"\nMeasured by `{command}` in {seconds:.0f} s ({about}).\n"
-    (RESULTS / f"{name}.md").write_text(text + note, encoding="utf-8")
+    note = f"\nMeasured by `{command()}` in {seconds:.0f} s ({about}).\n"
+    path = values_path(name)
+    path.with_suffix(".md").write_text(text + note, encoding="utf-8")
     content = {
-        "name": name,
-        "command": command,
+        "name": path.stem,
+        "command": command(),
         "settings": settings,
         "machine": machine,
         "seconds": round(seconds, 1),
         "values": {setting: run.values for setting, run in runs.items()},
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     print(text)
+
+
+def command() -> str:
+    """The command line that runs now."""
+    return shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+
+
+def values_path(name: str) -> Path:
+    """Where the values of an experiment are kept: those of a fast run beside those of a full one."""
+    return RESULTS / f"{name}{'-fast' if '--fast' in sys.argv else ''}.json"
 
 
 def _machine() -> dict[str, Any]:

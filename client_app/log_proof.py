@@ -9,6 +9,7 @@ elsewhere (``fedct silo verify`` prints it, and looks for it with ``--since``) t
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final, Self
@@ -55,12 +56,15 @@ class Verdict:
     cut_short: bool = False
 
 
-def verify_log(folder: Path, public_key: Ed25519PublicKey, silo: SiloName) -> Verdict:
+def verify_log(
+    folder: Path, public_key: Ed25519PublicKey, silo: SiloName, proven: Callable[[int], object] = lambda size: None
+) -> Verdict:
     """Read the log in ``folder`` from its first line to its last. Never raises, whatever the files hold.
 
     May be called while the agent writes. A folder with neither log nor head is that of a silo that never ran: intact.
+    ``proven`` is told after each good line how many bytes it has.
     """
-    return examine(folder, public_key, silo).verdict
+    return examine(folder, public_key, silo, proven).verdict
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,9 @@ class Found:
     head_is_current: bool = False
 
 
-def examine(folder: Path, public_key: Ed25519PublicKey, silo: SiloName) -> Found:
+def examine(
+    folder: Path, public_key: Ed25519PublicKey, silo: SiloName, proven: Callable[[int], object] = lambda size: None
+) -> Found:
     """As ``verify_log``, for who wants to write on: with where the chain ends."""
     chain = Chain(silo, public_key)
     try:
@@ -138,12 +144,12 @@ def examine(folder: Path, public_key: Ed25519PublicKey, silo: SiloName) -> Found
                 return _broken(chain, f"{LOG_FILE} is missing, though {HEAD_FILE} tells of it", missing=True)
             return Found(Verdict(True, 0, "the log has not begun: nothing has left"), chain)
         with (folder / LOG_FILE).open("rb") as file:
-            return _examine_lines(file, folder / HEAD_FILE, chain)
+            return _examine_lines(file, folder / HEAD_FILE, chain, proven)
     except OSError as error:
         return _broken(chain, f"the log cannot be read: {error.strerror}")
 
 
-def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain) -> Found:
+def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain, proven: Callable[[int], object]) -> Found:
     size, rest = 0, b""
     while True:
         before = chain.number
@@ -161,6 +167,7 @@ def _examine_lines(file: BinaryIO, head_path: Path, chain: Chain) -> Found:
             except BadLineError as why:
                 return _broken(chain, str(why), missing=True)
             size += len(line)
+            proven(len(line))
         rest = line
         if len(rest) >= MAX_LINE_BYTES:
             return _broken(chain, "it is longer than any line of the log", missing=True)

@@ -17,6 +17,8 @@ from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.feddf import DistilledWeightSharing
 from fedct_flwr.strategies.feddyn import DynamicWeightSharing
 from fedct_flwr.strategies.label_sharing import LabelSharing
+from fedct_flwr.strategies.pfnm import KEYS as _OF_PFNM
+from fedct_flwr.strategies.pfnm import MatchedWeightSharing
 from fedct_flwr.strategies.private_averaging import PrivateWeightSharing
 from fedct_flwr.strategies.proximal import ProximalWeightSharing
 from fedct_flwr.strategies.scaffold import ControlledWeightSharing
@@ -124,7 +126,7 @@ def _fedmd(config: RunConfig, num_classes: int) -> Consensus:
 _NOISY: Final = frozenset({"mechanism", "gamma"})
 _OF_FEDKT: Final = _NOISY | {"privacy-level", "partitions", "lessons"}
 _SOFT: Final = frozenset({"consensus-weight", "warm-up-rounds"})
-_OF_SOME: Final = _OF_FEDKT | _SOFT | {"trust"}
+_OF_SOME: Final = _OF_FEDKT | _SOFT | _OF_PFNM | {"trust"}
 
 _PROBABILITIES: Final = "probabilities of the classes of public examples"
 
@@ -157,6 +159,8 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
     "feddyn": DynamicWeightSharing("FedDyn"),
     # The average then learns on the public set from all silos' models (Lin et al., arXiv:2006.07242).
     "feddf": DistilledWeightSharing("FedDF"),
+    # One round, after which neurons that do the same are found and averaged (Yurochkin et al., arXiv:1905.12022).
+    "pfnm": MatchedWeightSharing("PFNM"),
     # FedAvg with central differential privacy per silo (McMahan et al., arXiv:1710.06963). Simulation only.
     "dp-fedavg": PrivateWeightSharing("DP-FedAvg"),
 }

@@ -4,10 +4,10 @@ A block in ``console`` is run, line by line, and so is one in ``python``. What e
 
     <!-- output -->               what the block before it prints; ``...`` stands for lines that are left out, and
                                   numbers may differ, but not where it says ``output to the letter``
-    <!-- run by tests/x.py -->    a test that runs these commands, and names each of their parts
-    <!-- as in FILE -->           where the same commands stand, and are tested
     <!-- changes FILE -->         what somebody changes in a settings file
     <!-- not run: REASON -->      one of ``REASONS``
+    <!-- anything else -->        what a test looks for that takes the block from the page: so commands in ``sh``
+                                  are run, which need real processes, containers or a browser
 
 A ``toml`` block is read as settings. A block with a title is a file, which the commands after it find.
 """
@@ -62,16 +62,6 @@ class Block:
     @property
     def to_the_letter(self) -> bool:
         return self.said == "output to the letter"
-
-    @property
-    def run_by(self) -> str | None:
-        """The test that runs it."""
-        return self._after("run by ")
-
-    @property
-    def is_as_in(self) -> str | None:
-        """The file in which the same commands stand."""
-        return self._after("as in ")
 
     @property
     def changes(self) -> str | None:

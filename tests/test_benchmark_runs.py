@@ -2,8 +2,10 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,9 +21,11 @@ from benchmarks import (
     fedkt_tables,
     privacy,
     privacy_text,
+    progress,
     report,
     round_overhead,
 )
+from benchmarks.__main__ import EXPERIMENTS, main
 from benchmarks.federation import Runs, measure
 from benchmarks.privacy_averaging import dp_fedavg
 from benchmarks.privacy_data import Setting, Sizes, load
@@ -31,6 +35,7 @@ from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import accuracy, balanced_accuracy
+from tests.terminal import errors_on_a_terminal
 
 ROOT = Path(__file__).parents[1]
 
@@ -63,6 +68,41 @@ def test_a_result_tells_the_whole_command(tmp_path: Path, monkeypatch: pytest.Mo
     report.write("a-name", "a text\n", {"a setting": Runs({"a": [1.0, 2.0]})}, {}, 7.0)
     for file in ("a-name-fast.md", "a-name-fast.json"):
         assert "python -m benchmarks a-name --fast --seeds 3" in (tmp_path / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize("kept", sorted(report.RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_results_tell_how_long_the_bar_is_for_the_command_that_made_them(kept: Path) -> None:
+    content = json.loads(kept.read_text("utf-8"))
+    numbers = [len(values) for run in content["values"].values() for values in run.values()]
+    assert progress.expected(content["command"], kept) == sum(numbers) > 0
+    assert progress.expected(f"{content['command']} --seeds 1000", kept) is None
+
+
+def test_a_bar_goes_on_with_every_value_and_gets_out_of_the_tables_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = {"a setting": Runs()}
+
+    def measure(seeds: int | None, fast: bool) -> None:
+        for seed in range(4):
+            runs["a setting"].add(a=seed, b=seed)
+            time.sleep(0.2)
+        report.write("a-name", "a text", runs, {}, 7.0)
+
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "a-name"])
+    monkeypatch.setitem(EXPERIMENTS, "a-name", measure)
+    # What experiments add to the data sets is not for other tests.
+    monkeypatch.setattr("benchmarks.__main__.LOADERS", {})
+    for _ in range(2):
+        with errors_on_a_terminal(monkeypatch) as screen:
+            main("a-name")
+        runs["a setting"] = Runs()
+        assert "a-name" in screen.text
+        assert capsys.readouterr().out == "a text\n"
+    # The second time its end is known.
+    assert re.search(r"\b(25|50|75)%", screen.text)
+    assert "100%" in screen.text
 
 
 def test_the_list_has_a_line_for_each() -> None:

@@ -79,11 +79,10 @@ def budget(
     if not json_:
         _print(out, plan, found, warned)
     if plot:
-        with out.doing("the same for the other epsilons"):
-            others = sorted({*PLOTTED, plan.epsilon})
-            curves = {
-                e: found if e == plan.epsilon else list(_all(replace(plan, epsilon=e), features, seed)) for e in others
-            }
+        curves = {
+            e: found if e == plan.epsilon else list(_all(replace(plan, epsilon=e), features, seed))
+            for e in out.progress(sorted({*PLOTTED, plan.epsilon}), "the same for other epsilons")
+        }
         budget_plot.draw(plot, plan, curves)
         out.say(f"\nplot: {plot}")
     out.show(_document(plan, found, warned, plot))

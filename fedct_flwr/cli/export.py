@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.learners.model_file import load_model
 from fedct_flwr.learners.onnx_export import to_onnx
@@ -25,4 +26,6 @@ def export(
     categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
     """
     check_new(to)
-    write_atomically(to, to_onnx(load_model(model, package or ())))
+    found = load_model(model, package or ())
+    with Output.doing("converting the model"):
+        write_atomically(to, to_onnx(found))

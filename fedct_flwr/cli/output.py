@@ -7,7 +7,9 @@ said in ``documents.py``.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
@@ -53,17 +55,38 @@ class Output:
         for item in shown:
             self.console.print(item)
 
-    def doing(self, what: str) -> "AbstractContextManager[object]":
-        """Say on a terminal what takes a moment."""
-        return self.console.status(what)
+    @staticmethod
+    def doing(what: str) -> "AbstractContextManager[object]":
+        """Say what takes a moment; on standard error, if that is a terminal, and it leaves no trace."""
+        return Console(stderr=True).status(what)
 
-    def progress(self, items: Sequence[_T], what: str) -> Iterable[_T]:
-        """The items, with a bar that tells how many are done; on a terminal only, and it leaves no trace."""
-        from rich.progress import track
+    @staticmethod
+    def progress(items: Sequence[_T], what: str) -> Iterator[_T]:
+        """The items, with a bar that tells how many are done."""
+        with Output.bar(what, len(items)) as advance:
+            for item in items:
+                yield item
+                advance(1)
 
-        return track(
-            items, what, console=self.console, transient=True, disable=not self.console.is_terminal, total=len(items)
+    @staticmethod
+    @contextmanager
+    def bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """A bar for ``total`` steps, or of unknown length; yields what moves it on. Shown where ``doing`` is."""
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        shown = Progress(
+            *columns,
+            console=console,
+            transient=True,
+            # What is printed meanwhile stands above the bar, but where it goes to a file.
+            redirect_stdout=sys.stdout.isatty(),
+            disable=not console.is_terminal,
         )
+        task = shown.add_task(what, total=total)
+        with shown:
+            yield lambda steps: shown.advance(task, steps)
 
 
 def from_here(path: Path) -> Path:

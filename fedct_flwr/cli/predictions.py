@@ -37,7 +37,7 @@ def say_unknown(records: Unlabeled) -> None:
 def in_chunks(X: Features) -> Iterator[Features]:
     """The records in their order, some at a time, with a bar on a terminal where there are many."""
     starts = range(0, len(X), CHUNK)
-    steps = Output(to_stderr=True).progress(starts, "predicting") if len(starts) > 1 else starts
+    steps = Output.progress(starts, "predicting") if len(starts) > 1 else starts
     return (X[start : start + CHUNK] for start in steps)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -11,7 +11,7 @@ from client_app.log_entry import read_entries
 from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli import documents
-from fedct_flwr.cli.output import Json, json_text, plain
+from fedct_flwr.cli.output import Json, Output, json_text, plain
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -22,6 +22,8 @@ from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.label_sharing import LabelSharing
 from fedct_flwr.types import ConfigError, RunError
+
+_ADDING: Final = "adding up what was spent"
 
 
 def privacy_sheet(
@@ -35,9 +37,11 @@ def privacy_sheet(
     Exit code 4 if neither can be read.
     """
     if (folder / SILO_FILE).is_file():
-        page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
+        with Output.doing(_ADDING):
+            page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
     elif RunFolder(folder).exists():
-        page = _of_run(RunFolder(folder))
+        with Output.doing(_ADDING):
+            page = _of_run(RunFolder(folder))
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
     text = json_text(_document(page)) if json_ else page.markdown

@@ -8,13 +8,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.cli.output import from_here
+from fedct_flwr.cli.output import Output, from_here
 from fedct_flwr.report.page import check_extra, content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 NAME: Final = "report.html"
+_DRAWING: Final = "drawing the report"
 
 
 def report(
@@ -35,8 +36,9 @@ def report(
             raise RunError(f"there is no run folder {path}: a run prints where its own is")
     target = output or (runs[0] / NAME if len(runs) == 1 else Path(NAME))
     check_free(target, force=force)
-    found = read_runs(runs)
-    _write(document(content(found)), target, "; name another file with --output")
+    with Output.doing(_DRAWING):
+        found = read_runs(runs)
+        _write(document(content(found)), target, "; name another file with --output")
     console = Console(highlight=False, soft_wrap=True)
     for run in found:
         if not len(run.course):
@@ -66,7 +68,8 @@ def write_at_end(folder: RunFolder) -> str:
     target = folder.path / NAME
     try:
         check_extra()
-        _write(document(content(read_runs([folder.path]))), target)
+        with Output.doing(_DRAWING):
+            _write(document(content(read_runs([folder.path]))), target)
     except (FedctError, OSError, ImportError) as error:
         # Whatever else is raised is a fault of this code's, and is to be seen as one.
         return f"no report was written: {error}; after that: fedct report {from_here(folder.path)}"

@@ -19,7 +19,7 @@ from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import json_text, plain
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.learners.base import Saveable
+from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import Predictor, balanced_accuracy
@@ -27,6 +27,8 @@ from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import SiloName, TrainingError
 
 METHODS = ("local", "federated", "centralized")
+TRAINING: Final = "training the baselines"
+"""What takes a while here."""
 _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 
@@ -82,16 +84,21 @@ def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
 
 
 def with_baselines(
-    rows: Sequence[SiloScores], config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+    rows: Sequence[SiloScores],
+    config: RunConfig,
+    dataset: FederatedDataset,
+    folder: RunFolder,
+    progress: Callable[[Sequence[SiloScores]], Iterable[SiloScores]] = iter,
 ) -> list[SiloScores]:
     """The same rows in the data set's order, with the baselines trained here.
 
     For a demonstration alone: ``dataset`` holds the very records that the real silos have. As in a simulation, a silo
-    that had no part in the last round has no scores at all.
+    that had no part in the last round has no scores at all. ``progress`` goes through the rows, and may tell how far
+    it is.
     """
     last = folder.rounds()[-1]["silos"]
     found = []
-    for row in sorted(rows, key=lambda row: dataset.position(row.silo)):
+    for row in progress(sorted(rows, key=lambda row: dataset.position(row.silo))):
         position = dataset.position(row.silo)
         models = _baselines(config, dataset, position) if row.silo in last else {}
         tests = {"own": dataset.silos[position].test, "pooled": dataset.test}
@@ -114,7 +121,8 @@ def _models(
     silo = dataset.silos[position]
     learner = build_learner(config, dataset, position, silo.private.X)
     if isinstance(learner, Saveable) and (path := algorithm.model_path(folder, silo.name, learner.suffix)).exists():
-        models["federated"] = learner.load(path)
+        # What silos' networks were made into may be wider than each of them.
+        models["federated"] = learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
     return models
 
 

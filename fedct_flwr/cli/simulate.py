@@ -170,7 +170,7 @@ def simulate(
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, config, dataset, folder, run)
-        baselines = partial(out.progress, what="training the baselines: every silo alone, and all data in one place")
+        baselines = partial(out.progress, what=scoreboard.TRAINING)
         rows = scoreboard.score(config, how, dataset, folder, baselines)
         scoreboard.save(rows, path / "scores.json")
     console.print()

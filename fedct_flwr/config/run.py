@@ -16,7 +16,7 @@ from fedct_flwr.types import ConfigError
 STUDY: Final = "study"
 """The ``data`` of a run with real silos: ``data-dir`` holds the study's folder."""
 
-ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate"})
+ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate", "pfnm"})
 """Algorithms that ask the silos once."""
 
 WHOLE_SET_UP_TO: Final = 5000
@@ -124,6 +124,13 @@ class RunConfig(Settings):
     """How much feddyn holds silos to the global weights, and how slowly it learns where they disagree."""
     distillation_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """Minibatch steps on public examples after each round of feddf."""
+    pfnm_silo_variance: float = Field(default=1.0, gt=0, le=1e9)
+    """Variance, as pfnm sees it, of a silo's neurons around the global ones that they are copies of: the less, the
+    fewer are matched, and the wider the global model."""
+    pfnm_global_variance: float = Field(default=1.0, gt=0, le=1e9)
+    """Variance, as pfnm sees it, of global neurons around zero."""
+    pfnm_gamma: float = Field(default=1.0, gt=0, le=1e9)
+    """How many neurons pfnm expects a silo to have: the more, the fewer are matched."""
 
     protection: Protection = "none"
     """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""

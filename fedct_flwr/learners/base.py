@@ -164,3 +164,24 @@ class Distillable(Protocol):
         Whatever else training keeps (optimizer) stays. Raises TrainingError, in the state of before.
         """
         ...
+
+
+@runtime_checkable
+class Layered(Averageable, Protocol):
+    """A learner whose hidden neurons may be told apart, and may become more or fewer. For baselines in simulation."""
+
+    @property
+    def layers(self) -> Sequence[tuple[str, str]]:
+        """Names of the weights ``(neurons, inputs)`` and biases ``(neurons,)`` of a fully connected network's layers.
+
+        From the input on, two layers at least. Empty for any other network.
+        """
+        ...
+
+    def widen(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Take over weights of hidden layers of any width, and forget what training keeps. Raises TrainingError."""
+        ...
+
+    def load_any_width(self, path: Path) -> Self:
+        """Take over a saved model whose hidden layers may have other widths. Raises DataError."""
+        ...

@@ -4,12 +4,15 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fedct_flwr.learners.base import Averageable
+from fedct_flwr.types import TrainingError
 
 METADATA: Final = "fedct"
 """Under which key of the file's metadata the description is."""
+_NETWORK: Final = "network."
 _PREPROCESSING: Final = "preprocessing"
 
 
@@ -18,12 +21,21 @@ def to_bytes(network: Averageable, preprocessing: bytes | None, description: str
 
     ``preprocessing`` is a transformer in skops format, None for none.
     """
-    tensors: dict[str, NDArray[Any]] = {f"network.{name}": value for name, value in network.weights().items()}
+    tensors: dict[str, NDArray[Any]] = {_NETWORK + name: value for name, value in network.weights().items()}
     tensors["steps"] = np.array(0, dtype=np.int64)
     if preprocessing is not None:
         tensors[_PREPROCESSING] = np.frombuffer(preprocessing, dtype=np.uint8)
     content: bytes = save(tensors, metadata={METADATA: description})
     return content
+
+
+def weights_in(content: bytes) -> dict[str, NDArray[Any]]:
+    """The network's weights by name, of any network. Raises TrainingError for a damaged file."""
+    try:
+        found = load(content)
+    except SafetensorError as error:
+        raise TrainingError(f"no weights of a network: {error}") from error
+    return {name.removeprefix(_NETWORK): value for name, value in found.items() if name.startswith(_NETWORK)}
 
 
 def preprocessing_in(content: bytes) -> bytes | None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,15 +15,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config.learner import Optimizer
 from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners.tensors import weights_in
 from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3
+_BETWEEN: Final = frozenset({
+    nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU,
+    nn.Mish, nn.Softplus, nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Hardswish,
+})  # fmt: skip
+"""What stands between fully connected layers and does the same to each neuron."""
 _PUBLIC_BATCH: Final = 4
 """Public examples with probabilities beside each private one of a minibatch."""
 
@@ -137,6 +145,32 @@ class TorchLearner(TrainedNetwork):
         except RuntimeError as error:
             raise TrainingError(f"the weights do not fit the network: {error}") from error
 
+    @property
+    def layers(self) -> tuple[tuple[str, str], ...]:
+        """Of an ``nn.Sequential`` of ``nn.Linear`` with biases, and activations or dropout in between."""
+        return _fully_connected(self._network)
+
+    def widen(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Take over weights of hidden layers of any width, with a fresh optimizer, until ``reset``.
+
+        Raises TrainingError for another network's.
+        """
+        try:
+            shapes = [weights[name].shape for name, _ in self.layers]
+            own = [self._network.get_parameter(name).shape for name, _ in self.layers]
+            # What enters and what leaves stays, and each layer takes what the one before it gives.
+            fits = (own[0][1], *(out for out, _ in shapes[:-1]), own[-1][0])
+            if fits != (*(entering for _, entering in shapes), shapes[-1][0]):
+                raise ValueError("its layers do not follow each other")
+        except (KeyError, IndexError, ValueError) as error:
+            raise TrainingError(f"the weights do not fit the network: {error}") from error
+        for (name, _), (leaving, entering) in zip(self.layers, shapes, strict=True):
+            within, _, place = name.removesuffix(".weight").rpartition(".")
+            layer = skip_init(nn.Linear, entering, leaving, device=self._device)  # type: ignore[no-untyped-call]
+            setattr(self._network.get_submodule(within), place, layer)
+        self._optimizer = self._make_optimizer()
+        self.set_weights(weights)
+
     def logits(self, X: Features) -> NDArray[np.float32]:
         """The network's output, ``(n, classes)``."""
         values: NDArray[np.float32] = self._logits(self._tensor(X)).float().cpu().numpy()
@@ -171,6 +205,15 @@ class TorchLearner(TrainedNetwork):
         except (OSError, TrainingError) as error:
             raise DataError(f"cannot read the model {path}: {error}") from error
         return self
+
+    def load_any_width(self, path: Path) -> Self:
+        """Take over a saved network, and the widths of its hidden layers. Raises DataError."""
+        if self.layers:
+            try:
+                self.widen(weights_in(path.read_bytes()))
+            except (OSError, TrainingError) as error:
+                raise DataError(f"cannot read the model {path}: {error}") from error
+        return self.load(path)
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         if self._training.optimizer == "adam":
@@ -332,6 +375,20 @@ class TorchLearner(TrainedNetwork):
                     parameter.grad.add_(shift)
 
         return correct
+
+
+def _fully_connected(network: nn.Module) -> tuple[tuple[str, str], ...]:
+    """Names of its layers' weights and biases; none unless these are all that it does, each applied once."""
+    # By their very types: what a subclass does is not known.
+    parts = dict(network.named_modules(remove_duplicate=False))
+    linear = {name: part for name, part in parts.items() if type(part) is nn.Linear and part.bias is not None}
+    known = all(type(part) in (_BETWEEN | {nn.Sequential}) for name, part in parts.items() if name not in linear)
+    layers = list(linear.values())
+    once = len(set(layers)) == len(layers) > 1
+    follow = all(before.out_features == after.in_features for before, after in pairwise(layers))
+    if not (type(network) is nn.Sequential and known and once and follow):
+        return ()
+    return tuple((f"{name}.weight", f"{name}.bias") for name in linear)
 
 
 def _check_finite(worst: float) -> None:

@@ -64,12 +64,17 @@ class Averaging(FedAvg):
         # As Flower's own does; a silo knows by it that it is asked another question, whatever the weights.
         config["server-round"] = server_round
         self._sent = self._outgoing(arrays)
-        question = to_question(self._sent, config)
-        return self._questions.ask(grid, lambda silo: question, server_round, self._deadline)
+        return self._questions.ask(
+            grid, lambda silo: to_question(self._outgoing_to(silo), config), server_round, self._deadline
+        )
 
     def _outgoing(self, arrays: ArrayRecord) -> ArrayRecord:
         """What silos are sent, of the global weights; replies have its names and shapes."""
         return arrays
+
+    def _outgoing_to(self, silo: SiloName) -> ArrayRecord:
+        """What this silo is sent: what all are."""
+        return self._sent
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

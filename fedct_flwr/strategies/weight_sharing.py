@@ -73,6 +73,14 @@ class WeightSharing:
         """What the strategy takes beyond what every average does. Raises ConfigError."""
         return {}
 
+    def _take_over(self, model: Network, weights: Weights) -> None:
+        """Make an untrained network of a silo the one that global weights are of."""
+        model.set_weights(weights)
+
+    def _facts(self, weights: Weights) -> dict[str, Any]:
+        """What ``result.json`` tells of the global weights."""
+        return {}
+
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
         """All silos end with the same model."""
         return folder.global_model(suffix)
@@ -89,7 +97,7 @@ class WeightSharing:
         model = network(config, dataset, 0)
 
         def score(arrays: ArrayRecord) -> dict[str, float]:
-            model.set_weights(to_weights(arrays))
+            self._take_over(model, to_weights(arrays))
             return {"accuracy": accuracy(model, test), "balanced_accuracy": balanced_accuracy(model, test)}
 
         strategy = self.strategy(
@@ -104,14 +112,15 @@ class WeightSharing:
         result = strategy.start(
             grid,
             to_arrays(_initial_weights(config, dataset)),
-            num_rounds=config.num_server_rounds,
+            num_rounds=config.rounds,
             timeout=config.round_deadline,
             evaluate_fn=strategy.evaluate,
         )
+        weights = to_weights(result.arrays)
         if config.save_models:
-            model.set_weights(to_weights(result.arrays))
+            self._take_over(model, weights)
             _save(model, study.folder.global_model(model.suffix))
-        return {}
+        return self._facts(weights)
 
 
 def _simulated(config: RunConfig, dataset: FederatedDataset | None) -> FederatedDataset:

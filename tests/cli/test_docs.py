@@ -1,7 +1,7 @@
 """All commands and blocks of code in README, docs and examples run, and print what is said that they print.
 
 A page is one story: its commands run one after the other in one folder, in this process. ``fedct simulate`` leaves the
-engine out; what needs it, or real processes, or containers, is run by other tests, which are named there.
+engine out; what needs it, or real processes, or containers, is run by other tests, which look for it on the page.
 """
 
 import contextlib
@@ -34,8 +34,6 @@ from tests.hospitals import write_silo_folder
 from tests.readme import ROOT, numbers_masked
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
-ELSEWHERE = [block for block in BLOCKS if block.run_by]
-ENGINE = ROOT / "tests" / "engine" / "test_readme.py"
 STORIES = [page for page in PAGES if any(block.kind in {"console", "python"} for block in blocks(page))]
 """Pages on which something runs."""
 
@@ -58,7 +56,7 @@ class Story:
     def tell(self, block: Block) -> None:
         if block.is_output:
             assert_shows(block, self._printed)
-        elif block.run_by or block.reason or block.is_as_in:
+        elif block.reason:
             return
         elif block.changes:
             path = self._here / block.changes
@@ -200,39 +198,7 @@ def as_sent_by_the_coordinator(here: Path) -> None:
 PREPARED: Mapping[str, Callable[[Path], None]] = {"docs/tutorials/hospital.md": as_sent_by_the_coordinator}
 
 
-# --- what other tests run
-
-
-@pytest.mark.parametrize("block", ELSEWHERE, ids=lambda block: block.place)
-def test_what_another_test_runs_is_named_there(block: Block) -> None:
-    said = told_by(ROOT / str(block.run_by))
-    for command in block.commands:
-        for part in parts(command):
-            assert part in said, f"{block.run_by} says nothing of {part}, a part of {command}"
-
-
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.is_as_in], ids=lambda block: block.place)
-def test_what_stands_elsewhere_is_the_same_there(block: Block) -> None:
-    there = (ROOT / str(block.is_as_in)).read_text("utf-8")
-    for command in block.commands:
-        assert command in there, f"{block.is_as_in} has no {command}"
-
-
-def parts(command: str) -> list[str]:
-    """Program, subcommands and options, without the values."""
-    words = [word for word in shlex.split(command) if "=" not in word.split("--")[0]]
-    if words[0] == "make":
-        return []
-    if words[0] == "fedct":
-        return [*subcommands(words[1:]), *(word.partition("=")[0] for word in words if word.startswith("--"))]
-    return [*words[:2], *(word.partition("=")[0] for word in words if word.startswith("--"))]
-
-
-def told_by(test: Path) -> str:
-    """The test and what it takes from other tests."""
-    text = test.read_text("utf-8")
-    used = re.findall(r"^from (tests\.[a-z.]+) import", text, re.MULTILINE)
-    return text + "".join((ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8") for module in used)
+# --- what every command must be
 
 
 COMMANDS = sorted({command for block in BLOCKS if block.kind in {"console", "sh"} for command in block.commands})
@@ -277,7 +243,7 @@ def test_every_block_is_run_or_says_why_not(page: Path) -> None:
         elif block.is_output:
             assert before, block.place
         elif block.kind == "sh":
-            assert block.run_by or block.is_as_in or is_found_by_a_test(block), block.place
+            assert is_found_by_a_test(block), block.place
         elif block.kind not in {"console", "python", "toml"}:
             assert block.title or is_found_by_a_test(block), block.place
         before = block

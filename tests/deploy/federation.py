@@ -40,6 +40,18 @@ class Federation:
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
         return done
 
+    def do(self, command: str) -> str:
+        """What a command prints that somebody types in the repository's folder."""
+        # What the outer make was given is not meant for one within.
+        outer = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS"}
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            env={name: value for name, value in self._environment().items() if name not in outer} | {"COLUMNS": "80"},
+            timeout=_PATIENCE, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+        return done.stdout
+
     def start(self, *more_files: str) -> None:
         """All services, healthy; with more compose files, those that differ are started anew."""
         self._files += more_files

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.learners.trained_network import choose_device
-from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
+from fedct_flwr.types import ABSTAIN, ConfigError, DataError, Examples, TrainingError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4)).astype(np.float32)
@@ -256,6 +257,87 @@ def test_teaching_that_is_not_finite_leaves_the_state_of_before() -> None:
     with pytest.raises(TrainingError, match="loss is not finite"):
         learner.distill(PUBLIC, np.full((20, 2), np.nan, np.float32), 3)
     assert learner.dump() == before
+
+
+def layered(hidden: int = 5) -> TorchLearner:
+    def make_it() -> nn.Module:
+        lower = nn.Sequential(nn.Linear(4, hidden), nn.Dropout(0.1))
+        return nn.Sequential(nn.Flatten(), lower, nn.Tanh(), nn.Linear(hidden, 3), nn.ReLU(), nn.Linear(3, 2))
+
+    return TorchLearner(make_it, 2, Training(steps=20, batch_size=8), device="cpu")
+
+
+def test_a_fully_connected_network_names_its_layers_from_the_input_on() -> None:
+    assert layered().layers == (
+        ("1.0.weight", "1.0.bias"), ("3.weight", "3.bias"), ("5.weight", "5.bias"),
+    )  # fmt: skip
+    assert [len(TorchLearner(make, 10, Training(), device="cpu").layers) for make in PAPERS] == [3, 0, 0]
+
+
+PAPERS = (networks.fashion_mnist_mlp, networks.cifar10_cnn, networks.svhn_cnn)
+_TWICE = nn.Linear(4, 4)
+
+
+class _Reversed(nn.Linear):
+    """Has the weights of a layer and does something else with them."""
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        return super().forward(X.flip(1))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [nn.Linear(4, 2)],
+        [nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2)],
+        [nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2)],
+        [nn.Linear(4, 3), nn.PReLU(3), nn.Linear(3, 2)],
+        [nn.Linear(4, 3), nn.Softmax(1), nn.Linear(3, 2)],
+        [_TWICE, nn.ReLU(), _TWICE, nn.ReLU(), nn.Linear(4, 2)],
+        [_Reversed(4, 3), nn.ReLU(), nn.Linear(3, 2)],
+        # What flattens after it makes of one neuron several inputs.
+        [nn.Unflatten(1, (2, 2)), nn.Linear(2, 3), nn.Flatten(), nn.Linear(6, 2)],
+        [nn.Linear(2, 3), nn.Flatten(), nn.Linear(6, 2)],
+    ],
+)
+def test_any_other_network_names_no_layers(parts: list[nn.Module]) -> None:
+    assert TorchLearner(lambda: nn.Sequential(*parts), 2, Training(), device="cpu").layers == ()
+    wrapped = nn.ModuleDict({"only": nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))})
+    assert TorchLearner(lambda: wrapped, 2, Training(), device="cpu").layers == ()
+
+
+def test_hidden_layers_become_as_wide_as_the_weights_and_files_that_they_are_given(tmp_path: Path) -> None:
+    wide = layered(hidden=9)
+    wide.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    logits, before = wide.logits(X), torch.random.get_rng_state()
+    learner = layered()
+    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    learner.widen(wide.weights())
+    assert (learner.logits(X) == logits).all()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    assert (learner.logits(X) != logits).any()
+    wide.save(tmp_path / "wide.safetensors")
+    other = layered().load_any_width(tmp_path / "wide.safetensors")
+    assert (other.logits(X) == logits).all()
+    assert other.dump() == wide.dump()
+    other.reset()
+    assert all((other.weights()[name] == value).all() for name, value in layered().weights().items())
+
+
+def test_weights_that_are_no_wider_layers_are_refused(tmp_path: Path) -> None:
+    wide = layered(hidden=9).weights()
+    for name, shape in {"1.0.weight": (9, 5), "3.weight": (3, 8), "5.weight": (3, 3), "1.0.bias": (8,)}.items():
+        with pytest.raises(TrainingError, match="do not fit the network"):
+            layered().widen({**wide, name: np.zeros(shape, dtype=np.float32)})
+    with pytest.raises(TrainingError, match="do not fit the network"):
+        layered().widen({"1.0.weight": wide["1.0.weight"]})
+    (tmp_path / "noise.safetensors").write_bytes(b"noise")
+    small().save(tmp_path / "other.safetensors")
+    for file in ("noise.safetensors", "other.safetensors", "none.safetensors"):
+        for learner in (layered(), TorchLearner(networks.svhn_cnn, 10, Training(), device="cpu")):
+            with pytest.raises(DataError, match="cannot read the model"):
+                learner.load_any_width(tmp_path / file)
 
 
 def _tensors(state: bytes) -> dict[str, torch.Tensor]:

@@ -1,7 +1,9 @@
 """What the documentation says about plain processes, and the README about hospitals, done as it stands there."""
 
+import contextlib
 import re
 import secrets
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,15 +11,20 @@ from pathlib import Path
 
 import psutil
 import pytest
+from typer.testing import CliRunner
 
 from fedct_flwr.cli.flower import environment
+from fedct_flwr.cli.main import app
+from fedct_flwr.run_folder import RunFolder
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.processes.deployment import MARK, PATIENCE, Deployment, end_all, free_port, is_free, marked
 from tests.readme import README, ROOT, numbers_masked, shown
 
 pytestmark = pytest.mark.processes
 
-PLATFORM = (ROOT / "docs" / "tutorials" / "platform.md").read_text("utf-8")
+PLATFORM, HOSPITAL = (
+    (ROOT / "docs" / "tutorials" / f"{name}.md").read_text("utf-8") for name in ("platform", "hospital")
+)
 
 
 @pytest.fixture
@@ -68,11 +75,20 @@ def rounds_table_and_closing(lines: list[str]) -> list[str]:
     return lines[first : mean + 2]
 
 
+def commands(marker: str, page: str) -> list[str]:
+    """Those of the block after the marker, without what is said of them."""
+    return [line.partition(" #")[0].strip() for line in shown(marker, "sh", page).splitlines()]
+
+
 def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
-    init, check, approve, start = shown("<!-- the four commands -->", "sh").splitlines()
-    connect = "fedct silo connect silo"
+    """And its coordinator by those of the platform tutorial: admits it, runs, stops, goes on."""
+    init, check, approve, start = commands("<!-- the four commands -->", README)
+    connect, start_too = commands("<!-- the two processes -->", HOSPITAL)
+    assert start == start_too
     assert f"`{connect}`" in README
     assert all(f"`{command}`" in README for command in ("fedct silo status", "fedct silo verify"))
+    register, run = commands("<!-- the first run -->", PLATFORM)
+    stop, resume = commands("<!-- stopped and gone on with -->", PLATFORM)
     work = tmp_path / "work"
     work.mkdir()
     learner = {"name": "logistic-regression"}
@@ -83,8 +99,17 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
                 ["bash", "-c", command], cwd=work, env={**deployment.environment, "COLUMNS": "80"}, input=answer,
                 capture_output=True, text=True, timeout=PATIENCE, check=False,
             )  # fmt: skip
-            assert done.returncode == 0, (command, done.stdout, done.stderr)
+            assert done.returncode == 0, (command, done.stdout, done.stderr, deployment.logs())
             return done.stdout
+
+        def coordinate(command: str) -> str:
+            """In the folder in which the coordinator's own is, and in this process: none has to be started."""
+            program, *arguments = shlex.split(command)
+            assert program == "fedct"
+            with contextlib.chdir(deployment.folder):
+                done = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+            assert done.exit_code == 0, (command, done.output, done.exception, deployment.logs())
+            return done.output
 
         # What comes from the coordinator, and the hospital's own records.
         shutil.copytree(deployment.coordinator.study, work / "study")
@@ -95,8 +120,8 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
         made = do(init.replace("coordinator:8443", deployment.address))
         key = re.search(r"Send to the coordinator: (\S+)", made)
         assert key
-        registered = deployment.coordinate("register", f"cleveland={work / key[1]}")
-        assert registered.output == "cleveland is registered\n", registered.exception
+        shutil.copyfile(work / key[1], deployment.folder / "node.key.pub")
+        assert coordinate(register) == "cleveland is registered\n"
         settings = work / "silo" / "silo.toml"
         # The SuperNode's port may be taken here.
         settings.write_text(settings.read_text("utf-8").replace(":9094", f":{free_port()}"), encoding="utf-8")
@@ -105,14 +130,32 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
         assert "Approved, and written into the egress log" in do(approve, "y\n")
         for name, command in (("supernode", connect), ("agent", start)):
             deployment.start(f"{name} cleveland", ["bash", "-c", f"cd '{work}' && exec {command}"])
-        ran = deployment.coordinate(
-            "run", "--rounds", "1", "--set", "min-silos=2", "--set", f"roster-deadline={PATIENCE}"
-        )
-        assert ran.exit_code == 0, (ran.output, ran.exception, deployment.logs())
-        assert "2 silos sent" in ran.output
+        ran = coordinate(run)
+        assert "round  1   2 silos sent" in ran
+        folder = re.search(r"run folder: (coordinator/runs/\S+)", ran)
+        assert folder
+        assert coordinate(stop) == "no run is under way\n"
+        # It is at its fixed point, and stays there.
+        again = coordinate(re.sub(r"coordinator/runs/\S+", folder[1], resume))
+        ended = [re.search(r"fixed point in round \d+", printed) for printed in (ran, again)]
+        assert ended[0]
+        assert ended[1]
+        assert ended[0][0] == ended[1][0]
 
-        assert "999,772 left" in do("fedct silo status silo")
+        rounds = len(RunFolder(deployment.folder / folder[1]).rounds())
+        assert f"{1_000_000 - 228 * rounds:,} left" in do("fedct silo status silo")
         verified = do("fedct silo verify silo")
         assert "The egress log of cleveland is intact" in verified
-        assert "Left: 1 message with labels, 228 labels" in verified
+        assert f"Left: {rounds} messages with labels, {228 * rounds:,} labels" in verified
         assert "nothing to be put right, nothing to be looked at" in do(check)
+
+
+def test_the_example_on_premises_names_another_hospital_and_nothing_else() -> None:
+    example = (ROOT / "examples" / "on_premises" / "README.md").read_text("utf-8")
+    theirs = commands("<!-- the two processes of north -->", example)
+    assert [command.replace("north", "silo") for command in theirs] == commands("<!-- the two processes -->", HOSPITAL)
+    register, run = commands("<!-- the first run -->", PLATFORM)
+    # Its key lies where `fedct silo init` has put it, and nothing is set.
+    register = register.replace("cleveland=node.key.pub", "north=north/connection/node.key.pub")
+    run = run.partition(" --set")[0].replace("10", "5")
+    assert commands("<!-- the first run with north -->", example) == [register, run]

@@ -22,9 +22,11 @@ from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
+from tests.readme import ROOT, shown
 from tests.report.folders import add_round, add_scores, begin, finished
 from tests.report.test_page import NASTY
 
+PAGE = (ROOT / "docs" / "report.md").read_text("utf-8")
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 WIDE: ViewportSize = {"width": 1200, "height": 900}
@@ -223,15 +225,16 @@ def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Pat
 
 
 def test_watching_ends_with_ctrl_c(tmp_path: Path) -> None:
-    add_round(begin(tmp_path / "run"), 1)
-    command = [str(Path(sys.executable).with_name("fedct")), "watch", "run"]
+    program, watch, run = shown("<!-- while it goes on -->", "sh", PAGE).split()
+    add_round(begin(tmp_path / run), 1)
+    command = [str(Path(sys.executable).with_name(program)), watch, run]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         # Whoever runs these tests in the background has interrupts ignored, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     assert process.stdout is not None
-    found = re.match(r"watching run: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)", process.stdout.readline())
+    found = re.match(r"watching runs/tree: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)", process.stdout.readline())
     assert found
     with urllib.request.urlopen(f"{found[1]}data") as answer:
         assert json.load(answer)["words"] == "round 1 has ended"

@@ -55,7 +55,8 @@ def register(
     with SuperLink(coordinator.address(), coordinator.ca) as superlink:
         end = time.monotonic() + _WAIT_SECONDS
         for name, path in chosen.items():
-            new = _register(superlink, path, name, end)
+            with out.doing(f"asking the SuperLink to admit {name}"):
+                new = _register(superlink, path, name, end)
             # Flower does not tell under which name.
             out.say(f"{name} is registered" if new else f"the key of {name} is registered already")
             registered.append({"silo": name, "new": new})

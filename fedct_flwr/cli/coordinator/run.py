@@ -4,6 +4,7 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -253,8 +254,8 @@ def _show(
     rows = scoreboard.reported(run_folder, config.roster)
     methods: Sequence[str] = ("federated",)
     if compared:
-        with out.doing("training the baselines: every silo alone, and all data in one place"):
-            rows, methods = scoreboard.with_baselines(rows, *compared, run_folder), scoreboard.METHODS
+        progress = partial(out.progress, what=scoreboard.TRAINING)
+        rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, progress), scoreboard.METHODS
     tables: list[RenderableType] = []
     if config.report_scores:
         scoreboard.save(rows, run_folder.path / "scores.json")

@@ -40,8 +40,10 @@ def verify(
     if since and not _HASH.fullmatch(since):
         raise ConfigError(f"--since {since!r} is no hash of a line: give the 64 digits that were written down")
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
-    verdict = verify_log(config.state, load_public_key(key or public_key_path(config.egress_key)), config.silo)
+    public_key = load_public_key(key or public_key_path(config.egress_key))
     out = Output(as_json=json_)
+    with out.bar("proving line by line", _size(config.state / LOG_FILE)) as advance:
+        verdict = verify_log(config.state, public_key, config.silo, advance)
     found = _line_with(since, config.state / LOG_FILE, verdict.lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
     proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines] if verdict.intact else []
@@ -65,6 +67,14 @@ def verify(
     if verdict.lines:
         out.say(f"Hash of its last line: {verdict.last}")
         out.say("Write that down elsewhere: 'fedct silo verify --since HASH' proves later that nothing is gone.")
+
+
+def _size(path: Path) -> int | None:
+    """In bytes; None for what cannot be looked at, of which the verdict tells."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
 
 
 def _document(silo: SiloName, verdict: Verdict, sums: Spent, refused: int, found: int | None) -> documents.Verification:

@@ -1,0 +1,144 @@
+"""Hidden neurons of silos' networks, matched and averaged (PFNM).
+
+Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni, "Bayesian nonparametric federated learning of neural networks",
+ICML 2019, arXiv:1905.12022, §3. The order of a network's hidden neurons means nothing, so to average weights by their
+positions is to average neurons that do different things. Here a silo's neurons are noisy copies of global ones. How
+many of these there are, and which of them a silo has, is up to a Beta-Bernoulli process; the most probable answer is
+looked for silo by silo, as a linear assignment.
+
+A neuron is the vector of its incoming weights, its bias and its outgoing weights. With several hidden layers the
+highest is matched first, and each lower one by its outgoing weights to the global neurons found above it, which are the
+incoming weights of these; weights to neurons that a silo does not have are zero.
+
+The published code does three things that are not done here: it counts the popularity of a global neuron half of what
+the model says, it bounds the width of a layer, and it weighs outgoing weights by how many records of each class a silo
+has, which silos here do not tell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+Matrix: TypeAlias = NDArray[np.float64]
+Vector: TypeAlias = NDArray[np.float64]
+Places: TypeAlias = NDArray[np.intp]
+"""Of a silo's neurons, which global neuron each is a copy of."""
+
+_SWEEPS: Final = 5
+"""How often all silos are matched anew, as in the published code."""
+
+
+class Layer(NamedTuple):
+    """Weights ``(neurons, inputs)`` and biases ``(neurons,)``."""
+
+    weights: NDArray[np.floating]
+    biases: NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed of neurons before any is seen.
+
+    Each weight of a global neuron is normal around zero with ``global_variance`` (the paper's sigma_0^2; infinite: all
+    are as likely), each weight of a silo's copy is normal around it with ``silo_variance`` (sigma^2), and a silo is
+    expected to have ``gamma`` neurons (gamma_0). All are 1 in the published code.
+    """
+
+    silo_variance: float = 1.0
+    global_variance: float = 1.0
+    gamma: float = 1.0
+
+    @property
+    def zeros(self) -> float:
+        """As how many copies that are zero the prior counts: a global neuron is ``sum / (count + zeros)``."""
+        return self.silo_variance / self.global_variance
+
+
+class Matched(NamedTuple):
+    """Global neurons ``(global, weights)``, and of each silo's own neurons which of these they are copies of."""
+
+    neurons: Matrix
+    places: list[Places]
+
+
+def match_networks(networks: Sequence[Sequence[Layer]], prior: Prior, rng: np.random.Generator) -> list[Layer]:
+    """One fully connected network from those of the silos, whose hidden layers may differ in width.
+
+    Its hidden layers are as wide as it takes, at least as the widest silo's. The output's biases are averaged.
+    Raises ValueError for networks without a hidden layer, or with different numbers of layers.
+    """
+    *hidden, last = zip(*networks, strict=True)
+    if not hidden:
+        raise ValueError("a network without a hidden layer has no neurons to match")
+    biases: Vector = np.mean([layer.biases for layer in last], axis=0)
+    outgoing = [layer.weights.T for layer in last]
+    found: list[Layer] = []
+    for depth in reversed(range(len(hidden))):
+        silos = hidden[depth]
+        num_inputs = silos[0].weights.shape[1] if depth == 0 else 0
+        vectors = [
+            np.column_stack([layer.weights[:, :num_inputs], layer.biases, out])
+            for layer, out in zip(silos, outgoing, strict=True)
+        ]
+        neurons, places = match_neurons(vectors, prior, rng)
+        found.insert(0, Layer(neurons[:, num_inputs + 1 :].T, biases))
+        incoming, biases = neurons[:, :num_inputs], neurons[:, num_inputs]
+        outgoing = [_spread(layer.weights.T, own, len(neurons)) for layer, own in zip(silos, places, strict=True)]
+    return [Layer(incoming, biases), *found]
+
+
+def match_neurons(silos: Sequence[NDArray[np.floating]], prior: Prior, rng: np.random.Generator) -> Matched:
+    """The global neurons that silos' neurons ``(neurons, weights)`` are copies of, no two of one silo of the same one.
+
+    The neurons of the silo with most of them are the first global ones. The others are matched to what there is, then
+    all silos in random order anew, given what the rest has, some times over (§3, Algorithm 1). A global neuron is the
+    sum of its copies over their number and what the prior counts for (Proposition 1).
+    """
+    order = sorted(range(len(silos)), key=lambda silo: -len(silos[silo]))
+    sums: Matrix = np.zeros((0, silos[0].shape[1]))
+    counts: Vector = np.zeros(0)
+    places: list[Places] = [np.zeros(0, dtype=np.intp)] * len(silos)
+    for silo in [*order, *(number for _ in range(_SWEEPS) for number in rng.permutation(len(silos)))]:
+        neurons = silos[silo].astype(np.float64)
+        sums[places[silo]] -= neurons[: len(places[silo])]
+        counts[places[silo]] -= 1
+        left = counts > 0
+        sums, counts, places = sums[left], counts[left], [(np.cumsum(left) - 1)[own] for own in places]
+        own = linear_sum_assignment(costs(neurons, sums, counts, len(silos), prior))[1]
+        new = np.flatnonzero(own >= len(sums))
+        own[new] = len(sums) + np.arange(len(new))
+        sums = np.concatenate([sums, np.zeros((len(new), sums.shape[1]))])
+        counts = np.concatenate([counts, np.zeros(len(new))])
+        sums[own] += neurons
+        counts[own] += 1
+        places[silo] = own
+    return Matched(sums / (counts + prior.zeros)[:, None], places)
+
+
+def costs(neurons: Matrix, sums: Matrix, counts: Vector, num_silos: int, prior: Prior) -> Matrix:
+    """What it costs a silo's ``neurons`` ``(n, weights)`` to be copies of global ones, or of new ones.
+
+    ``sums`` ``(global, weights)`` and ``counts`` ``(global,)`` are those of the other silos' copies. Returns
+    ``(n, global + n)``, logarithms of probabilities times -2 (Proposition 2). A copy of a global neuron: what the
+    density at its mean gains by it, and the odds that one more silo has what ``counts`` of them have. The k-th new
+    neuron of this silo: the density at its mean, and ``gamma / num_silos / k``, as the Poisson probability of that many
+    new ones is a product of these.
+    """
+    squares, others = (neurons**2).sum(axis=1)[:, None], (sums**2).sum(axis=1)
+    joined = (others + 2 * neurons @ sums.T + squares) / (counts + 1 + prior.zeros)
+    gained = (joined - others / (counts + prior.zeros)) / prior.silo_variance
+    known = gained + 2 * np.log(counts / (num_silos - counts))
+    alone = squares / (1 + prior.zeros) / prior.silo_variance
+    ranks = np.arange(1, len(neurons) + 1)
+    return -np.concatenate([known, alone + 2 * np.log(prior.gamma / num_silos / ranks)], axis=1)
+
+
+def _spread(outgoing: NDArray[np.floating], places: Places, width: int) -> NDArray[np.floating]:
+    """Weights ``(neurons, next neurons)`` as those to all ``width`` global next neurons."""
+    spread = np.zeros((len(outgoing), width))
+    spread[:, places] = outgoing
+    return spread

@@ -1,0 +1,138 @@
+"""PFNM on four hospitals: silos begin apart, and a global model wider than theirs is scored, kept and loaded."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+
+from client_app.main import app as client_app
+from fedct_flwr import datasets
+from fedct_flwr.algorithms import find_algorithm
+from fedct_flwr.cli.scoreboard import score
+from fedct_flwr.config import RunConfig
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.torch_net import TorchLearner
+from fedct_flwr.matching import Layer, Prior, match_networks
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.scoring import accuracy, balanced_accuracy
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.weights import to_weights
+from tests.federation.conftest import Federation
+from tests.federation.test_fedavg import global_weights
+
+PFNM: dict[str, Any] = {
+    "algorithm": "pfnm",
+    "learner": "tests.federation.learners.network",
+    "learner_params": '{"width": 6}',
+    "num_server_rounds": 1,
+    "local_steps": 100,
+    "learning_rate": 0.01,
+    "device": "cpu",
+    "save_models": True,
+}
+SILOS = ["budapest", "cleveland", "long-beach", "zurich"]
+Seen = dict[str, tuple[dict[str, Any], dict[str, Any]]]
+
+
+@pytest.fixture
+def seen(federation: Federation) -> Seen:
+    """By silo, what weights it was sent and which it sent back."""
+    found: Seen = {}
+
+    def watch(message: Message, context: Context) -> Message:
+        reply = client_app(message, context)
+        if message.content.array_records:
+            asked, said = (to_weights(one.content.array_records["arrays"]) for one in (message, reply))
+            found[str(reply.content.config_records["silo"]["name"])] = asked, said
+        return reply
+
+    federation.behave = dict.fromkeys(range(4), watch)
+    return found
+
+
+def build(folder: RunFolder, position: int = 0) -> TorchLearner:
+    config = RunConfig.from_flower(folder.settings())
+    dataset = datasets.load(config)
+    found = build_learner(config, dataset, position, dataset.silos[position].private.X)
+    assert isinstance(found, TorchLearner)
+    return found
+
+
+def layers(weights: dict[str, Any]) -> list[Layer]:
+    return [Layer(weights[f"{place}.weight"], weights[f"{place}.bias"]) for place in (0, 2)]
+
+
+def test_one_round_is_what_the_matching_makes_of_networks_that_began_apart(federation: Federation, seen: Seen) -> None:
+    folder = federation.run(**PFNM, pfnm_silo_variance=0.5, pfnm_global_variance=4.0, pfnm_gamma=2.0, seed=3)
+    (entry,) = folder.rounds()
+    assert list(entry["silos"]) == sorted(seen) == SILOS
+    config = RunConfig.from_flower(folder.settings())
+    for position, silo in enumerate(datasets.load(config).silos):
+        expected = build(folder, position).weights()
+        assert all((seen[silo.name][0][name] == value).all() for name, value in expected.items())
+    first, second = (seen[silo][0]["0.weight"] for silo in SILOS[:2])
+    assert (first != second).any()
+    networks = [layers(seen[silo][1]) for silo in SILOS]
+    matched = match_networks(networks, Prior(0.5, 4.0, 2.0), generator(3, "matching"))
+    found = layers(global_weights(folder))
+    for layer, expected_layer in zip(found, matched, strict=True):
+        np.testing.assert_allclose(layer.weights, expected_layer.weights, rtol=1e-6)
+        np.testing.assert_allclose(layer.biases, expected_layer.biases, rtol=1e-6)
+    width = len(found[0].biases)
+    assert 6 < width <= 24
+    assert json.loads((folder.path / "result.json").read_text()) == {"status": "completed", "hidden_widths": [width]}
+
+
+def test_with_an_initial_model_all_begin_with_it(federation: Federation, seen: Seen) -> None:
+    before = federation.run(**{**PFNM, "algorithm": "fedavg"}, run_dir=str(federation.path / "a"))
+    federation.run(**PFNM, initial_model=str(before.models / "global.safetensors"))
+    expected = global_weights(before)
+    assert all((asked[name] == value).all() for asked, _ in seen.values() for name, value in expected.items())
+
+
+def test_the_global_model_is_scored_and_its_file_gives_those_scores_again(
+    federation: Federation,
+) -> None:
+    folder = federation.run(**PFNM, report_scores=True)
+    config = RunConfig.from_flower(folder.settings())
+    dataset = datasets.load(config)
+    model = build(folder).load_any_width(folder.models / "global.safetensors")
+    (entry,) = folder.rounds()
+    assert entry["scores"]["accuracy"] == accuracy(model, dataset.test) > 0.7
+    rows = score(config, find_algorithm(config), dataset, folder)
+    assert [row.pooled["federated"] for row in rows] == [
+        balanced_accuracy(build(folder, n).load_any_width(folder.models / "global.safetensors"), dataset.test)
+        for n in range(4)
+    ]
+
+
+def test_it_repeats_exactly_whatever_the_order_of_replies(federation: Federation) -> None:
+    a, b = (
+        global_weights(federation.run(**PFNM, run_dir=str(federation.path / str(workers)), workers=workers))
+        for workers in (1, 4)
+    )
+    assert all((a[name] == b[name]).all() for name in a)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"learner": "tests.federation.learners.linear", "learner_params": "{}"},
+            "none that is hidden: use fashion-mn",
+        ),
+        ({"learner": "decision-tree", "learner_params": "{}"}, "learner 'decision-tree' has none: use a network"),
+        ({"num_server_rounds": 2}, "asks the silos once: set num-server-rounds to 1"),
+        ({"algorithm": "fedavg", "pfnm_gamma": 2.0}, "pfnm-gamma has no effect on algorithm 'fedavg'"),
+    ],
+)
+def test_what_cannot_be_matched_stops_the_run_before_it_begins(
+    federation: Federation, settings: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason) as caught:
+        federation.run(**{**PFNM, **settings})
+    assert "\n" not in str(caught.value)
+    assert federation.sent == []
