@@ -14,8 +14,8 @@ from benchmarks.variants import change
 from client_app.main import app as client_app
 from client_app.site import simulated_site
 from fedct_flwr import datasets
+from fedct_flwr.baselines import centralized
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import pool
 from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.loopback import run_loopback, simulated_nodes
@@ -107,8 +107,7 @@ def _centralized(config: RunConfig) -> Measured:
     dataset = datasets.load(config)
     start = time.perf_counter()
     with PeakMemory() as memory:
-        everything = pool([silo.private for silo in dataset.silos])
-        reached = accuracy(build_learner(config, dataset, 0, everything.X).fit(*everything), dataset.test)
+        reached = accuracy(centralized(config, dataset, 0), dataset.test)
     return Measured(reached, 0.0, time.perf_counter() - start, memory.gigabytes)
 
 

@@ -115,6 +115,14 @@ def _load_public(name: str, choose: Choose, config: RunConfig) -> FederatedDatas
     return replace(dataset, name=name, silos=_silos(everything, rows), public=PublicSet(public))
 
 
+def _load_superclasses_iid(config: RunConfig) -> FederatedDataset:
+    """The same records as where silos have one subclass of each, so that pooled they are the same."""
+    dataset = fashion_mnist.load_superclasses(config)
+    everything = pool([silo.private for silo in dataset.silos])
+    rows = iid(everything.size, len(dataset.silos), generator(config.seed, "superclasses"))
+    return replace(dataset, name="fashion-superclasses-iid", silos=_silos(everything, rows))
+
+
 def _silos(records: Examples, rows: Sequence[np.ndarray[tuple[int], np.dtype[np.intp]]]) -> tuple[SiloData, ...]:
     nothing = Examples(records.X[:0], records.y[:0])
     return tuple(
@@ -135,6 +143,8 @@ def _remembered(load: Load) -> Load:
 
 VARIANTS: Final[dict[str, Load]] = {
     "fashion-mnist": _remembered(fashion_mnist.load),
+    "fashion-superclasses": _remembered(fashion_mnist.load_superclasses),
+    "fashion-superclasses-iid": _remembered(_load_superclasses_iid),
     **{halves(both): _remembered(partial(_load_halves, both)) for both in CONCENTRATIONS},
     **{name: _remembered(partial(_load_public, name, choose)) for name, choose in PUBLIC_SETS.items()},
 }

@@ -123,6 +123,8 @@ def _fedmd(config: RunConfig, num_classes: int) -> Consensus:
     """FedMD: each round silos digest the mean, then revisit their records (Li & Wang, arXiv:1910.03581, Alg. 1).
 
     The paper's silos first learn the public set's labels. Here it has none: they begin with the first consensus on it.
+    Code that passes for the authors' (diogenes0319/FedMD_clean) averages logits and fits them by absolute error; here
+    it is probabilities, by cross-entropy.
     """
     return prediction_consensus(num_classes, naive())
 

@@ -122,3 +122,12 @@ def test_pooling_the_hospitals_data_beats_working_alone() -> None:
         for baseline in (local_only, centralized)
     )
     assert 0.6 < alone < central < 0.95
+
+
+def test_a_silo_that_colludes_has_records_that_can_be_pooled() -> None:
+    config = run_config(bad_silos="cleveland", corruption="collusion")
+    dataset = load(config)
+    assert predictions([centralized(config, dataset, 0)], dataset) == predictions(
+        [centralized(run_config(), dataset, 0)], dataset
+    )
+    assert len(set(local_only(config, dataset, 0).predict(dataset.test.X).tolist())) == 1

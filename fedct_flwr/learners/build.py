@@ -23,16 +23,20 @@ def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, p
     """The learner of the simulated silo at ``position``, untrained. Raises what ``learner_for`` does."""
     if config.corruption == "collusion" and dataset.silos[position].name in config.bad_silos:
         return Colluder(config.corruption_number)
-    return _named(config, dataset, position, private)
+    return named_learner(config, dataset, position, private)
 
 
 def named_learners(config: RunConfig, dataset: FederatedDataset) -> list[Learner]:
     """One of each that the run config names, untrained, also where a silo colludes. Raises as ``learner_for``."""
     positions = range(len(config.learner))
-    return [_named(config, dataset, position, dataset.silos[position].private.X) for position in positions]
+    return [named_learner(config, dataset, position, dataset.silos[position].private.X) for position in positions]
 
 
-def _named(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
+def named_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
+    """The learner that the run config names for the silo at ``position``, untrained, also where that silo colludes.
+
+    Raises what ``learner_for`` does.
+    """
     return learner_for(
         config.learner_settings(position, len(dataset.silos)),
         dataset.silos[position].name,

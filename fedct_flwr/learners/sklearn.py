@@ -117,9 +117,12 @@ class SklearnLearner:
             return None
         found = np.zeros((len(X), num_classes))
         try:
-            found[:, np.asarray(self._trained.classes_, dtype=np.intp)] = self._trained.predict_proba(
-                self._transform(X)
-            )
+            known = np.asarray(self._trained.classes_, dtype=np.intp)
+            shares = np.asarray(self._trained.predict_proba(self._transform(X)), dtype=np.float64)
+            # NumPy would take a single column for all classes.
+            if shares.shape != (len(X), len(known)):
+                raise ValueError(f"probabilities of shape {shares.shape} for {len(X)} examples of {len(known)} classes")
+            found[:, known] = shares
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
         return found

@@ -49,8 +49,8 @@ def check_in_turn(learner: Learner) -> None:
     """Raise ConfigError unless the learner can learn targets and then its own records, without forgetting the first."""
     if not (isinstance(learner, Distillable) and isinstance(learner, Resumable)):
         raise ConfigError(
-            f"{type(learner).__name__} starts anew each time, and this algorithm learns targets and records in turn: "
-            "use a network"
+            "a learner that starts anew each time cannot learn targets and then its own records in turn: use a "
+            "network, such as that of examples/own_network"
         )
 
 

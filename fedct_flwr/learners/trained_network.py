@@ -81,7 +81,7 @@ class TrainedNetwork:
         except Exception as error:
             raise ConfigError(
                 f"the network does not take features of shape {X.shape[1:]}, use one that is made for them (for tables "
-                f"see examples/own_network.py): {error}"
+                f"see examples/own_network): {error}"
             ) from error
         if shape != (len(X[:2]), self._num_classes):
             raise ConfigError(

@@ -211,9 +211,10 @@ def _check_probabilities(config: RunConfig, learners: Sequence[Learner], *, in_t
             "such as 'label-shift'"
         )
     for learner in learners:
-        check_soft(learner)
+        # First, as it wants more: whoever were told of all that know probabilities would next be refused a tree.
         if in_turn:
             check_in_turn(learner)
+        check_soft(learner)
 
 
 def _check_students(config: RunConfig, dataset: FederatedDataset | None) -> None:

@@ -148,6 +148,7 @@ def test_fedmd_learns_the_mean_first_and_its_own_records_then(federation: Federa
     ("settings", "said"),
     [
         ({"algorithm": "fedmd", "trust": "static"}, "in turn: use a network"),
+        ({"algorithm": "fedmd", "trust": "static", "learner": "svm"}, "in turn: use a network"),
         ({"algorithm": "fedmd", "trust": "static", "consensus_weight": 2.0}, "consensus-weight has no effect"),
         ({"learner": "svm"}, "use a network, or one of"),
         ({"learner": "logistic-regression,svm,svm,svm"}, "random-forest"),

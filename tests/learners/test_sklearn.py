@@ -80,6 +80,13 @@ class Unsaveable(Majority):
         return super().fit(X, y)
 
 
+class OneColumn(Majority):
+    """Tells the probability of one of two classes, as some libraries do."""
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.full((len(X), 1), 0.5)
+
+
 class CountsFromZero(Majority):
     """Takes only classes 0..k-1, all of them, like xgboost's."""
 
@@ -282,6 +289,11 @@ class TestTraining:
         X, y = blobs([0, 1])
         with pytest.raises(TrainingError, match="Speechless"):
             SklearnLearner(Speechless()).fit(X, y).predict(X)
+
+    def test_probabilities_must_be_of_every_class(self):
+        X, y = blobs([0, 1])
+        with pytest.raises(TrainingError, match=r"OneColumn could not predict: probabilities of shape .* of 2 classes"):
+            SklearnLearner(OneColumn()).fit(X, y).probabilities(X, 2)
 
     def test_with_a_gap_between_the_classes_for_a_learner_that_counts_from_zero(self):
         X, y = blobs([0, 2, 2])
