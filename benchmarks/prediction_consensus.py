@@ -128,7 +128,7 @@ def run(seeds: int | None, fast: bool) -> None:
     """Prediction consensus, Table 1: naive, static, dynamic trust, hard labels, alone; regular and with bad silos.
 
     FashionMNIST, 2 seeds of 25 rounds of 80 steps, which are five epochs of a silo's 1,000 records; about 30 minutes.
-    Rows are written as they come. ``fast``: the first two rows, 20 rounds; about 7 minutes.
+    Rows are written as they come. ``fast``: the first two rows, 20 rounds; about 5 minutes.
     """
     logging.getLogger("flwr").setLevel(logging.ERROR)
     one_thread_per_silo()
