@@ -8,9 +8,18 @@ from pathlib import Path
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace ``path`` by ``content``; after a crash or a full disk the old file is still there, unharmed.
 
-    Once this returns, the content outlasts a power cut. Only the owner may read it. Raises OSError, having
-    removed what it wrote.
+    Once this returns, the content outlasts a power cut. Only the owner may read it. Raises OSError, which names
+    ``path``, having removed what it wrote.
     """
+    try:
+        _write(path, content)
+    except OSError as error:
+        # Nobody has heard of the file beside it, which is the one that could not be written.
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def _write(path: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -61,8 +61,10 @@ def test_content_that_is_no_bytes_leaves_nothing_behind(tmp_path: Path):
 
 
 def test_a_missing_folder_is_an_os_error(tmp_path: Path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError) as caught:
         write_atomically(tmp_path / "missing" / "file", b"content")
+    assert caught.value.filename == str(tmp_path / "missing" / "file"), "the file asked for, no temporary one"
+    assert caught.value.filename2 is None
 
 
 def test_readers_never_see_half_a_file(tmp_path: Path):

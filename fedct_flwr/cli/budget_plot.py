@@ -1,6 +1,7 @@
 """Label quality over epsilon as a picture. Needs Matplotlib."""
 
 import importlib.util
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,8 @@ def check(path: Path) -> None:
     """Raise ConfigError, before anything is computed, where no picture could be written."""
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"--plot {path}: end the file's name in {', '.join(FORMATS)}")
+    if os.path.lexists(path):
+        raise ConfigError(f"--plot {path}: the file exists: choose another one, or take it away")
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"--plot {path}: there is no folder {path.absolute().parent}")
     if importlib.util.find_spec("matplotlib") is None:

@@ -14,7 +14,7 @@ from fedct_flwr.learners.onnx_export import to_onnx
 
 def export(
     model: Annotated[Path, typer.Option(help="A global model, such as RUN/models/global.skops.")],
-    to: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    output: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     package: Annotated[
         list[str] | None,
         typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
@@ -25,7 +25,7 @@ def export(
     The input 'features' has a table's columns in the study's order, a category as its position among the study's
     categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
     """
-    check_new(to)
+    check_new(output)
     found = load_model(model, package or ())
     with Output.doing("converting the model"):
-        write_atomically(to, to_onnx(found))
+        write_atomically(output, to_onnx(found))

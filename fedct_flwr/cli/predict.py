@@ -22,7 +22,7 @@ _PROBABILITY: Final = "probability "
 def predict(
     data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
     model: Annotated[Path, typer.Option(help="A global model, such as RUN/models/global.skops.")],
-    out: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
     package: Annotated[
         list[str] | None,
         typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
@@ -34,7 +34,7 @@ def predict(
     All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
     any, come after them. Columns beside the study's are not looked at.
     """
-    check_new(out)
+    check_new(output)
     found = load_model(model, package or ())
     said = found.description
     records = read_unlabeled(found.schema, said.image_size, said.image_mode, data)
@@ -54,7 +54,7 @@ def predict(
         added = numbers if json_ else [[f"{value:.6g}" for value in row] for row in numbers]
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
     rows = ([*own, classes[label], *more] for own, label, more in zip(kept, labels, added, strict=True))
-    write_table([*before.column_names, *header], rows, out, records.unknown if json_ else None)
+    write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None)
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:

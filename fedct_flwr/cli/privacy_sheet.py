@@ -29,7 +29,7 @@ _ADDING: Final = "adding up what was spent"
 
 def privacy_sheet(
     folder: Annotated[Path, typer.Argument(help="A run's folder (of a simulation), or a silo's.")],
-    out: Annotated[Path | None, typer.Option(help="Write there.", show_default="standard output")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write there.", show_default="standard output")] = None,
     json_: Json = False,
 ) -> None:
     """Write one page of plain language, as Markdown: what is promised, what was spent, what is not covered.
@@ -37,7 +37,7 @@ def privacy_sheet(
     What was spent is recomputed from the silo's ledger; where the coordinator adds the noise, it is what its run says.
     Exit code 4 if neither can be read.
     """
-    check_new(out)
+    check_new(output)
     if (folder / SILO_FILE).is_file():
         with Output.doing(_ADDING):
             page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
@@ -47,8 +47,8 @@ def privacy_sheet(
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
     text = json_text(_document(page)) if json_ else page.markdown
-    if out:
-        write_atomically(out, text.encode())
+    if output:
+        write_atomically(output, text.encode())
     else:
         typer.echo(text, nl=False)
 

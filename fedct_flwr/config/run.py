@@ -243,6 +243,10 @@ class RunConfig(Settings):
             )
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
+        if self.data not in ("files", STUDY):
+            for name, value in (("data-dir", self.data_dir), ("label-column", self.label_column)):
+                if value:
+                    raise ValueError(f"{name} has no effect on {self.data!r}: set data to 'files', or leave it out")
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
         if twice:
             raise ValueError(f"the roster names {', '.join(map(repr, twice))} more than once")

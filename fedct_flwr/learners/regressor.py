@@ -16,7 +16,7 @@ def prepare_regressor(estimator: Any, name: str, random_state: int) -> Any:
     """Set every ``random_state`` left open, also inside pipelines. Raises ConfigError for what is no regressor."""
     if not is_kind(estimator, is_regressor):
         raise ConfigError(f"learner {name!r} is no regressor, and here a number is predicted: {SOME_REGRESSORS}")
-    return seeded(estimator, random_state)
+    return seeded(estimator, name, random_state)
 
 
 class SklearnRegressor(SklearnLearner):

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -33,17 +33,32 @@ def prepare(estimator: Any, name: str, random_state: int) -> Any:
         raise ConfigError(
             f"learner {name!r} is no classifier: it must make a scikit-learn classifier or a torch module"
         )
-    return seeded(estimator, random_state)
+    return seeded(estimator, name, random_state)
 
 
-def seeded(estimator: Any, random_state: int) -> Any:
-    """With every ``random_state`` set that was left open, also inside pipelines."""
+def seeded(estimator: Any, name: str, random_state: int) -> Any:
+    """With every ``random_state`` set that was left open, also inside pipelines.
+
+    Raises ConfigError, which says ``name``, for parameters that scikit-learn would refuse once it trains.
+    """
     open_states = {
         key: random_state
         for key, value in estimator.get_params(deep=True).items()
         if key.split("__")[-1] == "random_state" and value is None
     }
-    return estimator.set_params(**open_states)
+    prepared = estimator.set_params(**open_states)
+    _check_params(prepared, name)
+    return prepared
+
+
+def _check_params(estimator: Any, name: str) -> None:
+    for part in (estimator, *estimator.get_params(deep=True).values()):
+        # What is no part of scikit-learn has no constraints, and says for itself what it does not take.
+        if isinstance(part, BaseEstimator) and hasattr(part, "_parameter_constraints"):
+            try:
+                part._validate_params()
+            except ValueError as error:
+                raise ConfigError(f"learner {name!r} cannot be trained: {error}") from None
 
 
 def is_kind(estimator: Any, kind: Callable[[Any], bool]) -> bool:

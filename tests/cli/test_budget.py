@@ -73,6 +73,14 @@ def test_a_png_is_one(fedct: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (here / "quality.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_plot_overwrites_nothing(fedct: Run, here: Path) -> None:
+    (here / "quality.png").write_text("mine")
+    outcome = fedct(*HOSPITALS, "--plot", "quality.png")
+    assert outcome.code == 2
+    assert outcome.sentence == "--plot quality.png: the file exists: choose another one, or take it away"
+    assert (here / "quality.png").read_text() == "mine"
+
+
 def test_more_epsilon_is_not_worse_for_the_labeler_that_is_trained(fedct: Run) -> None:
     reached = [float(rows(fedct(*HOSPITALS, "--epsilon", e))["dp-linear"][-2]) for e in ("0.05", "1", "30")]
     assert reached[0] < reached[2] - 0.1

@@ -154,7 +154,9 @@ def test_init_replaces_no_study_by_another(folder: Path, tmp_path: Path) -> None
 
 
 def test_init_takes_no_folder_for_a_study_that_is_none(tmp_path: Path) -> None:
-    assert "no study.toml" in refusal("init", tmp_path / "c", "--study", tmp_path)
+    sentence = refusal("init", tmp_path / "c", "--study", tmp_path)
+    assert "no study.toml" in sentence
+    assert "ask the coordinator" not in sentence
     assert not (tmp_path / "c").exists()
 
 
@@ -289,7 +291,9 @@ def test_run_without_silos_says_how_they_are_admitted(tmp_path: Path, study: Pat
 def test_run_needs_a_study_and_a_coordinators_folder(tmp_path: Path) -> None:
     assert "is no coordinator's folder" in refusal("run", tmp_path)
     coordinator("init", tmp_path / "c")
-    assert "no study.toml" in refusal("run", tmp_path / "c")
+    sentence = refusal("run", tmp_path / "c")
+    assert "no study.toml" in sentence
+    assert "ask the coordinator" not in sentence
 
 
 def test_run_overwrites_no_run(folder: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_model_without_probabilities_says_the_class_alone(fedct: Fedct, tmp_pa
 def test_parquet_goes_in_and_a_file_comes_out(fedct: Fedct, model: Path, tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"age": [30.0, 70.0], "sex": ["f", "m"]}), tmp_path / "new.parquet")
     out = tmp_path / "out.csv"
-    assert fedct("predict", tmp_path / "new.parquet", "--model", model, "--out", out).code == 0
+    assert fedct("predict", tmp_path / "new.parquet", "--model", model, "--output", out).code == 0
     assert [row[2] for row in rows(out.read_text())] == ["predicted", "well", "ill"]
     assert oct(out.stat().st_mode & 0o777) == "0o600"
 
@@ -100,7 +100,7 @@ def test_a_folder_of_images(fedct: Fedct, tmp_path: Path) -> None:
 
 def test_a_file_that_exists_stays(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
     (tmp_path / "out.csv").write_text("mine")
-    outcome = fedct("predict", records, "--model", model, "--out", tmp_path / "out.csv")
+    outcome = fedct("predict", records, "--model", model, "--output", tmp_path / "out.csv")
     assert outcome.code == DataError.exit_code
     assert "out.csv exists" in outcome.sentence
     assert (tmp_path / "out.csv").read_text() == "mine"
@@ -161,19 +161,19 @@ def test_a_model_of_unknown_types_is_refused_unless_its_package_is_named(
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records: Path, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    outcome = fedct("export", "--model", model, "--to", tmp_path / "m.onnx")
+    outcome = fedct("export", "--model", model, "--output", tmp_path / "m.onnx")
     assert (outcome.code, outcome.out) == (0, "")
     X = read_unlabeled(SCHEMA, None, "color", records).X
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert session.run(["label"], {"features": X})[0].tolist() == load_model(model).predict(X).tolist()
-    assert "exists" in fedct("export", "--model", model, "--to", tmp_path / "m.onnx").sentence
+    assert "exists" in fedct("export", "--model", model, "--output", tmp_path / "m.onnx").sentence
 
 
 def test_without_the_extra_export_says_which(
     fedct: Fedct, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    outcome = fedct("export", "--model", model, "--to", tmp_path / "m.onnx")
+    outcome = fedct("export", "--model", model, "--output", tmp_path / "m.onnx")
     assert outcome.code == ConfigError.exit_code
     assert "the extra 'onnx'" in outcome.sentence
     assert not (tmp_path / "m.onnx").exists()

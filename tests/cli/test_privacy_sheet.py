@@ -65,9 +65,9 @@ def test_a_page_can_be_written_to_a_file(fedct: Fedct, kit: Kit, tmp_path: Path)
     said = fedct("privacy-sheet", kit.folder).out
     assert "| cleveland | 0 | 0 | 1 | 1e-05 |" in said
     assert "each of them replaced by another class at random" in said
-    assert fedct("privacy-sheet", kit.folder, "--out", tmp_path / "sheet.md").out == ""
+    assert fedct("privacy-sheet", kit.folder, "--output", tmp_path / "sheet.md").out == ""
     assert (tmp_path / "sheet.md").read_text("utf-8") == said
-    again = fedct("privacy-sheet", kit.folder, "--out", tmp_path / "sheet.md")
+    again = fedct("privacy-sheet", kit.folder, "--output", tmp_path / "sheet.md")
     assert again.code == DataError.exit_code
     assert "sheet.md exists" in again.sentence
     # To ask what was spent makes no ledger.

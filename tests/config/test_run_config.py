@@ -280,6 +280,8 @@ def test_an_integer_that_flower_cannot_carry_is_refused(key: str) -> None:
         ({"data": "files", "label-column": "y"}, ["data-dir"]),
         ({"data": "adult", "outcome": "number"}, ["data = 'files'", "studies with real silos have classes"]),
         ({"data": "files", "data-dir": "/", "label-column": "y", "outcome": "size"}, ["outcome", "'number'"]),
+        ({"data-dir": "/data"}, ["data-dir has no effect on 'heart-disease'"]),
+        ({"label-column": "3"}, ["label-column has no effect on 'heart-disease'"]),
         ({"data": STUDY}, ["data-dir", "roster"]),
         ({"data": STUDY, "data-dir": "/study"}, ["roster"]),
         ({"data": STUDY, "roster": "a,b"}, ["data-dir"]),

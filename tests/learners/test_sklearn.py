@@ -215,10 +215,13 @@ class TestUnknownLearner:
             (f"{HERE}.no_estimator", {}, "is no classifier"),
             ("..models.Net", {}, "cannot import learner"),
             (f"{HERE}.not_below_one", {"trees": 0}, "a forest needs a tree"),
+            ("logistic-regression", {"C": -1}, "cannot be trained: The 'C' parameter of LogisticRegression must be"),
+            (f"{HERE}.scaled_forest", {"trees": "many"}, "'n_estimators' parameter of RandomForestClassifier must be"),
             ("builtins.dict", {}, "is no classifier"),
         ],
         ids=["short-name", "strange-name", "no-name", "parameter", "missing-parameter", "module", "class", "package",
-             "constant", "factory-of-something-else", "relative-path", "parameter-value", "builtin"],
+             "constant", "factory-of-something-else", "relative-path", "parameter-value", "range",
+             "range-in-a-pipeline", "builtin"],
     )  # fmt: skip
     def test_is_explained(self, name: str, params: dict[str, Any], message: str):
         with pytest.raises(ConfigError, match=message):

@@ -10,6 +10,7 @@ import typer
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_study
 from fedct_flwr.types import ConfigError
 
 CONNECTION: Final = "deployment"
@@ -75,3 +76,10 @@ class CoordinatorFolder:
         connection = {"address": address, "root-certificates": str(self.ca)}
         config = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         write_atomically(self.flower_config, tomli_w.dumps(config).encode())
+
+
+def coordinators_study(folder: Path) -> StudyFolder:
+    """As ``read_study``, with another word for who has it not: the coordinator cannot ask the coordinator."""
+    if not (folder / STUDY_FILE).is_file():
+        raise ConfigError(f"no {STUDY_FILE} in {folder}: put the study's files there, {STUDY_FILE} and the public set")
+    return read_study(folder)

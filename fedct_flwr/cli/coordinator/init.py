@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, is_good_for
-from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError
@@ -59,10 +59,10 @@ def prepare(
         host_and_port(address, "--address", "")
     if folder.path.exists() and not folder.ca.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
         raise ConfigError(f"{path} exists and is no coordinator's folder: choose another one")
-    if study and folder.study.exists() and read_study(study).digest != read_study(folder.study).digest:
+    if study and folder.study.exists() and coordinators_study(study).digest != read_study(folder.study).digest:
         raise ConfigError(f"{folder.study} holds another study: use another folder for {study}")
     if study:
-        read_study(study)
+        coordinators_study(study)
     for part in (folder.path, folder.ca.parent, folder.silos, folder.state, folder.runs, folder.flower_config.parent):
         part.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
     if not folder.secret.exists():

@@ -15,7 +15,7 @@ from rich.markup import escape
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import Algorithm, find_algorithm
 from fedct_flwr.cli import complete, scoreboard
-from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
@@ -23,7 +23,7 @@ from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.run_folder import RunFolder, check_new
 from fedct_flwr.student import check_student
 from fedct_flwr.tracking import check_tracking
@@ -75,7 +75,7 @@ def run(
     console = out.console
     started = time.monotonic()
     coordinator = CoordinatorFolder.open(folder)
-    study = read_study(coordinator.study)
+    study = coordinators_study(coordinator.study)
     if resume:
         refuse_options(context, allowed={"folder", "resume", "rounds", "baselines", "json_"}, why="with --resume")
         stored = RunFolder(resume.absolute()).settings()

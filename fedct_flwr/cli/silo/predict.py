@@ -27,7 +27,7 @@ def predict(
     model: Annotated[
         Path | None, typer.Option(help="A model that the agent has kept.", show_default="the one in the silo's state")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
     json_: Json = False,
 ) -> None:
     """Say the class of each new record, as the silo's own trained model sees it, as CSV: record,class.
@@ -35,7 +35,7 @@ def predict(
     Records are numbered from 1, images are named by file. Columns beside the study's are left aside, so a label column
     may be there or not.
     """
-    check_new(out)
+    check_new(output)
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     study = read_study(config.study)
     records = read_unlabeled(study.schema, study.config.image_size, study.config.image_mode, data)
@@ -50,4 +50,6 @@ def predict(
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
     say_unknown(records)
     classes = (study.schema.classes[label] for label in labels)
-    write_table(["record", "class"], zip(records.names, classes, strict=True), out, records.unknown if json_ else None)
+    write_table(
+        ["record", "class"], zip(records.names, classes, strict=True), output, records.unknown if json_ else None
+    )
