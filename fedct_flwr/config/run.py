@@ -59,7 +59,9 @@ class RunConfig(Settings):
     data: str
     """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
     data_dir: str = ""
+    """For ``files`` the folder of tables, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
+    """For ``files``: the column of the silos' tables that is to be predicted."""
     outcome: Literal["class", "number"] = "class"
     """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)
@@ -71,6 +73,7 @@ class RunConfig(Settings):
     partition: Literal["iid", "dirichlet", "dirichlet-by-silo"] = "iid"
     """Evenly; each class divided by its own draw; or silos of one size, each with its own draw of classes."""
     dirichlet_concentration: float = Field(default=0.5, gt=0)
+    """For both Dirichlet partitions: the smaller, the more silos differ."""
     public_fraction: float = Field(default=0.25, gt=0, lt=1)
     """Share of each silo's records that make up the public set, where the data set has none."""
     test_fraction: float = Field(default=0.2, ge=0, lt=1)
@@ -100,6 +103,7 @@ class RunConfig(Settings):
     learner_params: str = "{}"
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
     preprocessing: Literal["standard", "none"] = "standard"
+    """Standard: impute and scale numbers, one column for each category."""
     pseudo_weight: float = Field(default=1.0, gt=0)
     """Weight of a pseudo-labeled public example beside 1 for a private one."""
     class_weight: Literal["none", "balanced"] = "none"
@@ -109,7 +113,9 @@ class RunConfig(Settings):
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)
+    """For networks."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """For networks."""
     optimizer: Optimizer = "adam"
     """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""
     epochs: int = Field(default=0, ge=0, le=MAX_INT)
@@ -144,6 +150,7 @@ class RunConfig(Settings):
     epsilon: float = Field(default=1.0, gt=0)
     """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
+    """The chance that epsilon does not hold, in total; well below 1 / records."""
     teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
     """Models that vote at each silo; 0: as many as its number of records suggests. For fedkt of each student, the
     paper's t; 0: the paper's 5, or 25 at L2, but no more than the smallest silo has records for."""
@@ -176,8 +183,11 @@ class RunConfig(Settings):
     min_silos: int = Field(default=2, ge=2)
     """Silos that must be there at the start and answer every round."""
     roster_deadline: float = Field(default=15.0, gt=0)
+    """How long the run waits at its start for silos that are not there."""
     round_deadline: float = Field(default=600.0, gt=0)
+    """How long a round waits for answers."""
     seed: int = Field(default=0, ge=0, le=MAX_INT)
+    """Every random choice follows from it, but for noise that protects real silos."""
     report_scores: bool = False
     """Let silos put test scores on their replies (experiments only)."""
     save_models: bool = True
@@ -186,6 +196,7 @@ class RunConfig(Settings):
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False
+    """Go on with the run in ``run-dir``, from its checkpoint."""
     tracking: str = "none"
     """Where the coordinator writes the run besides: none, mlflow or tensorboard (extras of these names)."""
 
