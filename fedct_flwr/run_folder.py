@@ -22,6 +22,7 @@ import json
 import platform
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -408,7 +409,9 @@ def versions() -> dict[str, str]:
     """What a run is computed with."""
     # Flower runs this code from its bundle, where the package itself need not be installed.
     ours = {"fedct-flwr": __version__, "python": platform.python_version()}
-    return ours | {name: version(name) for name in _PACKAGES}
+    # Who has a network has loaded torch; nobody else needs to have it.
+    packages = [*_PACKAGES, "torch"] if "torch" in sys.modules else _PACKAGES
+    return ours | {name: version(name) for name in packages}
 
 
 def check_version(path: Path, version: str) -> None:

@@ -6,6 +6,7 @@ import json
 import pickle
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fedct_flwr.run_folder import (
     ValuesSent,
     check_new,
     default_path,
+    versions,
 )
 from fedct_flwr.types import ABSTAIN, RunError
 
@@ -518,3 +520,10 @@ class TestQuantity:
         assert (line["distance"], line["moved"], line["silos"]["oslo"]["distance"]) == (2.5, None, 2.5)
         folder.save_checkpoint(Checkpoint(1, np.float32([1.5, np.nan]), {}))
         assert folder.load_checkpoint().targets.dtype == np.float32
+
+
+def test_the_version_of_torch_is_told_where_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert "torch" not in versions()
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    assert versions()["torch"] == version("torch")
