@@ -44,6 +44,8 @@ from fedct_flwr.wire.weights import asks_for_weights
 
 logger = logging.getLogger("flwr.fedct")
 
+_IN_TURN: Final = 1.0
+"""What targets of weight 0 count: they are learned alone, in as many steps as the records after them."""
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 
 
@@ -178,7 +180,7 @@ class Gate:
         policy, soft = self._policy, instruction.soft
         if instruction.kind not in policy.kinds:
             raise Refused(Refusal.POLICY)
-        weight = soft.targets.weight if soft and soft.targets else 0.0
+        weight = (soft.targets.weight or _IN_TURN) if soft and soft.targets else 0.0
         if soft and (soft.rounds > policy.max_local_rounds or weight > policy.max_consensus_weight):
             logger.warning(
                 "Silo %s is asked for %s rounds of training (max-local-rounds is %s), in which others' probabilities "

@@ -59,7 +59,8 @@ class Policy(Settings):
     """Rounds of training that a question for probabilities may ask for: they cost time here and no bytes."""
     max_consensus_weight: float = Field(default=1.0, ge=0, le=1e6)
     """What others' probabilities may count, at most, beside 1 for the silo's own records: with a large weight the
-    personal model would learn what the coordinator says, and little else."""
+    personal model would learn what the coordinator says, and little else. Learned in turn with the records they count
+    1."""
 
     @property
     def decides(self) -> dict[str, object]:

@@ -288,6 +288,8 @@ def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_
         ({"max_local_rounds": 3}, 4, 0.5, False),
         ({"max_consensus_weight": 50.0}, 1, 50.0, True),
         ({"max_consensus_weight": 0}, 1, 0.5, False),
+        ({"max_consensus_weight": 0}, 1, 0.0, False),
+        ({"max_consensus_weight": 0.99}, 1, 0.0, False),
     ],
 )
 def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
@@ -302,7 +304,8 @@ def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
             assert held(gate, to_record(request)) is Refusal.LIMIT
             allowed = policy.get("max_local_rounds", 100), policy.get("max_consensus_weight", 1)
             assert f"for {rounds} rounds of training (max-local-rounds is {allowed[0]})" in caplog.text
-            assert f"count {weight:g} (max-consensus-weight is {allowed[1]:g})" in caplog.text
+            # In turn with the records, in as many steps.
+            assert f"count {weight or 1:g} (max-consensus-weight is {allowed[1]:g})" in caplog.text
         # Nor does an answer leave to what was never admitted.
         left = gate.release(to_record(silo.probabilities()), request, RUN, CODE)
         assert outcome(from_record(left)) == (silo.probabilities() if passes else Refusal.LIMIT)

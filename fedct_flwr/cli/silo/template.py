@@ -95,7 +95,8 @@ max-bytes = {max_bytes}
 
 # Limits of each question for probabilities, not in total: rounds of training that it may ask for, which cost time here;
 # and what others' probabilities may count beside 1 for the records when the model learns. It is the coordinator who
-# chooses both. With a weight far above 1 the model would learn what it is told, and forget the records.
+# chooses both. With a weight far above 1 the model would learn what it is told, and forget the records. Learned in turn
+# with the records, as fedmd asks, they count 1.
 max-local-rounds = {max_local_rounds}
 max-consensus-weight = {max_consensus_weight}
 
