@@ -1,5 +1,6 @@
 """What a run prints: each round as it ends, and how it all ended."""
 
+import contextlib
 import re
 from statistics import fmean
 
@@ -23,6 +24,9 @@ class PrintedRounds:
         self._console, self._folder, self._status = console, folder, status
         self._log = folder.round_log()
         self._seen = max((entry["round"] for entry in self._log.records()), default=0)
+        # A round after the checkpoint is forgotten by who resumes the run, and comes anew.
+        with contextlib.suppress(RunError):
+            self._seen = min(self._seen, folder.load_checkpoint().round)
         # That of an earlier end, until the coordinator that resumes the run takes it away.
         self._old_end = folder.ended_at()
 
