@@ -1,17 +1,21 @@
 """Which silos nodes stand for that have no names, where that must be known before they are asked."""
 
+import logging
 from typing import Final
 
 import numpy as np
 from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
+from fedct_flwr.plural import count
 from fedct_flwr.public_set import Query
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.types import LABEL_DTYPE
 from fedct_flwr.wire.codec import NO_TERMS, Instruction, decode_reply
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refused
+
+logger = logging.getLogger("flwr.fedct")
 
 LONGEST_SECONDS: Final = 60.0
 """To say a name takes no training: a silo reads the data set at most, which its process does once."""
@@ -31,7 +35,8 @@ def introduce(grid: Grid, roster: Roster, deadline: float) -> None:
         for node in roster.nodes(grid)
         if roster.name(node) not in roster.silos
     ]
-    for reply in grid.send_and_receive(messages, timeout=min(deadline, LONGEST_SECONDS)) if messages else ():
+    seconds = min(deadline, LONGEST_SECONDS)
+    for reply in grid.send_and_receive(messages, timeout=seconds) if messages else ():
         if reply.has_error():
             continue
         try:
@@ -39,3 +44,8 @@ def introduce(grid: Grid, roster: Roster, deadline: float) -> None:
         except Refused:
             continue
         roster.introduce(reply.metadata.src_node_id, silo)
+    if unknown := sum(roster.name(message.metadata.dst_node_id) not in roster.silos for message in messages):
+        logger.warning(
+            "%s did not say within %g s which silo it is: until it answers, such a node is asked as one that never has",
+            count(unknown, "node"), seconds,
+        )  # fmt: skip

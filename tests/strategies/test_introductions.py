@@ -62,9 +62,11 @@ def test_a_name_is_taken_from_a_refusal_and_from_nothing_else() -> None:
     assert [call.kwargs["timeout"] for call in grid.send_and_receive.call_args_list] == [1.0, 1.0]
 
 
-def test_nobody_waits_for_a_name_as_long_as_for_an_answer() -> None:
+def test_nobody_waits_for_a_name_as_long_as_for_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     grid = MagicMock(spec=Grid)
     grid.get_nodes.return_value = [NodeInfo(node_id=1)]
     grid.send_and_receive.return_value = []
     introduce(grid, Roster(["oslo"], min_silos=2, deadline=1.0), 3600.0)
     assert grid.send_and_receive.call_args.kwargs["timeout"] == LONGEST_SECONDS == 60
+    # It begins anew, and the run is another one than without an interruption.
+    assert "1 node did not say within 60 s which silo it is" in caplog.text
