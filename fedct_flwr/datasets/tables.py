@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from fedct_flwr.plural import count
 from fedct_flwr.schema import Column
 from fedct_flwr.types import DataError, Features, Values
 
@@ -132,7 +133,9 @@ def numbers(table: pa.Table, name: str, path: Path) -> Values:
     except pa.ArrowInvalid:
         raise DataError(f"column {name!r} of {path} holds whole numbers too long for a float: shorten them") from None
     if missing := int((~np.isfinite(found)).sum()):
-        raise DataError(f"{path} has {missing} records without a finite {name!r}: fill them in or take them out")
+        raise DataError(
+            f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out"
+        )
     return found
 
 

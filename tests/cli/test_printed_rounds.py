@@ -62,7 +62,8 @@ def test_a_round_that_was_not_finished_is_printed_when_the_resumed_run_has_it_an
     watch()
     add_round(folder, 2)
     watch()
-    assert said.getvalue().startswith("round  2") and said.getvalue().count("round") == 1
+    assert said.getvalue().startswith("round  2")
+    assert said.getvalue().count("round") == 1
 
 
 def test_lines_that_were_printed_are_not_parsed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
