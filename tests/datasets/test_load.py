@@ -24,11 +24,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def config_of(name: str, folder: Path, **settings: Any) -> RunConfig:
-    own_silos = name in ("heart-disease", "files")
-    sizes = {} if own_silos else {"private-size": 20, "public-size": 15}
-    return RunConfig.from_flower(
-        {"study": "s", "data": name, "data-dir": str(folder), "label-column": "ill", **sizes, **settings}
-    )
+    own: dict[str, Any] = {"private-size": 20, "public-size": 15}
+    if name == "files":
+        own = {"data-dir": str(folder), "label-column": "ill"}
+    elif name == "heart-disease":
+        own = {}
+    return RunConfig.from_flower({"study": "s", "data": name, **own, **settings})
 
 
 # --- by name
