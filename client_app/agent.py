@@ -170,6 +170,7 @@ class _Agent:
         self._status = _StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
         self._trouble = ""
         self._code_seen = ("", 0)
+        self._looked_up = 0.0
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         records = count(site.private.size, "record")
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
@@ -216,26 +217,31 @@ class _Agent:
 
     def _work(self, task: Task) -> bool:
         """Answer one message. Whether labels left."""
-        before = self._gate.spent()
+        before = self._gate.answers()
         self._show_code(task)
         self._status.put(working=True)
+        afterwards: list[Callable[[], None]] = []
         try:
             with self._supernode.kept_alive(task, self._contact):
-                answer = self._answer(task)
-            if answer is None or task.lost.is_set():
+                answer = self._answer(task, afterwards)
+            if task.lost.is_set():
                 self._say(f"the SuperNode gave up run {task.run_id} meanwhile: the answer stays here")
+            elif answer is None:
+                self._say(f"nothing is sent to run {task.run_id}; the egress log says why")
             else:
                 self._supernode.push(task, answer)
         except SuperNodeError as error:
             self._say(f"the answer to run {task.run_id} was not handed over: {error}")
         except Exception:
             logger.exception("An unexpected error at a message")
-        finally:
-            self._status.put(working=False)
-        return self._gate.spent() != before
+        answered = self._gate.answers() != before
+        if answered:
+            self._settle(afterwards)
+        self._status.put(working=False)
+        return answered
 
-    def _answer(self, task: Task) -> RecordDict | None:
-        """What goes back, out of the gate; None if nobody waits for it any more."""
+    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> RecordDict | None:
+        """What goes back, out of the gate; None if nothing does. ``afterwards`` gets what is to be done after that."""
         gate, run = self._gate, task.run_id
         if task.message.metadata.message_type != "train":
             return gate.refuse(Refusal.MALFORMED, run, task.code_hash)
@@ -245,8 +251,8 @@ class _Agent:
             return held.record
         number = decode_instruction(request, self._terms).round
         self._status.put(round=number)
-        began, before = time.monotonic(), gate.spent()
-        reply = self._trained(task)
+        began, before, answers = time.monotonic(), gate.spent(), gate.answers()
+        reply = self._trained(task, afterwards)
         if self._stop.is_set():
             self._say(f"stopped in round {number} of run {run}: no labels left")
             return gate.refuse(Refusal.STOPPING, run, task.code_hash)
@@ -254,34 +260,53 @@ class _Agent:
             return gate.refuse(Refusal.INTERNAL, run, task.code_hash)
         # What is logged as released shall be on its way, not in a drawer: somebody must be there to take it.
         if not self._supernode.awaits(task):
-            gate.refuse(Refusal.NOT_AWAITED, run, task.code_hash)
-            return None
+            task.lost.set()
+            return gate.refuse(Refusal.NOT_AWAITED, run, task.code_hash, send=False)
         answer = gate.release(reply.content, request, run, task.code_hash)
-        if (sent := gate.spent().bytes - before.bytes) > 0:
-            seconds = time.monotonic() - began
+        if gate.answers() != answers:
+            sent, seconds = gate.spent().bytes - before.bytes, time.monotonic() - began
             self._say(f"round {number} of run {run}: labels left in {sent} bytes, after {seconds:.1f} s")
         return answer
 
-    def _trained(self, task: Task) -> Message | None:
+    def _trained(self, task: Task, afterwards: list[Callable[[], None]]) -> Message | None:
         """The client app's reply; None if it has none, or if the agent is to stop before it is there."""
         context = self._context(task.run_id, task.node_id, task.run_config)
         replies: list[Message] = []
-        done = threading.Event()
 
         def work() -> None:
+            with gated() as later:
+                replies.append(app(task.message, context))
+            afterwards.extend(later)
+
+        self._in_background(work, self._status.put)
+        return replies[0] if replies else None
+
+    def _settle(self, afterwards: list[Callable[[], None]]) -> None:
+        """Let the silo's own model learn, once the answer has left: nobody outside waits for that, or is told."""
+
+        def work() -> None:
+            for each in afterwards:
+                each()
+
+        self._in_background(work, self._look_up)
+
+    def _in_background(self, work: Callable[[], None], meanwhile: Callable[[], None]) -> None:
+        """Do some work in a thread until it is done, or the agent is to stop: training cannot be interrupted."""
+        done = threading.Event()
+
+        def worker() -> None:
             try:
                 # Threads that wait for each other cost more than they bring, and this is not the only process here.
-                with self._threads.limit(limits=1), gated():
-                    replies.append(app(task.message, context))
+                with self._threads.limit(limits=1):
+                    work()
             except BaseException:
                 logger.exception("An unexpected error in the client app")
             finally:
                 done.set()
 
-        threading.Thread(target=work, name="training", daemon=True).start()
+        threading.Thread(target=worker, name="training", daemon=True).start()
         while not done.wait(_WATCH_SECONDS) and not self._stop.is_set():
-            self._status.put()
-        return replies[0] if replies else None
+            meanwhile()
 
     def _context(self, run: int, node: int, run_config: dict[str, bool | float | int | str]) -> Context:
         # Fresh for each message: what lasts is in files here, and nothing goes back but the answer.
@@ -318,12 +343,19 @@ class _Agent:
         """Take no task for so long, but keep an eye on the SuperNode."""
         end = time.monotonic() + seconds
         while not self._stop.wait(min(_PING_SECONDS, max(0.0, end - time.monotonic()))) and time.monotonic() < end:
-            try:
-                self._supernode.ping()
-            except FedctError as error:
-                self._no_contact(error)
-            else:
-                self._contact()
+            self._look_up()
+
+    def _look_up(self) -> None:
+        """See whether the SuperNode is there, once a second."""
+        if time.monotonic() - self._looked_up < _PING_SECONDS:
+            return
+        self._looked_up = time.monotonic()
+        try:
+            self._supernode.ping()
+        except FedctError as error:
+            self._no_contact(error)
+        else:
+            self._contact()
 
 
 class _StatusFile:

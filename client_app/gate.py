@@ -6,6 +6,11 @@ policy lets out, or the silo's name and the number of a refusal. The line of the
 returns. Anything that goes wrong in here is a refusal, never an exception and never a pass; if the log cannot be
 written, nothing leaves but the fixed refusal that says so.
 
+A question counts when ``admit`` lets it in: the log has its SHA-256, and its round and labels are used up, before a
+model is trained. So whether it counts does not depend on the records, and nothing is learned for free. The same
+question in the same round of the same run counts once; other contents in that round are refused, for as long as there
+is a log. All bytes count that leave, those of refusals too: where the total has no room for a refusal, nothing is sent.
+
 A round is a round of one run of Flower's. The same question in another run gets the same answer, which the client app
 sees to; a new run that asks the same round with other labels is a new question, and only the policy's totals cap how
 many of those are answered.
@@ -18,11 +23,13 @@ import logging
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from flwr.app import RecordDict
 
-from client_app.approval import approval_in, approving_digests
+from client_app.admission import Books
+from client_app.approval import approving_digests
 from client_app.books import Spent
 from client_app.egress_log import EgressLog
 from client_app.log_entry import Event, LogEntry
@@ -50,43 +57,11 @@ _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 
 
 class Held(Refused):
-    """A request that the gate refused. The refusal is logged: ``record`` goes back as it is."""
+    """A request that the gate refused, which the log says. ``record`` goes back as it is; None: nothing is sent."""
 
-    def __init__(self, reason: Refusal, record: RecordDict) -> None:
+    def __init__(self, reason: Refusal, record: RecordDict | None) -> None:
         super().__init__(reason)
         self.record = record
-
-
-class Books:
-    """What the lines of an egress log add up to, for one study and public set."""
-
-    def __init__(self, study: StudyFolder) -> None:
-        self._study = study.name
-        self._public = study.public.fingerprint.hex()
-        self.spent = Spent()
-        self.approved: bytes | None = None
-        """Digest of the terms that are approved."""
-        self._last_answers: dict[int, tuple[int, str]] = {}
-
-    def add(self, entry: LogEntry) -> None:
-        """Add one line."""
-        if entry.event in (Event.APPROVED, Event.REVOKED):
-            approval = approval_in(entry)
-            self.approved = approval.digest if approval else None
-        elif entry.event in (Event.RELEASED, Event.REPEATED):
-            self._last_answers[entry.run] = (entry.round, entry.payload)
-            if (entry.study, entry.public) == (self._study, self._public):
-                self.spent = self.spent.plus(entry)
-
-    def answer(self, run: int, number: int) -> str | None:
-        """SHA-256 of the answer that left in this round of a run; None if none has. Raises Refused (ROUND).
-
-        Of all rounds but the last that was answered, no answer can be had any more: neither a new one nor the same.
-        """
-        last, digest = self._last_answers.get(run, (0, ""))
-        if number < last:
-            raise Refused(Refusal.ROUND)
-        return digest if number == last else None
 
 
 class Gate:
@@ -112,65 +87,70 @@ class Gate:
         """The payload of a request that may be answered. Raises Held, whose record goes back instead of an answer.
 
         Whatever would exceed a limit of the policy is refused here, before a model is trained in vain, or for too long.
+        A question that is let in counts from here on.
         """
         with self._one_at_a_time:
-            reason, number = Refusal.INTERNAL, 0
+            reason, number, asked = Refusal.INTERNAL, 0, ""
             try:
                 self._check_approved()
                 if asks_for_weights(content):
                     raise Refused(Refusal.WEIGHTS)
                 payload = from_record(content)
                 instruction = decode_instruction(payload, self._terms)
-                number = instruction.round
+                number, asked = instruction.round, _digest(payload)
                 self._check_asked(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
-                repeats = self._books.answer(run_id, number) is not None
-                labels = 0 if repeats else instruction.labels(self._terms.num_classes)
-                self._check_limits(labels, longest, new_round=not repeats)
+                known = self._books.admitted(run_id, number, asked) is not None
+                labels = 0 if known else instruction.labels(self._terms.num_classes)
+                self._check_limits(labels, longest, new_round=not known)
+                if not known:
+                    self._put_down(self._entry(Event.ADMITTED, run_id, instruction, asked, code_hash))
             except Refused as refused:
                 reason = refused.reason
             except Exception:
                 logger.exception("The gate of %s: an unexpected error at a request", self._silo)
             else:
                 return payload
-            raise Held(reason, self._refuse(reason, run_id, code_hash, number))
+            raise Held(reason, self._refuse(reason, run_id, code_hash, number, asked))
 
-    def release(self, content: RecordDict, request_payload: bytes, run_id: int, code_hash: str) -> RecordDict:
-        """What goes back: the reply, if it may leave, or else a refusal. Never raises.
+    def release(self, content: RecordDict, request_payload: bytes, run_id: int, code_hash: str) -> RecordDict | None:
+        """What goes back: the reply, if it may leave, or else a refusal; None: nothing is sent. Never raises.
 
         ``request_payload`` is what ``admit`` returned. The same answer to the last round may leave again, and counts
         towards the bytes; another answer to a round that was answered may not.
         """
         with self._one_at_a_time:
-            reason, number = Refusal.INTERNAL, 0
+            reason, number, asked = Refusal.INTERNAL, 0, ""
             try:
                 self._check_approved()
                 instruction = decode_instruction(request_payload, self._terms)
-                number = instruction.round
+                number, asked = instruction.round, _digest(request_payload)
                 self._check_asked(instruction)
                 payload = self._checked_reply(content, instruction)
-                entry = self._entry_for(payload, instruction, run_id, code_hash)
-                try:
-                    self._log.append(entry)
-                except OSError:
-                    logger.exception("Silo %s cannot write its egress log", self._silo)
-                    reason = Refusal.NOT_LOGGED
-                else:
-                    return to_record(payload)
+                self._put_down(self._released(payload, instruction, run_id, asked, code_hash))
             except Refused as refused:
                 reason = refused.reason
             except Exception:
                 logger.exception("The gate of %s: an unexpected error at a reply", self._silo)
-            return self._refuse(reason, run_id, code_hash, number)
+            else:
+                return to_record(payload)
+            return self._refuse(reason, run_id, code_hash, number, asked)
 
-    def refuse(self, reason: Refusal, run_id: int, code_hash: str) -> RecordDict:
-        """A logged refusal, for the agent's own reasons. Never raises."""
+    def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
+        """A logged refusal, for the agent's own reasons; None: nothing is sent. Never raises.
+
+        ``send``: whether somebody is there to take it; otherwise the log says that nothing left.
+        """
         with self._one_at_a_time:
-            return self._refuse(reason, run_id, code_hash, 0)
+            return self._refuse(reason, run_id, code_hash, 0, "", send=send)
 
     def spent(self) -> Spent:
-        """What left so far, over all approvals of this study and public set."""
+        """What counts towards the limits so far, over all approvals of this study and public set."""
         return self._books.spent
+
+    def answers(self) -> int:
+        """How many messages with labels left so far, repeated ones too, over all studies."""
+        return self._books.answers
 
     def _check_approved(self) -> None:
         if self._books.approved not in self._approving or self._unchanged() is not True:
@@ -209,47 +189,67 @@ class Gate:
             raise Refused(Refusal.POLICY)
         return encode_reply(Reply(instruction.round, self._silo, reply.outcome, reply.scores), self._terms)
 
-    def _entry_for(self, payload: bytes, instruction: Instruction, run_id: int, code_hash: str) -> LogEntry:
+    def _released(self, payload: bytes, instruction: Instruction, run_id: int, asked: str, code_hash: str) -> LogEntry:
         """The line that lets a reply out. Raises Refused (ROUND, LIMIT)."""
-        digest, number = hashlib.sha256(payload).hexdigest(), instruction.round
-        before = self._books.answer(run_id, number)
-        if before is not None and before != digest:
+        question, answer = self._books.admitted(run_id, instruction.round, asked), _digest(payload)
+        if question is None or question.answer not in ("", answer):
             raise Refused(Refusal.ROUND)
-        labels = instruction.labels(self._terms.num_classes)
-        self._check_limits(0 if before else labels, len(payload), new_round=not before)
+        # Its round and labels have counted since it was admitted.
+        self._check_limits(0, len(payload), new_round=False)
+        event = Event.REPEATED if question.answer else Event.RELEASED
+        entry = self._entry(event, run_id, instruction, asked, code_hash)
+        return replace(entry, bytes=len(payload), payload=answer)
+
+    def _entry(self, event: Event, run_id: int, instruction: Instruction, asked: str, code_hash: str) -> LogEntry:
         return LogEntry(
-            Event.REPEATED if before else Event.RELEASED,
+            event,
             self._terms.study,
             self._terms.public_fingerprint.hex(),
             run_id,
-            number,
+            instruction.round,
             instruction.kind,
-            labels,
-            len(payload),
-            digest,
-            _hash_only(code_hash),
+            instruction.labels(self._terms.num_classes),
+            code=_hash_only(code_hash),
+            request=asked,
         )
 
-    def _refuse(self, reason: Refusal, run_id: int, code_hash: str, number: int) -> RecordDict:
+    def _put_down(self, entry: LogEntry) -> None:
+        """Write a line. Raises Refused (NOT_LOGGED)."""
         try:
-            payload = encode_refusal(self._silo, reason)
+            self._log.append(entry)
+        except OSError:
+            logger.exception("Silo %s cannot write its egress log", self._silo)
+            raise Refused(Refusal.NOT_LOGGED) from None
+
+    def _refuse(
+        self, reason: Refusal, run_id: int, code_hash: str, number: int, asked: str, *, send: bool = True
+    ) -> RecordDict | None:
+        payload = encode_refusal(self._silo, reason)
+        send = send and self._books.spent.bytes + len(payload) <= self._policy.max_bytes
+        record = to_record(payload)
+        try:
             entry = LogEntry(
                 Event.REFUSED,
                 self._terms.study,
                 self._terms.public_fingerprint.hex(),
                 run_id,
                 number,
-                bytes=len(payload),
-                payload=hashlib.sha256(payload).hexdigest(),
+                bytes=len(payload) if send else 0,
+                payload=_digest(payload) if send else "",
                 code=_hash_only(code_hash),
                 reason=reason.name,
+                request=asked,
             )
             self._log.append(entry)
         except Exception:
             logger.exception("Silo %s cannot write its egress log", self._silo)
-            return to_record(self._not_logged)
+            record = to_record(self._not_logged)
         logger.warning("Silo %s sends no labels: %s", self._silo, reason.sentence)
-        return to_record(payload)
+        return record if send else None
+
+
+def _digest(payload: bytes) -> str:
+    return hashlib.sha256(payload).hexdigest()
 
 
 def _hash_only(code_hash: str) -> str:

@@ -3,11 +3,13 @@
 A line is a JSON object, keys sorted, no spaces, ASCII:
 
 - ``number`` (from 1), ``time`` (UTC), ``silo``
-- ``event``, which is the decision: opened, approved, revoked, released, repeated, refused
+- ``event``, which is the decision: opened, approved, revoked, admitted, released, repeated, refused
 - ``study``, ``public`` (fingerprint of its public set), ``run`` (Flower's id), ``round``, ``kind`` (hard: labels;
   counts: of votes; soft: probabilities), ``queries`` (labels of public examples; each vote that is counted is one, and
   each class's probability)
-- ``bytes`` and ``payload`` (SHA-256) of what left; with a refusal that is the refusal itself
+- ``bytes`` and ``payload`` (SHA-256) of what left; with a refusal that is the refusal itself, or 0 and nothing if it
+  was not sent
+- ``request``: SHA-256 of the whole question, as it came; empty where there was none, and in lines of earlier versions
 - ``code``: hash of the code that the coordinator offered with the message, which is never executed
 - ``reason``: why something was refused, a name of ``Refusal``
 - ``details``: with an approval, what was approved
@@ -36,12 +38,14 @@ class Event(StrEnum):
     """The agent began its work."""
     APPROVED = "approved"
     REVOKED = "revoked"
+    ADMITTED = "admitted"
+    """A question was let in. From here on its round and its labels count, whether or not an answer leaves."""
     RELEASED = "released"
     """Labels left."""
     REPEATED = "repeated"
     """The very bytes of an earlier line left once more."""
     REFUSED = "refused"
-    """No labels left, but the number of the reason."""
+    """No labels left, but the number of the reason, or nothing at all."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,7 @@ class LogEntry:
     payload: str = ""
     code: str = ""
     reason: str = ""
+    request: str = ""
     details: Mapping[str, object] = field(default_factory=dict)
     number: int = 0
     time: str = ""
@@ -125,12 +130,14 @@ def parse(line: bytes) -> dict[str, object]:
     return record
 
 
+_LATER: Final = {"request": ""}
+"""Fields that lines of earlier versions do not have, and what these lines say by that."""
 _FIELDS: Final = {spec.name: (dict if spec.name == "details" else type(spec.default)) for spec in fields(LogEntry)}
 
 
 def entry_of(record: Mapping[str, object]) -> LogEntry:
     """What a line's object tells. Raises BadLineError."""
-    values = {name: record.get(name) for name in _FIELDS}
+    values = {name: record.get(name, _LATER.get(name)) for name in _FIELDS}
     try:
         event = Event(str(values.pop("event")))
     except ValueError:

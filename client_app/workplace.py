@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
 
-_GATED: Final = ContextVar("gated", default=False)
+_AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("afterwards", default=None)
+"""What is to be done once the answer has left; None outside of ``gated``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,9 @@ class Workplace:
     ``model_digest`` (32 bytes) stands for the settings that decide what the model is: under others, an answer from
     another run is none to the same question, and a learner cannot go on from where it stood.
 
-    ``runs_kept``: of so many of Flower's runs the last answer is kept in ``state``.
+    ``before`` is where a real silo keeps the model of before the study, trained on its own records alone.
+
+    ``runs_kept``: of so many of Flower's runs ``state`` keeps where the learner stood.
 
     ``students`` is the folder where a simulated silo keeps its students, if it shall: a real one keeps none.
 
@@ -64,9 +67,10 @@ class Workplace:
     hands_out_weights: bool
     release_of: "Callable[[int], Release] | None" = None
     students: Path | None = None
+    before: Path | None = None
     runs_kept: int = 8
 
-    @property
+    @cached_property
     def release(self) -> "Release | None":
         """What answers in place of the personal model."""
         return self.release_of(0) if self.release_of else None
@@ -90,7 +94,7 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
     """
     node = NodeConfig.from_flower(context.node_config)
     if node.silo_file:
-        if not (_GATED.get() or os.environ.get(WITHOUT_GATE) == "1"):
+        if not (_AFTERWARDS.get() is not None or os.environ.get(WITHOUT_GATE) == "1"):
             raise ConfigError(
                 "a real silo answers only through its gate: start its agent with 'fedct silo start', and the SuperNode "
                 "with 'fedct silo connect'"
@@ -106,6 +110,7 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
             sends_scores=own.policy.metrics and context.run_config.get("report-scores") is True,
             hands_out_weights=False,
             release_of=partial(_own_release, own, site) if own.privacy.enabled else None,
+            before=model_before(own, site),
         )
     config = RunConfig.from_flower(context.run_config)
     site = simulated_site(config, node.partition_id or 0)
@@ -127,19 +132,39 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
 
 
 @contextmanager
-def gated() -> Iterator[None]:
-    """In here (in this thread) a real silo answers: what it says goes to a gate, which says so by this."""
-    before = _GATED.set(True)
+def gated() -> Iterator[list[Callable[[], None]]]:
+    """In here (in this thread) a real silo answers: what it says goes to a gate, which says so by this.
+
+    Gives what the silo leaves to be done once its answer has left: whoever has the gate does it then, or never.
+    """
+    afterwards: list[Callable[[], None]] = []
+    before = _AFTERWARDS.set(afterwards)
     try:
-        yield
+        yield afterwards
     finally:
-        _GATED.reset(before)
+        _AFTERWARDS.reset(before)
+
+
+def once_left(work: Callable[[], None]) -> None:
+    """Do some work once the answer has left: later, where there is a gate, and otherwise at once."""
+    afterwards = _AFTERWARDS.get()
+    if afterwards is None:
+        work()
+    else:
+        afterwards.append(work)
 
 
 def model_of(config: SiloConfig, site: Site) -> Path | None:
     """Where a real silo keeps its personal model; None if its learner's models cannot be kept."""
     learner = site.learner
     return config.state / f"model-{site.terms.study}{learner.suffix}" if isinstance(learner, Saveable) else None
+
+
+def model_before(config: SiloConfig, site: Site) -> Path | None:
+    """Where a real silo keeps the model of before the study, one for each way to train it; None if it keeps none."""
+    if (path := model_of(config, site)) is None:
+        return None
+    return path.with_name(f"before-{path.stem}-{_model_digest(config).hex()[:16]}{path.suffix}")
 
 
 # Read once: what changes on disk while the process lives has no effect, and the agent's gate shuts when it does.

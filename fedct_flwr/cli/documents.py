@@ -146,7 +146,7 @@ class Findings(TypedDict):
 
 
 class Sent(TypedDict):
-    """What left a silo: messages with labels, labels, bytes."""
+    """What left a silo: messages with labels, labels, bytes in all (refusals too)."""
 
     messages: int
     labels: int

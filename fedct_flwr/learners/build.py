@@ -68,7 +68,8 @@ def learner_for(
     if settings.preprocessing == "standard":
         transformer = preprocessing.standard(schema, np.concatenate([public.X, private]))
     seed = random_state(settings.seed, "learner", silo)
-    return untrained(settings, seed, len(schema.classes), private[:2], transformer, total_steps=total_steps)
+    # What is tried out first are public examples: a record must not decide whether there is a learner.
+    return untrained(settings, seed, len(schema.classes), public.X[:2], transformer, total_steps=total_steps)
 
 
 def untrained(

@@ -66,31 +66,31 @@ class ClippedGradients:
             if any(parameter.requires_grad for parameter in module.parameters(recurse=False)):
                 module.register_forward_hook(self._record)
 
-    def compute(self, X: Tensor, y: Tensor, weights: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The weighted sum of the clipped gradients, by parameter, and the largest loss.
+    def compute(self, X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
+        """The weighted sum of the clipped gradients, by parameter.
 
-        ``weights`` ``(n,)`` count after clipping: an example changes the sum by at most its weight times the norm.
-        There may be no examples.
+        ``weights`` ``(n,)`` count after clipping: an example changes the sum by at most its weight times the norm. One
+        whose gradient is no number adds nothing. There may be no examples.
         """
         sums: dict[nn.Parameter, Tensor] = {}
-        largest = torch.zeros((), device=y.device)
         at_once = _SINGLY_AT_ONCE if self._is_singly(X, y) else _AT_ONCE
         for start in range(0, len(X), at_once):
             rows = slice(start, start + at_once)
-            losses, calls = self._passes(X[rows], y[rows])
-            largest = torch.maximum(largest, losses.amax())
-            scales = weights[rows] * (self._norm / (_norms(calls, len(losses)) + _TINY)).clamp(max=1)
+            calls = self._passes(X[rows], y[rows])
+            norms = _norms(calls, len(y[rows]))
+            there = norms.isfinite()
+            scales = torch.where(there, weights[rows] * (self._norm / (norms + _TINY)).clamp(max=1), 0)
             for call in calls:
-                for parameter, gradient in _weighted(call, scales):
+                for parameter, gradient in _weighted(_only(call, there), scales):
                     sums[parameter] = sums[parameter] + gradient if parameter in sums else gradient
-        return [sums[p] if p in sums else torch.zeros_like(p) for p in self.parameters], largest
+        return [sums[p] if p in sums else torch.zeros_like(p) for p in self.parameters]
 
     def are_right(self, X: Tensor, y: Tensor) -> bool:
         """Whether, in a batch of these examples, each one's norm is that of its gradient when it is alone.
 
         Not so in a network that mixes examples, uses a weight in two places, or changes a layer's output in place.
         """
-        _, calls = self._passes(X, y)
+        calls = self._passes(X, y)
         norms = _norms(calls, len(X))
         for i in range(len(X)):
             loss = nn.functional.cross_entropy(self._network(X[i : i + 1]), y[i : i + 1])
@@ -103,11 +103,11 @@ class ClippedGradients:
     def _is_singly(self, X: Tensor, y: Tensor) -> bool:
         """Whether some layer has a gradient for each example, as one example tells, once."""
         if self._singly is None and len(X):
-            _, calls = self._passes(X[:1], y[:1])
+            calls = self._passes(X[:1], y[:1])
             self._singly = any(call.samples is not None for call in calls)
         return bool(self._singly)
 
-    def _passes(self, X: Tensor, y: Tensor) -> tuple[Tensor, list[_Backprop]]:
+    def _passes(self, X: Tensor, y: Tensor) -> list[_Backprop]:
         self._tape, self._recording = [], True
         try:
             losses = nn.functional.cross_entropy(self._network(X), y, reduction="none")
@@ -116,7 +116,7 @@ class ClippedGradients:
         tape, self._tape = self._tape, []
         # Asked for the gradients at layers' outputs, torch computes none of weights.
         backprops = torch.autograd.grad(losses.sum(), [call.output for call in tape], materialize_grads=True)
-        return losses.detach(), [self._backprop(*found) for found in zip(tape, backprops, strict=True)]
+        return [self._backprop(*found) for found in zip(tape, backprops, strict=True)]
 
     def _backprop(self, call: _Call, back: Tensor) -> _Backprop:
         layer = call.layer
@@ -158,6 +158,18 @@ def _norms(calls: list[_Backprop], count: int) -> Tensor:
 
 def _has_bias(layer: Any) -> bool:
     return layer.bias is not None and bool(layer.bias.requires_grad)
+
+
+def _only(call: _Backprop, there: Tensor) -> _Backprop:
+    """With 0 in place of the numbers of all other examples: times 0, what is infinite would be no number."""
+
+    def kept(values: Tensor) -> Tensor:
+        return torch.where(there.view(-1, *[1] * (values.ndim - 1)), values, 0)
+
+    layer, inputs, back, samples = call
+    if samples is None:
+        return _Backprop(layer, kept(inputs), kept(back), None)
+    return _Backprop(layer, inputs, back, {parameter: kept(sample) for parameter, sample in samples.items()})
 
 
 def _weighted(call: _Backprop, weights: Tensor) -> Iterator[tuple[nn.Parameter, Tensor]]:

@@ -7,7 +7,7 @@ its noise: Canonne, Kamath, Steinke, "The discrete Gaussian for differential pri
 import math
 import struct
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
@@ -69,6 +69,8 @@ class DpLinearLabeler:
         Holds with ``SecureNoise`` only. Not covered: the time that it takes, and several records of one person, who is
         protected as a group is.
     """
+
+    reads_votes: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, 
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -40,6 +40,9 @@ _CLEAR: Final = 500.0
 _FURTHEST: Final = 4.0
 _PUBLIC_WEIGHT: Final = 0.3
 _PUBLIC_BATCH: Final = 256
+_HUGE: Final = 1e300
+_REACH: Final = 1e6
+"""Features are cut off there: far beyond what any has, and far from where single precision ends."""
 
 
 class Plan(NamedTuple):
@@ -93,9 +96,12 @@ class DpSgdLabeler(TrainedNetwork):
 
         That holds for real numbers, for a network that treats each example by itself (``check`` tries it on public
         ones) and as far as ``noise`` is secure. Not covered: floating point (gradients, noise and their sum are
-        float32; only labels leave, never the sums), how long a step takes, which depends on how many records were
-        sampled, and that training stops at values that are not finite, which tells that such records are there.
+        float32; only labels leave, never the sums), and how long a step takes, which depends on how many records were
+        sampled. No record makes training fail: features are cut off at a million, and what has a gradient that is no
+        number adds nothing.
     """
+
+    reads_votes: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -221,13 +227,14 @@ class DpSgdLabeler(TrainedNetwork):
         # Where training stands decides which public examples it draws, which need not be secret.
         seed = self._seed + self._steps_done
         with seeded(seed, self._device):
-            worst = self._descend(asked, steps, seed, noise)
-        if not (math.isfinite(worst) and all(bool(value.isfinite().all()) for value in self._clipped.parameters)):
-            raise TrainingError("the loss is not finite: lower the learning rate, or look for values out of range")
+            self._descend(asked, steps, seed, noise)
+        # Of the weights, which are private already, and not of the loss, in which one record may be seen.
+        if not all(bool(value.isfinite().all()) for value in self._clipped.parameters):
+            raise TrainingError("the network's weights are not finite: lower the learning rate")
         self._steps_done += steps
 
-    def _descend(self, asked: Asked, steps: int, seed: int, noise: Noise) -> float:
-        """One optimizer step per batch; the largest loss, or NaN if there was one."""
+    def _descend(self, asked: Asked, steps: int, seed: int, noise: Noise) -> None:
+        """One optimizer step per batch."""
         X, y = self._on_device(asked.private.X), self._labels(asked.private.y)
         U, pseudo = self._on_device(asked.public), self._labels(asked.targets)
         labeled = torch.from_numpy(np.flatnonzero(asked.targets != ABSTAIN))
@@ -235,7 +242,6 @@ class DpSgdLabeler(TrainedNetwork):
         num_public = min(self._batch_size, _PUBLIC_BATCH)
         gaussian = self._gaussian(steps, noise)
         chance = int(self._sampling * ONE)
-        worst = torch.zeros((), device=self._device)
         self._ready_to_train()
         for number in range(steps):
             done = (self._steps_done + number) / self._total_steps
@@ -249,16 +255,20 @@ class DpSgdLabeler(TrainedNetwork):
                 share = 1 / (1 + _PUBLIC_WEIGHT * done)
                 public = torch.full((num_public,), (1 - share) / num_public, device=self._device)
                 weights = torch.cat([weights * share, public])
-            gradients, loss = self._clipped.compute(batch, labels, weights)
+            gradients = self._clipped.compute(batch, labels, weights)
             torch._foreach_add_(gradients, next(gaussian), alpha=share)
             for parameter, gradient in zip(self._clipped.parameters, gradients, strict=True):
                 parameter.grad = gradient
             for group in self._optimizer.param_groups:
                 group["lr"] = self._learning_rate / (1 + _DECLINE * done)
             self._optimizer.step()
-            # Looked at once, at the end: to look at every step would make the device wait for us.
-            worst = torch.maximum(worst, loss)
-        return float(worst)
+
+    def _tensor(self, X: Features) -> Tensor:
+        """What is huge, infinite or no number in one record must not make training fail, which would tell of it."""
+        if self._transformer is not None:
+            X = np.clip(X.astype(np.float64), -_HUGE, _HUGE)
+        with np.errstate(over="ignore"):
+            return super()._tensor(X).nan_to_num().clamp(-_REACH, _REACH)
 
     def _gaussian(self, steps: int, noise: Noise) -> Iterator[list[Tensor]]:
         """For each step, noise for the records' mean gradient, in the parameters' shapes."""

@@ -1,6 +1,6 @@
 """Whose labels or votes leave a silo in place of its own models': a labeler, which says what each answer spends."""
 
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from dp_accounting import DpEvent
@@ -19,8 +19,8 @@ class Asked(NamedTuple):
     targets: HardLabels
     """Consensus labels ``(num_public,)`` or ABSTAIN. They were released before: free to train on."""
     votes: HardLabels
-    """Labels of the personal model ``(positions,)``, or ``(0,)`` where counts of votes are asked for, which have no use
-    for it. Private: whoever uses them pays for it."""
+    """Labels of the personal model ``(positions,)``, or ABSTAIN where it could not be trained; ``(0,)`` for a labeler
+    that does not read them. Private: their use is paid for."""
     positions: NDArray[np.intp]
     """The public examples that are asked about."""
 
@@ -30,7 +30,11 @@ class Labeler(Protocol):
 
     Formal guarantees, of every implementation: all labels that ``answer`` ever returned together, and all that
     ``dump`` says, depend on the private records only through mechanisms whose events ``event`` has returned before.
+    So does whether ``answer`` raises: no record may make it fail.
     """
+
+    reads_votes: ClassVar[bool]
+    """Whether the labels are made of ``Asked.votes``, for which the personal model has to be trained first."""
 
     def event(self, asked: Asked) -> DpEvent:
         """What ``answer`` will spend on this question, per record; a NoOpDpEvent if nothing. Changes nothing.

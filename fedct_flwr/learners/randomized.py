@@ -1,7 +1,7 @@
 """The personal model's own labels, each randomized: for any learner, and dear."""
 
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from dp_accounting import DpEvent
@@ -29,6 +29,8 @@ class RandomizedLabeler:
         ``RandomizedResponse``, and ``num_queries`` of them (epsilon, delta)-DP. The labels come from a model that saw
         all records: what one record changes is not bounded, so the price grows with the number of labels.
     """
+
+    reads_votes: ClassVar[bool] = True
 
     def __init__(self, num_classes: int, *, num_queries: int, epsilon: float, delta: float) -> None:
         if num_queries < 1:

@@ -2,7 +2,7 @@
 
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -137,6 +137,8 @@ class StudentVotes:
     Formal guarantees:
         Those of ``Transfer`` with a mechanism: teachers' noisy votes are all that students know of the records.
     """
+
+    reads_votes: ClassVar[bool] = False
 
     def __init__(self, transfer: Transfer) -> None:
         self._transfer = transfer

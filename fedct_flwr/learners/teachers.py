@@ -7,7 +7,7 @@ PATE: Papernot et al., "Semi-supervised knowledge transfer for deep learning fro
 import struct
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from dp_accounting import DpEvent
@@ -69,6 +69,8 @@ class TeachersLabeler:
         ``SecureNoise`` only. Not covered: the time that it takes, and learners whose result depends on more than
         their own part (a seed that is drawn for all of them in turn).
     """
+
+    reads_votes: ClassVar[bool] = False
 
     def __init__(
         self,

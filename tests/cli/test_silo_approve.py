@@ -47,7 +47,7 @@ def test_all_that_is_to_be_known_is_said(fedct: Fedct, kit: Kit) -> None:
     for part in (
         "heart-disease: silo cleveland trains logistic-regression to tell healthy, diseased apart",
         "Columns: 13", "228 examples without labels", "hard labels: one class for each public example",
-        "Test scores: none", "Rounds: 100, of which 0 are used", "Labels: 1,000,000, of which 0 have left",
+        "Test scores: none", "Rounds: 100, of which 0 are used", "Labels: 1,000,000, of which 0 are used",
         "Bytes: 10,000,000", "models, weights, gradients", "no more than chance explains", "Labels are not nothing",
         "What leaves, to the coordinator The coordinator's address: localhost:1",
         "A round is one of a run. Each new run asks anew",
@@ -122,7 +122,7 @@ def test_what_has_left_already_is_counted(fedct: Fedct, kit: Kit) -> None:
         log.append(kit.released(1, 228, 151))
     said = words(fedct("silo", "approve", kit.folder, "--yes").out)
     assert "of which 1 are used" in said
-    assert "of which 228 have left" in said
+    assert "of which 228 are used" in said
 
 
 @pytest.mark.parametrize("change", [{"study": "another"}, {"public": "00" * 32}])
@@ -133,7 +133,7 @@ def test_what_has_left_under_others_is_said_and_spends_nothing(fedct: Fedct, kit
         log.append(LogEntry(Event.REFUSED, "a third", reason="LIMIT"))
     said = words(fedct("silo", "approve", kit.folder, "--yes").out)
     assert "Under other studies and public sets 1,000 labels have left about these records" in said
-    assert "of which 228 have left" in said
+    assert "of which 228 are used" in said
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("", 1)])

@@ -65,7 +65,7 @@ def test_the_gate_shuts_while_the_agent_is_at_work(fedct: Fedct, approved_kit: K
         assert '"state": "revoked"' in fedct("silo", "status", kit.folder, "--json").out
     with kit.log() as log:
         put_down(log, kit.state)
-    assert events(kit) == [Event.APPROVED, Event.REFUSED, Event.REVOKED]
+    assert events(kit) == [Event.APPROVED, Event.ADMITTED, Event.REFUSED, Event.REVOKED]
     assert not is_revoked(kit.state)
 
 

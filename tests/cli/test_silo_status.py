@@ -72,7 +72,7 @@ def test_a_fresh_silo(fedct: Fedct, kit: Kit) -> None:
     assert outcome.code == 0
     assert "not approved, so nothing leaves: fedct silo approve" in outcome.out
     assert "not at work: fedct silo start" in outcome.out
-    assert "0 of 100 sent, 100 left" in outcome.out
+    assert "0 of 100 used, 100 left" in outcome.out
     assert "refused" not in outcome.out
     assert max(map(len, outcome.out.splitlines())) <= 80
 
@@ -85,7 +85,7 @@ def test_what_has_left_is_what_the_gate_counts(fedct: Fedct, kit: Kit) -> None:
         log.append(LogEntry(Event.REPEATED, study.name, study.public.fingerprint.hex(), 7, 1, "hard", 228, 151))
         log.append(LogEntry(Event.RELEASED, "another-study", "00", 8, 1, "hard", 1000, 1000))
         counted = Gate(config, study, log, lambda: True).spent()
-    assert said(fedct, kit)["sent"] == {"rounds": counted.rounds, "labels": counted.queries, "bytes": counted.bytes}
+    assert said(fedct, kit)["used"] == {"rounds": counted.rounds, "labels": counted.queries, "bytes": counted.bytes}
     assert counted.bytes == 302
 
 

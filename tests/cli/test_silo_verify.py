@@ -35,14 +35,14 @@ def test_an_intact_log_is_added_up(fedct: Fedct, written: Kit) -> None:
     outcome = fedct("silo", "verify", written.folder)
     assert outcome.code == 0
     assert "is intact: 4 lines" in outcome.out
-    assert "Left: 2 messages with labels, 328 labels, 241 bytes; refused: 1." in outcome.out
+    assert "Left: 2 messages with labels, 328 labels, 241 bytes in all; refused: 1." in outcome.out
     assert f"Hash of its last line: {hashes(written)[-1]}\n" in outcome.out
 
 
 def test_a_silo_that_never_ran(fedct: Fedct, kit: Kit) -> None:
     outcome = fedct("silo", "verify", kit.folder)
     assert outcome.code == 0
-    assert "Left: 0 messages with labels, 0 labels, 0 bytes; refused: 0." in outcome.out
+    assert "Left: 0 messages with labels, 0 labels, 0 bytes in all; refused: 0." in outcome.out
     assert "Hash" not in outcome.out
 
 

@@ -94,6 +94,7 @@ class Silo:
         """A whole round through the gate: what leaves."""
         payload = gate.admit(to_record(self.request(number, size)), RUN, CODE)
         left = gate.release(to_record(self.reply(number, size, **changes)), payload, RUN, CODE)
+        assert left is not None
         return outcome(from_record(left))
 
     def entries(self) -> list[LogEntry]:

@@ -20,6 +20,8 @@ class Drawing:
     The dump is all answers that were drawn.
     """
 
+    reads_votes = False
+
     def __init__(self, free_after: int = 1000) -> None:
         self._free_after = free_after
         self.drawn: list[bytes] = []

@@ -1,15 +1,11 @@
 """The agent at work: with real hospital records, a real gate, and a SuperNode's real API."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import psutil
@@ -19,132 +15,21 @@ from flwr.app import RecordDict
 from client_app import agent
 from client_app.agent import Watched, run_agent
 from client_app.agent_status import STATUS_FILE
-from client_app.approval import approve
-from client_app.egress_log import EgressLog
-from client_app.keys import create_egress_key, load_egress_key, load_public_key, public_key_path
-from client_app.log_entry import Event, LogEntry, read_entries
-from client_app.log_proof import verify_log
-from client_app.site import terms_of
+from client_app.log_entry import Event
 from client_app.supernode import SuperNode, Task
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.public_set import Query
-from fedct_flwr.types import ConfigError, HardLabels, RunError
-from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
-from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.client_app.held import held_in
+from tests.client_app.agents import Make, Silo, silos_in
 from tests.client_app.labelers import drawing
-from tests.client_app.runtime_api import RuntimeApi, odd_record, secret_file, wait_for
-from tests.hospitals import write_silo_folder
-
-
-class Silo:
-    """One silo, its SuperNode's API, and its agent, in a thread or as a process."""
-
-    def __init__(self, folder: Path, approved: bool = True, **tables: dict[str, Any]) -> None:
-        self.folder = folder
-        self.api = RuntimeApi()
-        (folder / "connection").mkdir(parents=True)
-        secret_file(folder / "connection")
-        connection = {"supernode": self.api.address}
-        self.file = write_silo_folder(folder, connection=connection, learner=held_in(folder), **tables)
-        self.config = SiloConfig.read_toml(self.file)
-        create_egress_key(self.config.egress_key)
-        self.study = read_study(self.config.study)
-        self.terms = terms_of(self.study)
-        if approved:
-            with EgressLog.open(self.config.state, self.config.silo, load_egress_key(self.config.egress_key)) as log:
-                approve(log, self.config, self.study)
-        self.said: list[str] = []
-        self.stop = threading.Event()
-        self.agent: threading.Thread | None = None
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self) -> None:
-        self.stop.clear()
-        self.agent = threading.Thread(
-            target=run_agent, args=(self.file,), kwargs={"stop": self.stop, "say": self.said.append}
-        )
-        self.agent.start()
-        wait_for(lambda: any("ready" in said for said in self.said) or not self.agent.is_alive())
-
-    def start_process(self) -> subprocess.Popen[str]:
-        code = """
-import sys
-from pathlib import Path
-from client_app.agent import start_agent
-start_agent(Path(sys.argv[1]), print)
-"""
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", code, str(self.file)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        return self.process
-
-    def end(self) -> None:
-        self.stop.set()
-        (self.folder / "hold").unlink(missing_ok=True)
-        if self.agent:
-            self.agent.join()
-
-    def close(self) -> None:
-        self.end()
-        if self.process:
-            self.process.kill()
-            self.process.communicate()
-        self.api.close()
-
-    def instruction(self, number: int = 1, label: int = -1) -> Instruction:
-        targets = np.full(self.terms.num_public, label, dtype=np.int16)
-        return Instruction(number, Query(0, self.terms.num_public), targets)
-
-    def ask(self, number: int = 1, run: int = 1, label: int = -1) -> None:
-        self.api.ask(to_record(encode_instruction(self.instruction(number, label), self.terms)), run)
-
-    def reply(self) -> bytes:
-        return from_record(self.api.reply().content)
-
-    def outcome(self, number: int = 1) -> HardLabels | Refusal:
-        return decode_reply(self.reply(), self.terms, self.instruction(number)).outcome
-
-    def hold(self) -> None:
-        (self.folder / "hold").touch()
-
-    def training(self) -> None:
-        wait_for((self.folder / "training").exists)
-
-    def status(self) -> dict[str, Any]:
-        path = self.config.state / STATUS_FILE
-        return json.loads(path.read_text()) if path.exists() else {}
-
-    def events(self) -> list[LogEntry]:
-        public = load_public_key(public_key_path(self.config.egress_key))
-        verdict = verify_log(self.config.state, public, self.config.silo)
-        assert verdict.intact, verdict.sentence
-        return list(read_entries(self.config.state))
-
-    def of(self, event: Event) -> list[LogEntry]:
-        return [entry for entry in self.events() if entry.event is event]
-
-    def leftovers(self) -> list[str]:
-        return [path.name for path in self.config.state.iterdir() if path.name.startswith(".")]
-
-
-Make = Callable[..., Silo]
+from tests.client_app.runtime_api import RuntimeApi, odd_record, wait_for
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Silo] = []
-
-    def make(**options: Any) -> Silo:
-        made.append(Silo(tmp_path / f"silo-{len(made)}", **options))
-        return made[-1]
-
-    yield make
-    for silo in made:
-        silo.close()
+    with silos_in(tmp_path) as make:
+        yield make
 
 
 @pytest.fixture
@@ -181,7 +66,8 @@ def test_an_agent_started_again_gives_the_same_bytes_without_training(silo: Silo
     silo.start()
     silo.ask()
     assert silo.reply() == first
-    assert (silo.folder / "fits").read_text() == "x"
+    # Once alone, for the model of before the study, and once for the question.
+    assert (silo.folder / "fits").read_text() == "xx"
     assert [entry.payload for entry in silo.of(Event.REPEATED)] == [silo.of(Event.RELEASED)[0].payload]
     silo.ask(label=1)
     assert silo.outcome() is Refusal.ROUND
@@ -395,10 +281,12 @@ def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeyp
     wait_for(lambda: any("stays here" in said for said in silo.said))
     assert silo.of(Event.RELEASED) == []
     assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["NOT_AWAITED"]
-    # Asked again, the silo gives what it has.
+    assert not list(silo.config.state.glob("model-*"))
+    # Asked again, the silo gives what it has; only now its model may keep what the question taught it.
     silo.ask()
     assert isinstance(silo.outcome(), np.ndarray)
-    assert (silo.folder / "fits").read_text() == "x"
+    wait_for(lambda: bool(list(silo.config.state.glob("model-*"))))
+    assert len(silo.of(Event.ADMITTED)) == 1
 
 
 def test_a_supernode_that_hangs_does_not_keep_the_agent_from_stopping(

@@ -87,7 +87,7 @@ def test_only_the_owner_may_read_the_log(tmp_path: Path) -> None:
 
 
 def test_the_lines_say_no_more_than_they_should(tmp_path: Path) -> None:
-    told = "number time silo event study public run round kind queries bytes payload code reason details"
+    told = "number time silo event study public run round kind queries bytes payload code reason request details"
     assert set(json.loads(write(tmp_path, 1)[0])) == {*told.split(), "previous", "hash", "signature"}
 
 

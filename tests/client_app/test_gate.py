@@ -1,5 +1,6 @@
 """The gate: what answers an approved question leaves once, within the limits, on record; everything else stays."""
 
+import contextlib
 import errno
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,12 +42,23 @@ def held(gate: Gate, content: RecordDict, run_id: int = RUN) -> Refusal:
     """Why a request is refused; what goes back says the same and nothing else."""
     with pytest.raises(Held) as refused:
         gate.admit(content, run_id, CODE)
+    assert refused.value.record is not None
     assert from_record(refused.value.record) == encode_refusal("cleveland", refused.value.reason)
     return refused.value.reason
 
 
 def release(gate: Gate, silo: Silo, content: RecordDict, number: int = 1, run_id: int = RUN) -> Refusal | bytes:
-    return outcome(from_record(gate.release(content, silo.request(number), run_id, CODE)))
+    """What comes of an answer to a question that was asked."""
+    with contextlib.suppress(Held):
+        gate.admit(to_record(silo.request(number)), run_id, CODE)
+    return let_out(gate, content, silo.request(number), run_id)
+
+
+def let_out(gate: Gate, content: Any, request: bytes, run_id: int = RUN) -> Refusal | bytes:
+    """The same without asking first."""
+    left = gate.release(content, request, run_id, CODE)
+    assert left is not None
+    return outcome(from_record(left))
 
 
 def last(silo: Silo) -> LogEntry:
@@ -57,6 +69,7 @@ def test_a_legal_answer_leaves_and_is_on_record(gate: Gate, silo: Silo) -> None:
     assert gate.admit(to_record(silo.request()), RUN, CODE) == silo.request()
     content = to_record(silo.reply())
     left = gate.release(content, silo.request(), RUN, CODE)
+    assert left is not None
     assert from_record(left) == silo.reply()
     assert left is not content
     entry = last(silo)
@@ -75,7 +88,7 @@ def test_the_line_is_on_disk_before_the_labels_leave(gate: Gate, silo: Silo, mon
 
     monkeypatch.setattr("client_app.gate.to_record", wrapped)
     assert release(gate, silo, to_record(silo.reply())) == silo.reply()
-    assert seen == [Event.RELEASED]
+    assert seen[-1] is Event.RELEASED
 
 
 def test_the_same_answer_may_leave_again_and_counts_towards_the_bytes_alone(gate: Gate, silo: Silo) -> None:
@@ -103,7 +116,8 @@ def test_nor_after_a_restart(silo: Silo) -> None:
         assert silo.ask(gate, 2, first=0) is Refusal.ROUND
         assert silo.ask(gate, 2) == silo.reply(2)
         assert silo.ask(gate, 3) == silo.reply(3)
-        assert gate.spent() == Spent(3, 15, 4 * len(silo.reply()))
+        refusal = len(encode_refusal("cleveland", Refusal.ROUND))
+        assert gate.spent() == Spent(3, 15, 4 * len(silo.reply()) + refusal)
 
 
 def test_an_older_round_is_refused_and_another_run_is_its_own(gate: Gate, silo: Silo) -> None:
@@ -136,7 +150,7 @@ def test_what_is_not_one_record_with_one_payload_passes_in_neither_direction(
 ) -> None:
     assert held(gate, content) in (Refusal.MALFORMED, Refusal.VERSION)
     assert release(gate, silo, content) in (Refusal.MALFORMED, Refusal.VERSION)
-    assert gate.spent() == Spent()
+    assert gate.answers() == 0
 
 
 def test_weights_are_refused(gate: Gate) -> None:
@@ -174,8 +188,9 @@ def test_a_reply_must_answer_the_very_question(gate: Gate, silo: Silo) -> None:
     assert release(gate, silo, to_record(silo.reply(silo="budapest"))) is Refusal.SILO
     assert release(gate, silo, to_record(silo.reply() + b"\x00")) is Refusal.MALFORMED
     # Nor is what was not admitted answered.
-    assert outcome(from_record(gate.release(to_record(silo.reply()), b"\xff", RUN, CODE))) is Refusal.MALFORMED
-    assert gate.spent() == Spent()
+    assert let_out(gate, to_record(silo.reply()), b"\xff") is Refusal.MALFORMED
+    assert let_out(gate, to_record(silo.reply(2)), silo.request(2)) is Refusal.ROUND
+    assert gate.answers() == 0
 
 
 def test_a_refusal_passes_as_one_and_names_its_own_silo_alone(gate: Gate, silo: Silo) -> None:
@@ -183,11 +198,13 @@ def test_a_refusal_passes_as_one_and_names_its_own_silo_alone(gate: Gate, silo: 
         assert release(gate, silo, to_record(encode_refusal("cleveland", reason))) is reason
         assert (last(silo).event, last(silo).reason) == (Event.REFUSED, reason.name)
     assert release(gate, silo, to_record(encode_refusal("patient 7", Refusal.NO_DATA))) is Refusal.SILO
-    assert gate.spent() == Spent()
+    assert gate.answers() == 0
 
 
 def test_the_agent_refuses_for_its_own_reasons(gate: Gate, silo: Silo) -> None:
-    assert outcome(from_record(gate.refuse(Refusal.STOPPING, RUN, CODE))) is Refusal.STOPPING
+    left = gate.refuse(Refusal.STOPPING, RUN, CODE)
+    assert left is not None
+    assert outcome(from_record(left)) is Refusal.STOPPING
     entry = last(silo)
     assert (entry.event, entry.reason, entry.run, entry.code) == (Event.REFUSED, "STOPPING", RUN, CODE)
     assert entry.bytes == len(encode_refusal("cleveland", Refusal.STOPPING))
@@ -252,10 +269,11 @@ def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_p
         silo = open_silo(tmp_path / "-".join(kinds), kinds=kinds)
         request, reply = silo.request(votes=2), silo.counts(votes=2)
         with silo.gate() as gate:
-            if not passes:
+            if passes:
+                gate.admit(to_record(request), RUN, CODE)
+            else:
                 assert held(gate, to_record(request)) is Refusal.POLICY
-            left = gate.release(to_record(reply), request, RUN, CODE)
-            assert outcome(from_record(left)) == (reply if passes else Refusal.POLICY)
+            assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
         last = silo.entries()[-1]
         told = ("counts", 10, len(reply)) if passes else ("", 0, last.bytes)
         assert (last.kind, last.queries, last.bytes) == told
@@ -266,10 +284,11 @@ def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_
         silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=19)
         request, reply = silo.soft_request(), silo.probabilities()
         with silo.gate() as gate:
-            if not passes:
+            if passes:
+                gate.admit(to_record(request), RUN, CODE)
+            else:
                 assert held(gate, to_record(request)) is Refusal.POLICY
-            left = gate.release(to_record(reply), request, RUN, CODE)
-            assert outcome(from_record(left)) == (reply if passes else Refusal.POLICY)
+            assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
             if passes:
                 assert gate.spent().queries == 10
                 assert held(gate, to_record(silo.soft_request(2))) is Refusal.LIMIT
@@ -360,7 +379,8 @@ def test_the_limit_of_rounds_holds_before_training_and_over_runs(tmp_path: Path)
         assert held(gate, to_record(silo.request(1)), RUN + 1) is Refusal.LIMIT
         # What left already may leave again.
         assert silo.ask(gate, 2) == silo.reply(2)
-        assert release(gate, silo, to_record(silo.reply(3)), 3) is Refusal.LIMIT
+        # Nor is what was not let in.
+        assert let_out(gate, to_record(silo.reply(3)), silo.request(3)) is Refusal.ROUND
 
 
 def test_the_limit_of_queries_holds_to_the_last_label(tmp_path: Path) -> None:
@@ -418,10 +438,14 @@ def test_what_cannot_be_logged_does_not_leave(gate: Gate, silo: Silo, monkeypatc
         patch.setattr(egress_log.os, "write", full)
         assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_LOGGED
         assert release(gate, silo, to_record(encode_refusal("cleveland", Refusal.NO_DATA))) is Refusal.NOT_LOGGED
-        assert outcome(from_record(gate.refuse(Refusal.STOPPING, RUN, CODE))) is Refusal.NOT_LOGGED
+        stopping = gate.refuse(Refusal.STOPPING, RUN, CODE)
+        assert stopping is not None
+        assert outcome(from_record(stopping)) is Refusal.NOT_LOGGED
         with pytest.raises(Held) as refused:
             gate.admit(to_record(b""), RUN, CODE)
+        assert refused.value.record is not None
         assert outcome(from_record(refused.value.record)) is Refusal.NOT_LOGGED
+        assert held(gate, to_record(silo.request())) is Refusal.NOT_LOGGED
         assert gate.spent() == Spent()
     # As soon as there is room, the same labels leave.
     assert release(gate, silo, to_record(silo.reply())) == silo.reply()
@@ -438,14 +462,9 @@ def test_anything_unexpected_is_a_refusal(gate: Gate, silo: Silo, monkeypatch: p
         assert held(gate, to_record(silo.request())) is Refusal.INTERNAL
         assert release(gate, silo, to_record(silo.reply())) is Refusal.INTERNAL
     for nonsense in (None, 5, "text", {"fedct": 1}):
-        assert outcome(from_record(gate.release(nonsense, silo.request(), RUN, CODE))) in (  # type: ignore[arg-type]
-            Refusal.INTERNAL,
-            Refusal.MALFORMED,
-        )
+        assert let_out(gate, nonsense, silo.request()) in (Refusal.INTERNAL, Refusal.MALFORMED)
     # An id that fits into no line: nothing can be logged, and nothing leaves.
     nobody: Any = "7"
-    assert outcome(from_record(gate.release(to_record(silo.reply()), silo.request(), nobody, CODE))) is (
-        Refusal.NOT_LOGGED
-    )
+    assert let_out(gate, to_record(silo.reply()), silo.request(), nobody) is Refusal.NOT_LOGGED
     assert "patient" not in (silo.state / LOG_FILE).read_text()
-    assert gate.spent() == Spent()
+    assert gate.answers() == 0

@@ -74,7 +74,7 @@ def silo(tmp_path: Path) -> Silo:
 
 
 def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("client_app.main.cotrain_softly", None)
+    monkeypatch.setattr("client_app.personal.cotrain_softly", None)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -107,7 +107,8 @@ def test_a_network_that_was_stopped_in_a_round_answers_as_if_it_had_not_been(
     silo.write(learner=NETWORK)
     silo.ask(1)
     with monkeypatch.context() as stopped:
-        stopped.setattr("client_app.main._keep", forget)
+        stopped.setattr("client_app.answers.Answers.keep", forget)
+        stopped.setattr("client_app.personal.Personal.keep", forget)
         lost, _ = silo.ask(2, share=0.9)
     silo.restart()
     assert silo.ask(2, share=0.9)[0] == lost

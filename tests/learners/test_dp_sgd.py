@@ -72,7 +72,7 @@ def gradient(model: DpSgdLabeler, X: Any, y: Any, weight: float = 1.0) -> Tensor
     """The clipped gradients' sum, each with this weight, as one vector."""
     inputs, labels = torch.from_numpy(np.array(X, np.float32)), torch.from_numpy(np.array(y, np.int64))
     model._network.train()
-    gradients, _ = model._clipped.compute(inputs, labels, torch.full((len(labels),), weight))
+    gradients = model._clipped.compute(inputs, labels, torch.full((len(labels),), weight))
     return torch.cat([part.flatten() for part in gradients])
 
 
@@ -137,7 +137,7 @@ def test_dropout_is_left_out_so_that_one_record_less_moves_no_other() -> None:
         torch.manual_seed(0)
         rows = slice(first, 9)
         inputs, labels = torch.from_numpy(PRIVATE.X[rows]), torch.from_numpy(PRIVATE.y[rows].astype(np.int64))
-        gradients, _ = model._clipped.compute(inputs.float(), labels, torch.ones(len(labels)))
+        gradients = model._clipped.compute(inputs.float(), labels, torch.ones(len(labels)))
         sums.append(torch.cat([part.flatten() for part in gradients]))
     assert float((sums[0] - sums[1]).norm()) <= 0.5 + 1e-5
 
@@ -251,9 +251,9 @@ def test_records_are_sampled_one_by_one_at_the_planned_rate(monkeypatch: pytest.
     model = labeler(steps_per_round=2000, total_steps=2000, epsilon=50.0)
     batches: list[Any] = []
 
-    def record(X: Tensor, y: Tensor, weights: Tensor) -> tuple[list[Tensor], Tensor]:
+    def record(X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
         batches.append(X[:, 0].numpy().copy())
-        return [torch.zeros_like(parameter) for parameter in model._clipped.parameters], torch.zeros(())
+        return [torch.zeros_like(parameter) for parameter in model._clipped.parameters]
 
     monkeypatch.setattr(model._clipped, "compute", record)
     model.answer(asked(), SecureNoise())
@@ -381,7 +381,7 @@ def test_a_plan_has_some_thirty_steps_that_go_equally_far_for_equal_noise(
     model.check(PUBLIC)
     monkeypatch.setattr(dp_sgd, "gaussians", lambda source, count, std: np.zeros(count, np.float32))
     slope = [torch.full_like(parameter, 2.0) for parameter in model._clipped.parameters]
-    monkeypatch.setattr(model._clipped, "compute", lambda *of: ([part.clone() for part in slope], torch.zeros(())))
+    monkeypatch.setattr(model._clipped, "compute", lambda *of: [part.clone() for part in slope])
     before = model._clipped.parameters[1].detach().clone()
     for _ in range(rounds):
         model.answer(asked(), seeded())
@@ -552,13 +552,40 @@ def test_impossible_settings_are_refused(setting: dict[str, Any]) -> None:
         labeler(**setting)
 
 
-def test_values_that_are_not_finite_stop_it_in_its_last_good_state_from_which_it_goes_on() -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1e300, 1e155, 3e38])
+def test_no_value_of_a_record_stops_it_or_moves_the_weights_further_than_another_record(value: float) -> None:
+    odd = PRIVATE.X.astype(np.float64)
+    odd[0] = value
+    model = labeler(seed=3)
+    labels = model.answer(asked(Examples(odd, PRIVATE.y)), seeded())
+    assert ((labels >= 0) & (labels < 2)).all()
+    inputs = model._tensor(odd[:1])
+    assert bool(inputs.isfinite().all())
+    gradients = model._clipped.compute(inputs, torch.tensor([1]), torch.ones(1))
+    assert torch.cat([part.flatten() for part in gradients]).norm() <= 1.0
+
+
+def test_an_example_whose_gradient_is_no_number_adds_nothing() -> None:
+    model = labeler()
+    inputs, labels = torch.from_numpy(PRIVATE.X[:5]), torch.from_numpy(PRIVATE.y[:5].astype(np.int64))
+    alone = model._clipped.compute(inputs, labels, torch.ones(5))
+    odd = torch.full_like(inputs[:1], math.inf)
+    together = model._clipped.compute(torch.cat([inputs, odd]), torch.cat([labels, labels[:1]]), torch.ones(6))
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_weights_that_are_not_finite_stop_it_in_its_last_good_state_from_which_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model, twin = labeler(), labeler()
     for one in (model, twin):
         one.answer(asked(), seeded())
     before = model.dump()
-    with pytest.raises(TrainingError, match="not finite"):
-        model.answer(asked(Examples(np.full_like(PRIVATE.X, math.nan), PRIVATE.y)), seeded())
+    with monkeypatch.context() as patched:
+        patched.setattr(dp_sgd, "gaussians", lambda source, count, std: np.full(count, np.inf, np.float32))
+        with pytest.raises(TrainingError, match="not finite"):
+            model.answer(asked(), seeded())
     assert model.dump() == before
     np.testing.assert_array_equal(model.answer(asked(), seeded(5)), twin.answer(asked(), seeded(5)))
     assert model.dump() == twin.dump()

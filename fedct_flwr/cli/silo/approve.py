@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from client_app import approval
-from client_app.books import Spent, spent
+from client_app.books import Left, Spent, left, spent
 from client_app.duplicates import DuplicateReport, find_duplicates
 from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
@@ -74,7 +74,7 @@ def approve(
         put_down(log, config.state)
         public = study.public.fingerprint.hex()
         here = spent(entry for entry in log.entries() if (entry.study, entry.public) == (study.name, public))
-        elsewhere = spent(entry for entry in log.entries() if (entry.study, entry.public) != (study.name, public))
+        elsewhere = left(entry for entry in log.entries() if (entry.study, entry.public) != (study.name, public))
         if config.privacy.enabled:
             bare = approval.unprotected_labels(log.entries(), study.name)
             promised = _promised(config, study, len(records.y), bare)
@@ -120,7 +120,7 @@ def sections(
     config: SiloConfig,
     study: StudyFolder,
     here: Spent,
-    elsewhere: Spent,
+    elsewhere: Left,
     found: DuplicateReport,
     promised: list[str],
 ) -> dict[str, list[str]]:
@@ -147,8 +147,9 @@ def sections(
         **({"What the labels may tell about a record": promised} if promised else {}),
         "Limits, in total for this study and public set": [
             f"Rounds: {policy.max_rounds:,}, of which {here.rounds:,} are used",
-            f"Labels: {policy.max_queries:,}, of which {here.queries:,} have left",
-            f"Bytes: {policy.max_bytes:,}, of which {here.bytes:,} have left",
+            f"Labels: {policy.max_queries:,}, of which {here.queries:,} are used",
+            f"Bytes: {policy.max_bytes:,}, of which {here.bytes:,} are used",
+            "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
             "A round is one of a run. Each new run asks anew, about the same examples too, until a limit is reached",
             *_elsewhere(elsewhere),
         ],
@@ -160,6 +161,8 @@ def sections(
         "Records of this silo in the public set": [found.sentence],
         "What you should know": [
             "Labels are not nothing: they follow from the model, and tell something about the records it learned from",
+            "The coordinator says what the others' labels are; false ones make this silo's own model worse",
+            "The model of before the study is kept: fedct silo predict --model before",
             *(_TELL[kind] for kind in policy.kinds if kind in _TELL),
             (
                 "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
@@ -213,11 +216,11 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
     ]
 
 
-def _elsewhere(left: Spent) -> list[str]:
+def _elsewhere(elsewhere: Left) -> list[str]:
     """What no limit of this study counts, though it tells of the same patients."""
-    if not left.queries:
+    if not elsewhere.labels:
         return []
-    return [f"Under other studies and public sets {left.queries:,} labels have left about these records"]
+    return [f"Under other studies and public sets {elsewhere.labels:,} labels have left about these records"]
 
 
 def _size(study: StudyFolder) -> str:

@@ -1,13 +1,13 @@
 """``fedct silo predict``: the silo's own model on new records. Nothing leaves."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import numpy as np
 import typer
 
 from client_app.site import real_site
-from client_app.workplace import model_of
+from client_app.workplace import model_before, model_of
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
@@ -17,6 +17,8 @@ from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.types import ConfigError, DataError
 
+_BEFORE: Final = Path("before")
+
 
 def predict(
     data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
@@ -25,7 +27,12 @@ def predict(
     ] = None,
     folder_option: FolderOption = None,
     model: Annotated[
-        Path | None, typer.Option(help="A model that the agent has kept.", show_default="the one in the silo's state")
+        Path | None,
+        typer.Option(
+            help="A model that the agent has kept: a file, or 'before' for that of before the study, trained on the "
+            "silo's own records alone.",
+            show_default="the latest one",
+        ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
     json_: Json = False,
@@ -43,9 +50,11 @@ def predict(
     site = real_site(config, study)
     if not isinstance(site.learner, Saveable):
         raise ConfigError(f"models of the learner {config.learner.name!r} cannot be kept, so there is none to use")
-    path = model or model_of(config, site)
+    before = model == _BEFORE
+    path = model_before(config, site) if before else model or model_of(config, site)
     if path is None or not path.is_file():
-        raise DataError(f"there is no model {path}: the agent keeps one after the first round")
+        kept = "before it learns from others for the first time" if before else "after the first round"
+        raise DataError(f"there is no model {path}: the agent keeps one {kept}")
     trained = site.learner.load(path)
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
     say_unknown(records)

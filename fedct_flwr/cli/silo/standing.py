@@ -39,7 +39,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         entries, readable = [], False
     last.extend(entry for entry in entries if entry.event is Event.REFUSED)
     public = study.public.fingerprint.hex() if study else ""
-    left = spent(entry for entry in entries if study and (entry.study, entry.public) == (study.name, public))
+    used = spent(entry for entry in entries if study and (entry.study, entry.public) == (study.name, public))
     policy = config.policy
     return {
         "silo": config.silo,
@@ -49,7 +49,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "agent": {**asdict(agent.status), "alive": agent.alive, "healthy": agent.healthy},
         "log": {"readable": readable, "lines": len(entries)},
         "kinds": list(policy.kinds),
-        "sent": {"rounds": left.rounds, "labels": left.queries, "bytes": left.bytes},
+        "used": {"rounds": used.rounds, "labels": used.queries, "bytes": used.bytes},
         "limits": {"rounds": policy.max_rounds, "labels": policy.max_queries, "bytes": policy.max_bytes},
         "at_once": {"local_rounds": policy.max_local_rounds, "consensus_weight": policy.max_consensus_weight},
         **({"privacy": _privacy(config, study)} if config.privacy.enabled else {}),
@@ -124,10 +124,10 @@ def table(said: dict[str, Any]) -> Table:
     if said["kinds"] != ["hard"]:
         result.add_row("may leave", "; ".join(_KINDS[kind] for kind in said["kinds"]))
     for name in ("rounds", "labels", "bytes"):
-        sent, limit = said["sent"][name], said["limits"][name]
-        left = max(0, limit - sent)
+        used, limit = said["used"][name], said["limits"][name]
+        left = max(0, limit - used)
         result.add_row(
-            name, f"{sent:,} of {limit:,} sent, {left:,} left" if left else f"[yellow]{sent:,}: the limit[/]"
+            name, f"{used:,} of {limit:,} used, {left:,} left" if left else f"[yellow]{used:,}: the limit[/]"
         )
     if "soft" in said["kinds"]:
         rounds, weight = said["at_once"]["local_rounds"], said["at_once"]["consensus_weight"]

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from client_app.books import Spent, spent
+from client_app.books import Left, left
 from client_app.keys import load_public_key, public_key_path
 from client_app.log_entry import LOG_FILE, Event, read_entries
 from client_app.log_proof import Verdict, verify_log
@@ -47,7 +47,7 @@ def verify(
     found = _line_with(since, config.state / LOG_FILE, verdict.lines) if since and verdict.intact else None
     # The agent may write meanwhile: only what was proven is added up.
     proven = [entry for entry in read_entries(config.state) if entry.number <= verdict.lines] if verdict.intact else []
-    sums, refused = spent(proven), sum(entry.event is Event.REFUSED for entry in proven)
+    sums, refused = left(proven), sum(entry.event is Event.REFUSED for entry in proven)
     out.show(_document(config.silo, verdict, sums, refused, found))
     if not verdict.intact:
         where = f", line {verdict.bad_line}" if verdict.bad_line else ""
@@ -59,8 +59,8 @@ def verify(
         )
     out.say(f"The egress log of {config.silo} is intact: {verdict.sentence}.")
     out.say(
-        f"Left: {count(sums.rounds, 'message')} with labels, {count(sums.queries, 'label')}, {sums.bytes:,} bytes; "
-        f"refused: {refused:,}."
+        f"Left: {count(sums.messages, 'message')} with labels, {count(sums.labels, 'label')}, {sums.bytes:,} bytes "
+        f"in all; refused: {refused:,}."
     )
     if found:
         out.say(f"The line that was written down is there: line {found:,}.")
@@ -77,7 +77,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _document(silo: SiloName, verdict: Verdict, sums: Spent, refused: int, found: int | None) -> documents.Verification:
+def _document(silo: SiloName, verdict: Verdict, sums: Left, refused: int, found: int | None) -> documents.Verification:
     return {
         "silo": silo,
         "intact": verdict.intact,
@@ -85,7 +85,7 @@ def _document(silo: SiloName, verdict: Verdict, sums: Spent, refused: int, found
         "lines": verdict.lines,
         "bad_line": verdict.bad_line,
         "last_hash": verdict.last or None,
-        "sent": {"messages": sums.rounds, "labels": sums.queries, "bytes": sums.bytes},
+        "sent": {"messages": sums.messages, "labels": sums.labels, "bytes": sums.bytes},
         "refused": refused,
         "since_line": found,
     }

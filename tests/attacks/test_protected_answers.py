@@ -1,0 +1,161 @@
+"""Whether a protected silo answers, attacked by one record that makes the personal model fail.
+
+Before this was mended, the personal model was trained before the labeler answered. Where one record made that fail, the
+silo sent "training failed", uncounted and without a charge: two data sets that differ in one record were told apart
+with certainty, whatever epsilon promised. DP-SGD stopped at a loss that was not finite, which one record decided too.
+"""
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from client_app import workplace
+from client_app.log_entry import Event
+from client_app.main import app
+from client_app.site import terms_of
+from client_app.workplace import gated
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.public_set import Query
+from fedct_flwr.types import ABSTAIN
+from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.client_app.agents import Make, silos_in
+from tests.client_app.runtime_api import wait_for
+from tests.hospitals import write_silo_folder
+
+PROTECTIONS: dict[str, dict[str, Any]] = {
+    "dp-linear": {},
+    "teachers": {"teachers": 5},
+    "randomized-response": {},
+    "dp-sgd": {},
+}
+NETWORK = {
+    "name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 2, "batch-size": 16,
+    "preprocessing": "none",
+}  # fmt: skip
+TREE = {"name": "decision-tree", "preprocessing": "none"}
+EARLY = {"name": "hist-gradient-boosting", "params": {"early_stopping": True, "max_iter": 2}}
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Flower sets before it calls an app."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def change_records(folder: Path, change: Callable[[list[dict[str, str]]], list[dict[str, str]]]) -> None:
+    path = folder / "data.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows = change(rows)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def huge(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """One record with a value that no model can be trained on."""
+    rows[0]["chol"] = "1e155"
+    return rows
+
+
+def rare(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """One record of a class that no other has: nothing can be held out to stop early by."""
+    label = list(rows[0])[-1]
+    kinds = sorted({row[label] for row in rows})
+    common = [row for row in rows if row[label] == kinds[0]]
+    return [*common, next(row for row in rows if row[label] == kinds[1])]
+
+
+def same(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return rows
+
+
+def answered(folder: Path) -> tuple[bytes, np.ndarray | Refusal, list[Callable[[], None]]]:
+    """What the silo sends, what is in it, and what it leaves for afterwards."""
+    for cached in (workplace._settings, workplace._own_site):
+        cached.cache_clear()
+    config = SiloConfig.read_toml(folder / "silo.toml")
+    terms = terms_of(read_study(config.study))
+    question = Instruction(1, Query(0, 50), np.full(terms.num_public, ABSTAIN, dtype=np.int16))
+    message = Message(to_record(encode_instruction(question, terms)), dst_node_id=7, message_type="train")
+    with gated() as afterwards:
+        node = {"silo-file": str(folder / "silo.toml")}
+        payload = from_record(app(message, Context(1, 7, node, RecordDict(), {})).content)
+    return payload, decode_reply(payload, terms, question).outcome, afterwards
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+@pytest.mark.parametrize("record", [huge, rare])
+def test_no_record_decides_whether_there_is_an_answer(
+    tmp_path: Path, protection: str, record: Callable[[list[dict[str, str]]], list[dict[str, str]]]
+) -> None:
+    learner = NETWORK if protection == "dp-sgd" else EARLY if record is rare else TREE
+    lengths = set()
+    for name, change in {"neighbor": same, "attacked": record}.items():
+        folder = tmp_path / name
+        privacy = {"protection": protection, "epsilon": 5.0, "delta": 1e-5, "rounds": 1, **PROTECTIONS[protection]}
+        write_silo_folder(folder, learner=learner, privacy=privacy)
+        change_records(folder, change)
+        payload, outcome, afterwards = answered(folder)
+        assert isinstance(outcome, np.ndarray), outcome
+        lengths.add(len(payload))
+        for each in afterwards:
+            each()  # whatever comes of that stays here, and is no exception
+    assert len(lengths) == 1
+
+
+@pytest.mark.parametrize(("learner", "record"), [(TREE, huge), (EARLY, rare)])
+def test_the_personal_model_does_fail_on_such_a_record(
+    tmp_path: Path, learner: dict[str, Any], record: Callable[[list[dict[str, str]]], list[dict[str, str]]]
+) -> None:
+    """Without a protection the same record is a refusal: so the attack is one."""
+    for name in ("neighbor", "attacked"):
+        write_silo_folder(tmp_path / name, learner=learner)
+    assert isinstance(answered(tmp_path / "neighbor")[1], np.ndarray)
+    change_records(tmp_path / "attacked", record)
+    assert answered(tmp_path / "attacked")[1] is Refusal.TRAINING_FAILED
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with silos_in(tmp_path) as make:
+        yield make
+
+
+def test_the_answer_leaves_before_the_personal_model_trains(make: Make) -> None:
+    privacy = {"protection": "dp-linear", "epsilon": 1.0, "delta": 1e-5, "rounds": 2}
+    silo = make(privacy=privacy)
+    silo.hold()
+    silo.start()
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    silo.training()
+    model = silo.config.state / f"model-{silo.study.name}.skops"
+    assert not model.exists()
+    assert [entry.event for entry in silo.events()][-1] is Event.RELEASED
+    (silo.folder / "hold").unlink()
+    wait_for(model.exists)
+
+
+def test_a_personal_model_that_cannot_be_trained_is_told_to_nobody_and_the_next_round_is_answered(make: Make) -> None:
+    privacy = {"protection": "dp-linear", "epsilon": 1.0, "delta": 1e-5, "rounds": 2}
+    silo = make(privacy=privacy, learner=EARLY)
+    change_records(silo.folder, rare)
+    silo.start()
+    for number in (1, 2):
+        silo.ask(number)
+        assert isinstance(silo.outcome(number), np.ndarray)
+    silo.end()
+    assert silo.of(Event.REFUSED) == []
+    assert not list(silo.config.state.glob("model-*"))
