@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 _CHUNK = 65_536
 
 
@@ -51,7 +53,7 @@ class Screen:
 
 
 def run_on_a_terminal(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], answer: str = "", seconds: float = 300.0
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], answer: str = "", seconds: float = PATIENCE
 ) -> tuple[int, str]:
     """Exit code and screen. ``answer`` is typed at once, and waits there for the question."""
     with Screen() as screen:

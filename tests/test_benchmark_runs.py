@@ -35,6 +35,7 @@ from fedct_flwr import datasets
 from fedct_flwr.baselines import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import accuracy, balanced_accuracy
+from tests.patience import PATIENCE
 from tests.terminal import errors_on_a_terminal
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +108,7 @@ def test_a_bar_goes_on_with_every_value_and_gets_out_of_the_tables_way(
 
 def test_the_list_has_a_line_for_each() -> None:
     command = [sys.executable, "-m", "benchmarks", "LIST"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     names = [line.split()[0] for line in listed.splitlines()]
     assert {"heart-disease", "fedct-trees", "fedct-fashion-mnist"} <= set(names)
     assert all(len(line.split()) > 3 for line in listed.splitlines())
