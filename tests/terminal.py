@@ -34,7 +34,7 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         """When nobody holds the terminal any more, all has been read."""
         os.close(self.file)
-        self._reader.join(10)
+        self._reader.join(PATIENCE)
         os.close(self._ours)
 
     @property
