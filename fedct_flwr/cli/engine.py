@@ -28,6 +28,7 @@ from fedct_flwr.types import RunError
 _CONNECTION: Final = "fedct-simulate"
 _START_SECONDS: Final = 600.0
 _STOP_SECONDS: Final = 10.0
+_ALL_STOPPED_SECONDS: Final = 120.0
 _GRACE_SECONDS: Final = 10.0
 _QUIET_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.1
@@ -124,7 +125,7 @@ def _stop_all(flower_home: str) -> None:
 
     A dying process may still start another one, so this looks again until there has been none for a moment.
     """
-    end = time.monotonic() + 3 * _STOP_SECONDS
+    end = time.monotonic() + _ALL_STOPPED_SECONDS
     quiet = False
     while not quiet and time.monotonic() < end:
         if processes := _processes(flower_home):
