@@ -18,11 +18,13 @@
 
 import csv
 import io
+import itertools
 import json
 import platform
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -434,6 +436,18 @@ def check_new(path: Path) -> None:
     above = next(parent for parent in path.absolute().parents if parent.exists())
     if not above.is_dir():
         raise RunError(f"cannot write the run folder {path}: {above} is no folder")
+
+
+def dated(parent: Path, study: str) -> Path:
+    """Path of a new run below ``parent``, named after study and time.
+
+    Runs that begin in the same second get a number each.
+    """
+    first = path = parent / f"{study}-{time.strftime('%Y%m%d-%H%M%S')}"
+    numbers = itertools.count(2)
+    while path.exists():
+        path = first.with_name(f"{first.name}-{next(numbers)}")
+    return path
 
 
 def default_path(study: str, run_id: int) -> Path:

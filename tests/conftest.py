@@ -1,5 +1,7 @@
 """For all tests."""
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -7,9 +9,26 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from tests.marks import SESSION, end_all, end_orphans
+
 # No test fails because the machine is busy.
 settings.register_profile("any-speed", deadline=None)
 settings.load_profile("any-speed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing that tests start outlives them, also where they are interrupted or have been killed."""
+    # Not in the workers, which have it from here.
+    if SESSION in os.environ:
+        return
+    os.environ[SESSION] = str(os.getpid())
+    config.add_cleanup(_tidy_up)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_orphans()
+
+
+def _tidy_up() -> None:
+    end_all(os.environ.pop(SESSION), SESSION)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 _CHUNK = 65_536
 
 
@@ -32,7 +34,7 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         """When nobody holds the terminal any more, all has been read."""
         os.close(self.file)
-        self._reader.join(10)
+        self._reader.join(PATIENCE)
         os.close(self._ours)
 
     @property
@@ -51,7 +53,7 @@ class Screen:
 
 
 def run_on_a_terminal(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], answer: str = "", seconds: float = 300.0
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], answer: str = "", seconds: float = PATIENCE
 ) -> tuple[int, str]:
     """Exit code and screen. ``answer`` is typed at once, and waits there for the question."""
     with Screen() as screen:

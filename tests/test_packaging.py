@@ -18,6 +18,7 @@ from flwr.cli.build import build_fab_from_disk
 
 import fedct_flwr
 from fedct_flwr.cli.flower import stage_app
+from tests.patience import PATIENCE
 
 # Flower's, when it builds a bundle.
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
@@ -136,7 +137,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "--wheel-dir", str(folder), str(ROOT),
         ],
         check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )  # fmt: skip
     (built,) = folder.glob("*.whl")
     return built
@@ -230,7 +231,7 @@ def test_an_installed_wheel_bundles_the_same(wheel: Path, bundle: bytes, tmp_pat
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert Path(ended.stdout.strip()).is_relative_to(installed)
     assert build_fab_from_disk(app) == bundle

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from fedct_flwr.cli.main import app
+from tests.patience import PATIENCE
 from tests.readme import ROOT
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -22,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", folder],
-        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=300,
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return folder
@@ -69,14 +70,15 @@ def test_pages_from_a_disk_can_be_searched(site: Path) -> None:
 
     wrong: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=1000 * PATIENCE)
         page = browser.new_page()
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: request.url.startswith("file:") or wrong.append(request.url))
         page.goto((site / "index.html").as_uri())
         page.keyboard.press("/")
         page.keyboard.type("plurality")
-        page.wait_for_selector(".md-search-result__item", timeout=60_000)
+        page.wait_for_selector(".md-search-result__item")
         browser.close()
     assert wrong == []
 

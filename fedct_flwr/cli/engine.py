@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import psutil
 import tomli_w
@@ -26,8 +26,9 @@ from fedct_flwr.cli.flower import APP_NAME, BIN, environment, stage_app
 from fedct_flwr.types import RunError
 
 _CONNECTION: Final = "fedct-simulate"
-_START_SECONDS: Final = 60.0
+_START_SECONDS: Final = 600.0
 _STOP_SECONDS: Final = 10.0
+_ALL_STOPPED_SECONDS: Final = 120.0
 _GRACE_SECONDS: Final = 10.0
 _QUIET_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.1
@@ -48,7 +49,7 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
         overrides = Path(temporary) / "run-config.toml"
         overrides.write_text(tomli_w.dumps(dict(settings)), encoding="utf-8")
         variables = environment(home)
-        with _superlink(variables, output):
+        with superlink(variables, output):
             command = [
                 str(BIN / "flwr"), "run", str(app), _CONNECTION, "--stream", "--run-config", str(overrides),
                 "--federation-config", f"num-supernodes={num_silos} client-resources-num-cpus=1",
@@ -76,8 +77,12 @@ def check_interpreter() -> None:
 
 
 @contextmanager
-def _superlink(variables: dict[str, str], output: Any) -> Iterator[None]:
-    """A SuperLink in simulation mode on a free loopback port, as the only connection in its Flower home."""
+def superlink(variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
+    """A SuperLink in simulation mode on a free loopback port, as the one connection of a Flower home.
+
+    At the end it stops every process with this Flower home: nobody else may have it. Raises RunError if the SuperLink
+    does not start.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -97,6 +102,7 @@ def _superlink(variables: dict[str, str], output: Any) -> Iterator[None]:
         yield
     finally:
         _stop_all(variables["FLWR_HOME"])
+        process.wait()
 
 
 def _listens(port: int) -> bool:
@@ -104,7 +110,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _status(variables: dict[str, str]) -> str:
+def _status(variables: Mapping[str, str]) -> str:
     command = [str(BIN / "flwr"), "list", _CONNECTION, "--format", "json"]
     answer = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     try:
@@ -119,7 +125,7 @@ def _stop_all(flower_home: str) -> None:
 
     A dying process may still start another one, so this looks again until there has been none for a moment.
     """
-    end = time.monotonic() + 3 * _STOP_SECONDS
+    end = time.monotonic() + _ALL_STOPPED_SECONDS
     quiet = False
     while not quiet and time.monotonic() < end:
         if processes := _processes(flower_home):

@@ -33,7 +33,7 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
-from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.run_folder import RunFolder, check_new, dated
 from fedct_flwr.strategies.label_sharing import warnings
 from fedct_flwr.student import check_student
 from fedct_flwr.tracking import check_tracking
@@ -157,7 +157,7 @@ def simulate(
             raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
         if data_dir:
             refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
-    path = (resume or run_dir or Path("runs") / f"{chosen['study']}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
+    path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
     if not resume:
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})

@@ -182,7 +182,7 @@ class RunConfig(Settings):
     """Names of the silos that are expected; empty: all silos of the data set."""
     min_silos: int = Field(default=2, ge=2)
     """Silos that must be there at the start and answer every round."""
-    roster_deadline: float = Field(default=15.0, gt=0)
+    roster_deadline: float = Field(default=60.0, gt=0)
     """How long the run waits at its start for silos that are not there."""
     round_deadline: float = Field(default=600.0, gt=0)
     """How long a round waits for answers."""

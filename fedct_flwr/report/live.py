@@ -25,8 +25,9 @@ HOST: Final = "127.0.0.1"
 _NAMES: Final = (HOST, "localhost")
 _SHARE: Final = 0.005
 """Of one core's time, for making what is sent; how a run ended comes on top."""
-_RECENT_SECONDS: Final = 3.0
-_LAST_WORDS_SECONDS: Final = 2.0
+_RECENT_SECONDS: Final = 10.0
+_LAST_WORDS_SECONDS: Final = 10.0
+"""For a page that still asks to learn how the run ended: on a busy machine it asks late."""
 _REQUEST_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
 """How soon the server notices that it is to end."""

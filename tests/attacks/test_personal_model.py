@@ -18,7 +18,8 @@ from fedct_flwr.learners.base import Saveable
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.wire.refusal import Refusal
 from tests.client_app.agents import Make, Silo, silos_in
-from tests.client_app.runtime_api import RuntimeApi, wait_for
+from tests.client_app.runtime_api import RuntimeApi
+from tests.patience import eventually
 
 NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 20, "batch-size": 16}
 
@@ -39,7 +40,7 @@ def stop_the_run_after_training(silo: Silo, number: int, label: int) -> None:
     silo.api.close()
     silo.api = RuntimeApi(silo.api.port)
     (silo.folder / "hold").unlink()
-    wait_for(lambda: len(silo.of(Event.REFUSED)) == number)
+    eventually(lambda: len(silo.of(Event.REFUSED)) == number)
 
 
 def test_training_on_forged_targets_counts_and_leaves_the_model_on_disk_as_it_was(make: Make) -> None:
@@ -72,7 +73,7 @@ def test_the_model_of_before_the_study_is_kept_whatever_targets_do_to_the_later_
     before, after = model_before(silo.config, site), model_of(silo.config, site)
     assert before is not None
     assert after is not None
-    wait_for(after.exists)
+    eventually(after.exists)
     silo.end()
     assert isinstance(site.learner, Saveable)
     scores = [balanced_accuracy(site.learner.load(path), site.own_test) for path in (before, after)]  # type: ignore[arg-type]

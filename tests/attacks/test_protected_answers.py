@@ -28,8 +28,8 @@ from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.client_app.agents import Make, silos_in
-from tests.client_app.runtime_api import wait_for
 from tests.hospitals import write_silo_folder
+from tests.patience import eventually
 
 PROTECTIONS: dict[str, dict[str, Any]] = {
     "dp-linear": {},
@@ -145,7 +145,7 @@ def test_the_answer_leaves_before_the_personal_model_trains(make: Make) -> None:
     assert not model.exists()
     assert [entry.event for entry in silo.events()][-1] is Event.RELEASED
     (silo.folder / "hold").unlink()
-    wait_for(model.exists)
+    eventually(model.exists)
 
 
 def test_a_personal_model_that_cannot_be_trained_is_told_to_nobody_and_the_next_round_is_answered(make: Make) -> None:

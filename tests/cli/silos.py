@@ -24,6 +24,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from tests.cli.runner import Outcome
 from tests.hospitals import write_silo_folder
+from tests.patience import PATIENCE
 
 Fedct = Callable[..., Outcome]
 
@@ -170,7 +171,7 @@ def https_server(context: ssl.SSLContext, ahead: float = 0.0) -> Iterator[int]:
 
         def get_request(self) -> tuple[ssl.SSLSocket, object]:
             client, address = super().get_request()
-            client.settimeout(5)
+            client.settimeout(PATIENCE)
             return context.wrap_socket(client, server_side=True), address
 
     server = Server(("127.0.0.1", 0), Handler)

@@ -14,6 +14,7 @@ from fedct_flwr import __version__
 from fedct_flwr.cli import main
 from fedct_flwr.types import ConfigError, DataError, FedctError, RunError, TrainingError
 from tests.cli.runner import Outcome, files_below
+from tests.patience import PATIENCE
 
 FEDCT = Path(sys.executable).parent / "fedct"
 ERRORS: list[type[FedctError]] = [ConfigError, DataError, RunError, TrainingError]
@@ -351,7 +352,7 @@ def test_the_installed_command_says_the_same(here: Path, arguments: list[str], c
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert (ended.returncode, ended.stdout) == (code, "")
     assert said in ended.stderr

@@ -24,6 +24,7 @@ from fedct_flwr.cli.certificates import (
     load_certificate,
 )
 from fedct_flwr.types import ConfigError
+from tests.patience import PATIENCE
 
 HOSTS = ["superlink", "gateway.example.org", "127.0.0.1", "::1"]
 
@@ -83,7 +84,7 @@ def server(files: Files) -> Iterator[int]:
         thread = threading.Thread(target=answer)
         thread.start()
         yield listener.getsockname()[1]
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
 def call(port: int, host: str, authority: Path) -> None:
@@ -91,7 +92,7 @@ def call(port: int, host: str, authority: Path) -> None:
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as raw,
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as raw,
         context.wrap_socket(raw, server_hostname=host) as encrypted,
     ):
         encrypted.send(b"x")

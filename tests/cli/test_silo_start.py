@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,8 +14,7 @@ from client_app.log_entry import Event, read_entries
 from client_app.revocation import is_revoked, withdraw
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit
-
-START_SECONDS = 90.0
+from tests.patience import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -91,13 +89,11 @@ def test_a_signal_ends_it_in_order(fedct: Fedct, approved_kit: Kit, number: sign
     kit = approved_kit
     kit.edit("127.0.0.1:9094", "127.0.0.1:1")
     with started(kit) as process:
-        end = time.monotonic() + START_SECONDS
-        while "process" not in fedct("silo", "status", kit.folder).out and time.monotonic() < end:
-            time.sleep(0.1)
+        eventually(lambda: "process" in fedct("silo", "status", kit.folder).out, "the agent's status", pause=0.1)
         assert "waits for its SuperNode" in fedct("silo", "status", kit.folder).out
         assert fedct("silo", "status", kit.folder, "--healthy").code == 1
         process.send_signal(number)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
         assert process.stdout is not None
         assert process.stdout.read().rstrip().endswith("stopped")
     assert "not at work" in fedct("silo", "status", kit.folder).out

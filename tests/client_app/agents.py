@@ -27,8 +27,9 @@ from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.client_app.held import held_in
-from tests.client_app.runtime_api import RuntimeApi, secret_file, wait_for
+from tests.client_app.runtime_api import RuntimeApi, secret_file
 from tests.hospitals import write_silo_folder
+from tests.patience import PATIENCE, eventually
 
 
 class Silo:
@@ -60,17 +61,18 @@ class Silo:
             target=run_agent, args=(self.file,), kwargs={"stop": self.stop, "say": self.said.append}
         )
         self.agent.start()
-        wait_for(lambda: any("ready" in said for said in self.said) or not self.agent.is_alive())
+        eventually(lambda: any("ready" in said for said in self.said) or not self.agent.is_alive())
 
     def start_process(self) -> subprocess.Popen[str]:
         code = """
 import sys
 from pathlib import Path
-from client_app.agent import start_agent
-start_agent(Path(sys.argv[1]), print)
+from client_app import agent
+agent._GRACE_SECONDS = float(sys.argv[2])
+agent.start_agent(Path(sys.argv[1]), print)
 """
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", code, str(self.file)],
+            [sys.executable, "-u", "-c", code, str(self.file), str(PATIENCE)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         return self.process
@@ -105,7 +107,7 @@ start_agent(Path(sys.argv[1]), print)
         (self.folder / "hold").touch()
 
     def training(self) -> None:
-        wait_for((self.folder / "training").exists)
+        eventually((self.folder / "training").exists)
 
     def status(self) -> dict[str, Any]:
         path = self.config.state / STATUS_FILE

@@ -4,7 +4,6 @@ import hashlib
 import logging
 import socket
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.main import create_app
 from flwr.supernode.nodestate import NodeState, NodeStateFactory
 
+from tests.patience import PATIENCE, eventually
+
 CODE = b"import os; os.abort()"
 SECRET = b"what the agent shows"
 NODE_ID = 7
-
-
-def wait_for(condition: Any, seconds: float = 60.0) -> Any:
-    """What ``condition`` returns as soon as it is true."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not come about in time")
 
 
 class RuntimeApi:
@@ -52,7 +43,7 @@ class RuntimeApi:
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()
-        wait_for(lambda: self._server.started, seconds=20)
+        eventually(lambda: self._server.started, "the API")
 
     def close(self) -> None:
         self._server.should_exit = self._server.force_exit = True
@@ -86,9 +77,9 @@ class RuntimeApi:
         self.state.store_message(make_message(message.metadata, RecordDict()))
         assert self.state.create_task(TaskType.CLIENT_APP, run_id, run.fab_hash) is not None
 
-    def reply(self, seconds: float = 60.0) -> Message:
+    def reply(self, seconds: float = PATIENCE) -> Message:
         """The next reply, put together again from its objects, as the coordinator gets it."""
-        bare = wait_for(lambda: self.state.get_messages_legacy(is_reply=True), seconds)[0]
+        bare = eventually(lambda: self.state.get_messages_legacy(is_reply=True), "a reply", seconds)[0]
         name = bare.metadata.message_id
         store = self.state.object_store
         tree = store.get_object_tree(name)
@@ -98,7 +89,7 @@ class RuntimeApi:
             child = pending.pop()
             names.append(child.object_id)
             pending.extend(child.children)
-        pieces = {piece: wait_for(lambda piece=piece: store.get(piece)) for piece in names}
+        pieces = {piece: eventually(lambda piece=piece: store.get(piece)) for piece in names}
         whole = inflate_object_from_contents(name, pieces)
         assert isinstance(whole, Message)
         self.state.delete_messages(message_ids=[name, bare.metadata.reply_to_message_id])

@@ -150,10 +150,10 @@ def test_memory_is_bounded_and_thousands_of_records_take_seconds() -> None:
     records, public = rng.normal(size=(4000, 13)), rng.normal(size=(4000, 13))
     records[rng.random(records.shape) < 0.1] = math.nan
     tracemalloc.start()
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         find_duplicates(records, public, numeric(13))
         assert tracemalloc.get_traced_memory()[1] < 400_000_000
     finally:
         tracemalloc.stop()
-    assert time.perf_counter() - started < 60
+    assert time.process_time() - started < 60

@@ -22,6 +22,7 @@ from client_app.egress_log import EgressLog
 from client_app.log_entry import LOG_FILE, MAX_LINE_BYTES, Event, LogEntry, read_entries
 from client_app.log_proof import HEAD_FILE, Verdict, verify_log
 from fedct_flwr.types import RunError
+from tests.patience import PATIENCE
 
 SILO = "cleveland"
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -455,7 +456,7 @@ def test_a_log_is_not_closed_in_the_middle_of_a_line(tmp_path: Path, monkeypatch
 
     def slow(file: int) -> None:
         writing.set()
-        further.wait(10)
+        further.wait(PATIENCE)
         sync(file)
 
     log = EgressLog.open(tmp_path, SILO, KEY)
@@ -463,7 +464,7 @@ def test_a_log_is_not_closed_in_the_middle_of_a_line(tmp_path: Path, monkeypatch
         patch.setattr(egress_log.os, "fsync", slow)
         writer = threading.Thread(target=log.append, args=(ENTRY,))
         writer.start()
-        assert writing.wait(10)
+        assert writing.wait(PATIENCE)
         closer = threading.Thread(target=log.close)
         closer.start()
         closer.join(0.2)

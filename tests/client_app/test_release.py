@@ -39,6 +39,7 @@ from fedct_flwr.wire.refusal import Refusal
 from tests.client_app import labelers
 from tests.client_app.labelers import Drawing, drawing
 from tests.hospitals import STUDY, write_silo_folder
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
@@ -470,6 +471,6 @@ try:
 except Exception as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert "protection = 'dp-linear' needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'" in done.stdout

@@ -20,7 +20,8 @@ from client_app import supernode
 from client_app.supernode import SuperNode, SuperNodeError, TaskLostError
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.messages import from_record, to_record
-from tests.client_app.runtime_api import CODE, NODE_ID, RuntimeApi, odd_record, secret_file, wait_for
+from tests.client_app.runtime_api import CODE, NODE_ID, RuntimeApi, odd_record, secret_file
+from tests.patience import eventually
 
 # Every name of Flower's that client_app/supernode.py uses, with what it is called with.
 CALLABLES = {
@@ -218,7 +219,7 @@ def test_no_supernode_at_all_is_said_soon(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(SuperNodeError, match=r"no answer from the SuperNode at 127\.0\.0\.1:1"):
         nobody.acquire()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     nobody.close()
 
 
@@ -314,11 +315,11 @@ def test_a_task_of_a_supernode_that_was_restarted_is_lost(
     assert task is not None
     heard = threading.Event()
     with link.kept_alive(task, heard.set):
-        wait_for(heard.is_set)
+        eventually(heard.is_set)
         assert not task.lost.is_set()
         api.close()
         again = RuntimeApi(api.port)
-        wait_for(task.lost.is_set)
+        eventually(task.lost.is_set)
         with pytest.raises(TaskLostError):
             link.push(task, to_record(b"answer"))
     again.close()

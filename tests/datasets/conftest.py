@@ -30,7 +30,7 @@ TABLES = {
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that FEDCT_DATA names during the test."""
     folder = tmp_path / "data"
-    for part in ("cifar10", "svhn", "covertype"):
+    for part in ("cifar10", "svhn", "covertype", "fashion-mnist"):
         (folder / part).mkdir(parents=True)
     monkeypatch.setenv("FEDCT_DATA", str(folder))
     for name, (header, lines) in TABLES.items():
@@ -40,6 +40,11 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "cifar10" / name).write_bytes(cifar10_records(rng).tobytes())
     for name in ("train_32x32.mat", "test_32x32.mat"):
         scipy.io.savemat(folder / "svhn" / name, svhn_images(rng))
+    for part, count in {"train": 300, "t10k": 40}.items():
+        pixels, y = rng.integers(0, 256, count * 28 * 28, dtype=np.uint8), np.arange(count, dtype=np.uint8) % 10
+        for kind, header, content in (("images-idx3", 16, pixels), ("labels-idx1", 8, y)):
+            path = folder / "fashion-mnist" / f"{part}-{kind}-ubyte.gz"
+            path.write_bytes(gzip.compress(bytes(header) + content.tobytes()))
     joblib.dump(rng.integers(0, 2**12, (40, 54)).astype(np.float64), folder / "covertype" / "samples_py3")
     joblib.dump(np.arange(40, dtype=np.int32) % 7 + 1, folder / "covertype" / "targets_py3")
     return folder

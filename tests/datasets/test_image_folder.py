@@ -11,6 +11,7 @@ from PIL import Image
 
 from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
 from fedct_flwr.types import DataError
+from tests.patience import PATIENCE
 
 SECRET = "Erika-4711"
 
@@ -148,5 +149,5 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
         "try: read_images([Path('a.png')], (1, 1), 'gray')\n"
         "except ConfigError as error: print(error)"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert "the extra 'images': pip install" in ended.stdout

@@ -7,11 +7,12 @@ import secrets
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.patience import PATIENCE, eventually
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "fedct-test-"
@@ -19,7 +20,6 @@ PREFIX = "fedct-test-"
 more have left."""
 SILOS = ("cleveland", "budapest", "zurich", "long-beach")
 COORDINATOR = "/app/coordinator"
-_PATIENCE = 700.0
 
 
 class Federation:
@@ -35,7 +35,7 @@ class Federation:
     def compose(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             self._command(*arguments), cwd=ROOT, env=self._environment(), capture_output=True, text=True,
-            stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False,
+            stdin=subprocess.DEVNULL, timeout=2 * PATIENCE, check=False,
         )  # fmt: skip
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
         return done
@@ -47,7 +47,7 @@ class Federation:
         done = subprocess.run(
             ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL,
             env={name: value for name, value in self._environment().items() if name not in outer} | {"COLUMNS": "80"},
-            timeout=_PATIENCE, check=False,
+            timeout=2 * PATIENCE, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
         return done.stdout
@@ -55,7 +55,7 @@ class Federation:
     def start(self, *more_files: str) -> None:
         """All services, healthy; with more compose files, those that differ are started anew."""
         self._files += more_files
-        self.compose("up", "--detach", "--wait", "--wait-timeout", "600")
+        self.compose("up", "--detach", "--wait", "--wait-timeout", str(int(PATIENCE)))
 
     def remove(self) -> None:
         self.compose("down", "--volumes", "--remove-orphans", "--timeout", "3", check=False)
@@ -123,8 +123,8 @@ class Federation:
     def wait_healthy(self) -> None:
         # A SuperNode that was killed ends at every start for up to a minute, as Flower still counts it as there, and
         # Compose gives up waiting as soon as it sees that.
-        wait = ("up", "--detach", "--wait", "--wait-timeout", "300")
-        until(lambda: self.compose(*wait, check=False).returncode == 0, 300)
+        wait = ("up", "--detach", "--wait", "--wait-timeout", str(int(PATIENCE)))
+        eventually(lambda: self.compose(*wait, check=False).returncode == 0)
 
     def egress(self, silo: str) -> list[dict[str, Any]]:
         """The silo's log of all that left."""
@@ -152,14 +152,6 @@ def federation() -> Iterator[Federation]:
         raise
     finally:
         made.remove()
-
-
-def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
-    """Wait until it holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.2)
 
 
 def rounds_in(printed: str) -> list[int]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deploy.federation import SILOS, Federation, rounds_in, until
+from tests.deploy.federation import SILOS, Federation, rounds_in
+from tests.patience import eventually
 
 pytestmark = pytest.mark.deploy
 
@@ -31,7 +32,7 @@ def _healed(fragile: Federation) -> Iterator[None]:
 def test_an_agent_killed_while_it_trains(fragile: Federation) -> None:
     def kill() -> None:
         working = "import json; print(json.dumps(json.load(open('/app/silo/state/agent.json'))['working']))"
-        until(lambda: fragile.python("agent-cleveland", working))
+        eventually(lambda: fragile.python("agent-cleveland", working), pause=0.2)
         fragile.kill("agent-cleveland")
 
     code, printed = fragile.train(*RUN, during=kill)
@@ -40,6 +41,7 @@ def test_an_agent_killed_while_it_trains(fragile: Federation) -> None:
     assert min(rounds_in(printed)) >= 3
 
 
+@pytest.mark.kills_flower
 def test_a_supernode_killed(fragile: Federation) -> None:
     code, printed = fragile.train(*RUN, during=lambda: fragile.kill("supernode-zurich"))
     assert code == 0, printed
@@ -47,6 +49,7 @@ def test_a_supernode_killed(fragile: Federation) -> None:
     assert min(rounds_in(printed)) >= 3
 
 
+@pytest.mark.kills_flower
 def test_the_superlink_killed(fragile: Federation) -> None:
     code, printed = fragile.train(*RUN, during=lambda: fragile.kill("superlink"))
     assert code == 0, printed

@@ -4,47 +4,52 @@ import csv
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
+from tests.engine.own_flower import cloned, own_flower
 from tests.federation.learners import SECRET
+from tests.marks import MARK, marked
+from tests.patience import PATIENCE, eventually
 from tests.readme import FIXED_POINT
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
+FLOWERS_PORT = "39091"
+"""Where Flower starts a SuperLink for whoever has none."""
 
 pytestmark = pytest.mark.engine
 
 
-def simulate(folder: Path, *arguments: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
+def simulate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``fedct simulate`` in a folder, as a user would."""
-    command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout, env=environment(folder))
+    return fedct(folder, "simulate", "--run-dir", "run", *arguments)
+
+
+def fedct(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(BIN / "fedct"), *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=PATIENCE, env=environment(folder),
+    )  # fmt: skip
 
 
 def environment(folder: Path) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "FLWR_HOME"} | own_variables(folder)
+
+
+def own_variables(folder: Path) -> dict[str, str]:
     # A mark on all descendants, however they detach themselves.
-    return {**os.environ, "COLUMNS": "80", "FEDCT_TEST_MARK": str(folder), "PYTHONPATH": str(ROOT)}
+    return {"COLUMNS": "80", "HOME": str(folder / "home"), MARK: str(folder), "PYTHONPATH": str(ROOT)}
 
 
-def processes_of(folder: Path) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("FEDCT_TEST_MARK") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+def assert_nothing_is_left(folder: Path) -> None:
+    """No process, and nothing in the user's Flower home."""
+    assert marked(str(folder)) == []
+    assert not (folder / "home" / ".flwr").exists()
 
 
 @pytest.fixture
@@ -76,20 +81,19 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
     }  # fmt: skip
     assert {path.name for path in run.iterdir()} == expected
     assert {row["silo"] for row in json.loads((run / "scores.json").read_text())} == {"north", "south", "east"}
-    assert processes_of(tmp_path) == []
+    assert_nothing_is_left(tmp_path)
 
 
 def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: Path) -> None:
     first = simulate(tmp_path, "--rounds", "2", "--in-process")
     assert first.returncode == 0, first.stdout + first.stderr
-    command = [str(BIN / "fedct"), "simulate", "--resume", "run", "--rounds", "10"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, env=environment(tmp_path))
+    done = fedct(tmp_path, "simulate", "--resume", "run", "--rounds", "10")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^round +3 ", done.stdout, re.MULTILINE)
     assert not re.search(r"^round +[12] ", done.stdout, re.MULTILINE)
     # As in the README, where it runs through.
     assert FIXED_POINT in done.stdout
-    assert processes_of(tmp_path) == []
+    assert_nothing_is_left(tmp_path)
 
 
 def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Path) -> None:
@@ -98,13 +102,13 @@ def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Pa
     (sentence,) = done.stderr.strip().splitlines()
     assert sentence.startswith("Error: round 1 has 0 valid replies but min-silos is 2: budapest: training failed")
     assert (tmp_path / "run" / "flower.log").exists()
-    assert processes_of(tmp_path) == []
+    assert_nothing_is_left(tmp_path)
 
 
 def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_path: Path) -> None:
-    learners = ["decision-tree", "tests.federation.learners.Raising", "tests.engine.test_simulate.Hanging"]
+    learners = ["decision-tree", "tests.federation.learners.Raising", "tests.engine.learners.Hanging"]
     done = simulate(
-        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=60",
+        tmp_path, "--learner", ",".join([*learners, "decision-tree"]), "--rounds", "4", "--set", "round-deadline=180",
         "--set", "stop-at-fixed-point=false",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -117,14 +121,7 @@ def test_silos_that_hang_or_fail_cost_the_others_nothing_but_their_votes(tmp_pat
         assert f"{silo} had no part in the last round" in done.stdout
     assert re.search(r"^ *mean of 2( +0\.\d{3}){6}", done.stdout, re.MULTILINE), done.stdout
     assert SECRET not in done.stdout + done.stderr
-    assert processes_of(tmp_path) == []
-
-
-class Hanging(DecisionTreeClassifier):
-    """A learner that never comes to an end."""
-
-    def fit(self, X: Any, y: Any) -> Any:
-        time.sleep(3600)
+    assert_nothing_is_left(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +136,7 @@ class Hanging(DecisionTreeClassifier):
 def test_a_simulation_that_is_stopped_leaves_its_log_and_no_process(
     tmp_path: Path, number: signal.Signals, code: int, where: list[str]
 ) -> None:
-    slow = ["--learner", "tests.engine.test_simulate.slow"]
+    slow = ["--learner", "tests.engine.learners.slow"]
     command = [str(BIN / "fedct"), "simulate", "--run-dir", "run", *slow, *where]
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -147,52 +144,30 @@ def test_a_simulation_that_is_stopped_leaves_its_log_and_no_process(
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     with process:
-        end = time.monotonic() + 60
-        while not (tmp_path / "run" / "config.json").exists() and time.monotonic() < end:
-            time.sleep(0.2)
+        eventually(
+            lambda: (tmp_path / "run" / "config.json").exists() or process.poll() is not None, "the run's folder"
+        )
         process.send_signal(number)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code
     assert "Traceback" not in errors
     assert f"stopped; to go on: fedct simulate --resume {tmp_path / 'run'}" in output
     assert (tmp_path / "run" / "flower.log").exists()
-    assert processes_of(tmp_path) == []
+    assert_nothing_is_left(tmp_path)
 
 
-def slow():  # type: ignore[no-untyped-def]
-    """A learner that takes its time."""
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(n_estimators=20_000)
-
-
-@pytest.mark.usefixtures("_local_superlink")
 def test_flwr_run_on_its_own_works_as_a_flower_user_expects(tmp_path: Path) -> None:
-    # Flower's own background SuperLink belongs to this test, in a Flower home of its own.
-    app = tmp_path / "fedct-flwr"
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    for name in tracked:
-        (app / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, app / name)
-    env = environment(tmp_path) | {
-        "HOME": str(tmp_path / "home"),
-        "FLWR_HOME": str(tmp_path / "flwr"),
-        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-    }
-    (tmp_path / "home").mkdir()
+    app = cloned(tmp_path / "fedct-flwr")
     before = (app / "pyproject.toml").read_bytes()
-    try:
+    with own_flower(tmp_path, **own_variables(tmp_path)) as variables:
         command = [str(BIN / "flwr"), "run", ".", "--stream", "--federation-config", "num-supernodes=4"]
-        done = subprocess.run(command, cwd=app, env=env, capture_output=True, text=True, timeout=180)
+        done = subprocess.run(command, cwd=app, env=variables, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "fixed point" in done.stdout
-        (run,) = (tmp_path / "home" / ".fedct" / "runs").iterdir()
-        assert json.loads((run / "result.json").read_text())["status"] == "completed"
-        assert len(list((run / "models").iterdir())) == 4
-        assert (app / "pyproject.toml").read_bytes() == before
-    finally:
-        for process in processes_of(tmp_path):
-            process.kill()
+        # A user's own SuperLink may be at Flower's port.
+        assert not [process for process in marked(str(tmp_path)) if FLOWERS_PORT in process.cmdline()]
+    assert "fixed point" in done.stdout
+    (run,) = (tmp_path / "home" / ".fedct" / "runs").iterdir()
+    assert json.loads((run / "result.json").read_text())["status"] == "completed"
+    assert len(list((run / "models").iterdir())) == 4
+    assert (app / "pyproject.toml").read_bytes() == before
+    assert_nothing_is_left(tmp_path)

@@ -15,6 +15,10 @@ from client_app.main import app as client_app
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.run_folder import RunFolder
 from server_app.main import app as server_app
+from tests.patience import PATIENCE
+
+DEADLINE = 10.0
+"""Seconds for a round in which somebody hangs: the others need a hundredth of it, and it has to pass."""
 
 Behave = Callable[[Message, Context], Message]
 
@@ -45,7 +49,7 @@ class Federation:
 
     def hang(self, message: Message, context: Context) -> Message:
         """Hang until the test is over."""
-        self.release.wait(30)
+        self.release.wait(PATIENCE)
         return client_app(message, context)
 
     @staticmethod

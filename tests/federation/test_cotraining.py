@@ -24,6 +24,7 @@ from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import Instruction, Terms, decode_instruction
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Federation
+from tests.patience import PATIENCE
 
 
 def test_a_run_leaves_config_rounds_labels_models_and_result(federation: Federation) -> None:
@@ -219,7 +220,7 @@ def test_the_strategy_means_what_every_flower_strategy_means(federation: Federat
             return MetricRecord({"labeled": int((arrays_to_targets(arrays) != -1).sum())})
 
         empty = targets_to_arrays(no_targets(terms.num_public))
-        results.append(strategy.start(grid, empty, num_rounds=2, timeout=30, evaluate_fn=evaluate))
+        results.append(strategy.start(grid, empty, num_rounds=2, timeout=PATIENCE, evaluate_fn=evaluate))
 
     server_app = ServerApp()
     server_app.main()(main)

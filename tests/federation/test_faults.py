@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 import time
 
 import numpy as np
@@ -12,8 +13,9 @@ from client_app.main import app as client_app
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record, to_record
-from tests.federation.conftest import Federation
+from tests.federation.conftest import DEADLINE, Federation
 from tests.federation.learners import SECRET
+from tests.patience import PATIENCE
 
 FAULTY = 2
 NAME = "zurich"
@@ -74,34 +76,37 @@ BUSY = {NAME: "still busy with an earlier round"}
 
 def test_a_silo_that_hangs_is_given_up_at_the_deadline_and_not_asked_again(federation: Federation) -> None:
     federation.behave[FAULTY] = from_round(2, federation.hang)
-    start = time.monotonic()
-    folder = federation.run(num_server_rounds=4, round_deadline=2.0, stop_at_fixed_point=False)
+    folder = federation.run(num_server_rounds=4, round_deadline=DEADLINE, stop_at_fixed_point=False)
     assert absences(folder) == [{}, SILENT, BUSY, BUSY]
-    assert time.monotonic() - start < 10
 
 
 def test_silos_that_hang_from_the_first_round_are_named_too(federation: Federation) -> None:
     federation.behave = {FAULTY: federation.hang, 0: federation.hang}
-    folder = federation.run(num_server_rounds=4, round_deadline=2.0, stop_at_fixed_point=False, workers=3)
+    folder = federation.run(num_server_rounds=4, round_deadline=DEADLINE, stop_at_fixed_point=False, workers=3)
     first, *others = absences(folder)
     assert first == SILENT | {"cleveland": SILENT[NAME]}
     assert others == [BUSY | {"cleveland": BUSY[NAME]}] * 3
 
 
 def test_a_silo_that_comes_to_an_end_late_is_asked_again(federation: Federation) -> None:
+    answered = threading.Event()
+
     def late(message: Message, context: Context) -> Message:
         reply = client_app(message, context)
         if message.metadata.group_id == "1":
             # Until the others have begun the second round, which waits for nobody who is busy.
-            federation.reached(2).wait(20)
+            federation.reached(2).wait(PATIENCE)
+        answered.set()
         return reply
 
     def unhurried(message: Message, context: Context) -> Message:
+        answered.wait(PATIENCE)
+        # On its way, and one of the four rounds to come finds it there.
         time.sleep(0.2)
         return client_app(message, context)
 
     federation.behave = {FAULTY: late, 0: from_round(2, unhurried)}
-    folder = federation.run(num_server_rounds=6, round_deadline=1.0, stop_at_fixed_point=False)
+    folder = federation.run(num_server_rounds=6, round_deadline=DEADLINE, stop_at_fixed_point=False)
     first, second, *others = absences(folder)
     assert (first, second) == (SILENT, BUSY)
     assert {} in others

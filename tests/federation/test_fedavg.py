@@ -18,7 +18,7 @@ from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.weights import to_reply, to_weights
-from tests.federation.conftest import Federation
+from tests.federation.conftest import DEADLINE, Federation
 from tests.federation.learners import SECRET
 
 FEDAVG: dict[str, Any] = {
@@ -194,7 +194,7 @@ def test_a_silo_that_fails_is_left_out_and_its_words_go_no_further(
 
 def test_a_silo_that_hangs_is_not_asked_again_and_the_others_go_on(federation: Federation) -> None:
     federation.behave[FAULTY] = federation.hang
-    folder = federation.run(**{**FEDAVG, "num_server_rounds": 4}, round_deadline=2.0)
+    folder = federation.run(**{**FEDAVG, "num_server_rounds": 4}, round_deadline=DEADLINE)
     silent, busy = "no reply within the deadline", "still busy with an earlier round"
     assert [entry["absent"] for entry in folder.rounds()] == [{"budapest": silent}, *[{"budapest": busy}] * 3]
     assert [len(entry["silos"]) for entry in folder.rounds()] == [3] * 4

@@ -5,7 +5,6 @@ by which all of them are found and ended, whoever started them. What exits is st
 Ports are this process's own, so that test files may run at the same time.
 """
 
-import contextlib
 import itertools
 import json
 import os
@@ -43,12 +42,10 @@ from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import FedctError
 from tests.client_app.held import held_in
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
+from tests.marks import MARK, end_all
+from tests.patience import PATIENCE, eventually
 
 ROOT: Final = Path(__file__).parents[2]
-PATIENCE: Final = 240.0
-"""Seconds; far more than anything takes, for machines that do much else."""
-MARK: Final = "FEDCT_TEST_DEPLOYMENT"
-"""The variable by which ``end_all`` finds processes."""
 _AGAIN_SECONDS: Final = 1.0
 _LONGEST_PAUSE: Final = 32.0
 _ASK_SECONDS: Final = 20.0
@@ -288,15 +285,12 @@ class Deployment:
         self.wait(lambda: (folder.path / "result.json").exists() or self._is_over(run), f"the end of run {run}")
         return folder.read_json("result.json")
 
-    def wait(self, condition: Callable[[], _Found], what: str, seconds: float = PATIENCE) -> _Found:
-        """What ``condition`` returns as soon as it is true; until then AssertionErrors of its own do not count."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            with contextlib.suppress(OSError, ValueError):
-                if found := condition():
-                    return found
-            time.sleep(0.1)
-        raise AssertionError(f"{what}: not within {seconds:g} s\n{self.logs()}")
+    def wait(self, condition: Callable[[], _Found], what: str) -> _Found:
+        """What ``condition`` returns as soon as it is true; until then its OSErrors and ValueErrors do not count."""
+        try:
+            return eventually(condition, what, pause=0.1)
+        except AssertionError as late:
+            raise AssertionError(f"{late}\n{self.logs()}") from None
 
     def logs(self) -> str:
         """The end of what each process has said."""
@@ -373,25 +367,3 @@ def is_free(port: int) -> bool:
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def marked(mark: str) -> list[psutil.Process]:
-    """All processes that carry the mark."""
-    return [process for process in psutil.process_iter() if _has(process, mark)]
-
-
-def end_all(mark: str) -> None:
-    """Kill every process that carries the mark, until there is none."""
-    end = time.monotonic() + 30
-    while (found := marked(mark)) and time.monotonic() < end:
-        for process in found:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(found, timeout=5)
-
-
-def _has(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False

@@ -21,6 +21,7 @@ from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from tests.hospitals import dataset
+from tests.patience import PATIENCE
 from tests.processes.deployment import Deployment
 from tests.readme import FIXED_POINT
 
@@ -92,7 +93,7 @@ def test_a_run_that_somebody_else_stops_is_over_here_too(
 
     thread = threading.Thread(target=stop)
     thread.start()
-    done = superexec.coordinate("run", "--run-dir", tmp_path / "run", "--set", "roster-deadline=300")
+    done = superexec.coordinate("run", "--run-dir", tmp_path / "run", "--set", f"roster-deadline={2 * PATIENCE}")
     thread.join()
     said = failure(done)
     assert said.startswith("the run is over for Flower (finished:stopped) but left no result in")
@@ -107,7 +108,7 @@ def silos(superexec: Deployment) -> Deployment:
 
 def test_the_table_is_the_very_one_of_the_simulation(silos: Deployment, tmp_path: Path) -> None:
     done = silos.coordinate(
-        "run", "--run-dir", tmp_path / "run", "--baselines", "heart-disease", "--set", "roster-deadline=120",
+        "run", "--run-dir", tmp_path / "run", "--baselines", "heart-disease", "--set", f"roster-deadline={PATIENCE}",
         "--set", "min-silos=4",
     )  # fmt: skip
     assert done.exit_code == 0, (done.output, done.exception)
@@ -145,7 +146,7 @@ def test_a_run_that_is_interrupted_is_stopped_and_gone_on_with(silos: Deployment
         BIN / "fedct", "coordinator", "run", silos.coordinator.path, "--run-dir", path,
         "--set", "stop-at-fixed-point=false",
         # A SuperNode may lose the reply that it has at hand when a run is stopped: nobody shall wait long for that.
-        "--set", "roster-deadline=120", "--set", "round-deadline=30", "--rounds", "100",
+        "--set", f"roster-deadline={PATIENCE}", "--set", "round-deadline=90", "--rounds", "100",
     ]  # fmt: skip
     process = subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -156,7 +157,7 @@ def test_a_run_that_is_interrupted_is_stopped_and_gone_on_with(silos: Deployment
     with process:
         silos.wait((path / "rounds.jsonl").exists, "the first round")
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Traceback" not in errors
     assert f"stopped; to go on: fedct coordinator run {silos.coordinator.path} --resume {path}" in output

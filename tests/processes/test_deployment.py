@@ -12,7 +12,8 @@ from client_app.log_entry import Event
 from fedct_flwr.cli.coordinator import run as coordinator_run
 from fedct_flwr.cli.flower import SuperLink, Unreachable
 from fedct_flwr.run_folder import RunFolder
-from tests.processes.deployment import PATIENCE, Deployment
+from tests.patience import PATIENCE
+from tests.processes.deployment import Deployment
 
 pytestmark = pytest.mark.processes
 
@@ -63,7 +64,7 @@ def test_a_silo_cut_off_and_one_with_a_full_disk_are_done_without(deployment: De
     deployment.send("supernode zurich", signal.SIGSTOP)
     deployment.limit_files("agent budapest", 100)
     try:
-        run, folder = deployment.begin("cut-off", num_server_rounds=1, round_deadline=12.0, roster_deadline=12.0)
+        run, folder = deployment.begin("cut-off", num_server_rounds=1, round_deadline=60.0, roster_deadline=60.0)
         result = deployment.finish(run, folder)
     finally:
         deployment.limit_files("agent budapest", -1)
@@ -77,6 +78,7 @@ def test_a_silo_cut_off_and_one_with_a_full_disk_are_done_without(deployment: De
     assert zurich.released(run) == {}
 
 
+@pytest.mark.kills_flower
 def test_a_superlink_that_is_killed_comes_back_and_two_runs_at_once_go_on(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,12 +128,13 @@ def test_a_superlink_that_is_killed_comes_back_and_two_runs_at_once_go_on(
     assert sum(len(silo.released(number)) for silo in silos) >= 4
 
 
+@pytest.mark.kills_flower
 def test_killed_and_stopped_in_training_silos_lose_nothing_and_come_back(deployment: Deployment) -> None:
     killed, stopped, severed = (deployment.silos[name] for name in ("cleveland", "budapest", "zurich"))
     hurt = (killed, stopped, severed)
     for silo in hurt:
         silo.hold()
-    run, folder = deployment.begin("hurt", num_server_rounds=1, round_deadline=25.0, min_silos=2)
+    run, folder = deployment.begin("hurt", num_server_rounds=1, round_deadline=60.0, min_silos=2)
     for silo in hurt:
         deployment.wait(silo.is_training, f"training at {silo.name}")
     deployment.kill("agent cleveland")

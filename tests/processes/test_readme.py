@@ -17,7 +17,9 @@ from fedct_flwr.cli.flower import environment
 from fedct_flwr.cli.main import app
 from fedct_flwr.run_folder import RunFolder
 from tests.hospitals import HOSPITALS, write_silo_folder
-from tests.processes.deployment import MARK, PATIENCE, Deployment, end_all, free_port, is_free, marked
+from tests.marks import MARK, end_all, marked
+from tests.patience import PATIENCE
+from tests.processes.deployment import Deployment, free_port, is_free
 from tests.readme import README, ROOT, numbers_masked, shown
 
 pytestmark = pytest.mark.processes
@@ -57,7 +59,7 @@ def test_the_plain_processes_print_the_rounds_and_the_table_of_make_run(tmp_path
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + (tmp_path / "demo" / "log").read_text("utf-8", "replace")
     # What the SuperExec had started goes right after it.
-    _, left = psutil.wait_procs(marked(mark), timeout=20)
+    _, left = psutil.wait_procs(marked(mark), timeout=PATIENCE)
     assert [process.cmdline() for process in left] == []
 
     expected, printed = numbers_masked(shown("<!-- output of make run -->", "text")), numbers_masked(done.stdout)

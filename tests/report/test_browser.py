@@ -1,6 +1,7 @@
 """The page in a real browser."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -22,6 +23,7 @@ from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
+from tests.patience import PATIENCE
 from tests.readme import ROOT, shown
 from tests.report.folders import add_round, add_scores, begin, finished
 from tests.report.test_page import NASTY
@@ -31,9 +33,7 @@ CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 WIDE: ViewportSize = {"width": 1200, "height": 900}
 
-_PATIENCE = 60_000
-"""Milliseconds, on a machine with much else to do."""
-expect.set_options(timeout=_PATIENCE)
+expect.set_options(timeout=1000 * PATIENCE)
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install chromium-headless-shell")
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=1000 * PATIENCE)
         yield browser
         browser.close()
 
@@ -51,7 +51,7 @@ def opened(browser: Browser, address: str, **options: Any) -> Iterator[tuple[Pag
     """A page, and what it complains of."""
     context = browser.new_context(**options)
     page, complaints = context.new_page(), []
-    page.set_default_timeout(_PATIENCE)
+    page.set_default_timeout(1000 * PATIENCE)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda message: message.type in {"error", "warning"} and complaints.append(message.text))
     page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
@@ -204,18 +204,23 @@ def assert_focus_stays(page: Page, folder: RunFolder) -> None:
 
 
 def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).with_name("fedct")), "simulate", "--in-process", "--learner", "decision-tree"]
+    # It does not end before the page is there.
+    (tmp_path / "hold").touch()
+    learner = ["--learner", "tests.client_app.held.Held", "--learner-params", json.dumps({"folder": str(tmp_path)})]
+    command = [str(Path(sys.executable).with_name("fedct")), "simulate", "--in-process", *learner]
     process = subprocess.Popen(
-        [*command, "--rounds", "2", "--run-dir", "run"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
+        [*command, "--rounds", "2", "--run-dir", "run"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
     assert process.stdout is not None
     try:
         lines = iter(process.stdout.readline, "")
         address = next(found[1] for line in lines if (found := re.match("watch it at (.*)", line)))
         with opened(browser, address) as (page, complaints):
+            (tmp_path / "hold").unlink()
             expect(page.get_by_role("status")).to_contain_text("completed")
             expect(page.locator("[data-plot='accuracy-final'] .point")).not_to_have_count(0)
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0
             assert not [line for line in complaints if "Failed to load resource" not in line]
     finally:
         process.kill()
@@ -239,5 +244,5 @@ def test_watching_ends_with_ctrl_c(tmp_path: Path) -> None:
     with urllib.request.urlopen(f"{found[1]}data") as answer:
         assert json.load(answer)["words"] == "round 1 has ended"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (0, "ended\n", "")

@@ -14,6 +14,7 @@ from fedct_flwr.report import live as module
 from fedct_flwr.report.live import Feed, LiveServer, live
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
+from tests.patience import PATIENCE
 from tests.report.folders import add_round, add_scores, begin
 
 
@@ -37,7 +38,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(server: LiveServer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=PATIENCE)
     named = {"Host": f"127.0.0.1:{server.server_port}"} | {key.replace("_", "-"): v for key, v in headers.items()}
     connection.request(method, path, headers=named)
     answer = connection.getresponse()
@@ -145,7 +146,8 @@ class TestFeed:
             file.write("damaged\n")
         assert told(feed) == before
 
-    def test_knows_whether_somebody_waits_for_news(self, folder: RunFolder):
+    def test_knows_whether_somebody_waits_for_news(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(module, "_RECENT_SECONDS", PATIENCE)
         feed = Feed(folder.path)
         assert not feed.somebody_waits
         feed.data()

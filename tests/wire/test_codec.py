@@ -738,9 +738,10 @@ class TestHostileBytes:
 def costs_nothing() -> Iterator[None]:
     tracemalloc.start()
     try:
-        began = time.perf_counter()
+        began = time.thread_time()
         yield
-        assert time.perf_counter() - began < 0.1
+        # Of this thread's own: a busy machine gives it less of each second.
+        assert time.thread_time() - began < 0.1
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()

@@ -18,7 +18,7 @@ from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.types import ConfigError
 
-_WAIT_SECONDS: Final = 60.0
+_WAIT_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 1.0
 
 
@@ -37,7 +37,7 @@ def register(
     """Admit the silos' nodes to the running SuperLink, by their public keys.
 
     A key that is registered already is fine, and one key under two names is none. A SuperLink that has just been
-    started is waited for, a minute at most.
+    started is waited for, five minutes at most.
     """
     out, registered = Output(as_json=json_), []
     coordinator = CoordinatorFolder.open(folder)

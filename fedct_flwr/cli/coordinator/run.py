@@ -24,7 +24,7 @@ from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.run_folder import RunFolder, check_new
+from fedct_flwr.run_folder import RunFolder, check_new, dated
 from fedct_flwr.student import check_student
 from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, RunError
@@ -86,7 +86,7 @@ def run(
         other = overrides(set_ or [])
         refuse_twice(context, other, _OPTIONS)
         chosen = _settings(coordinator, study, other, scores or bool(baselines)) | only(rounds)
-    path = (resume or run_dir or coordinator.runs / f"{study.name}-{time.strftime('%Y%m%d-%H%M%S')}").absolute()
+    path = (resume or run_dir or dated(coordinator.runs, study.name)).absolute()
     if not resume:
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
