@@ -37,6 +37,7 @@ from client_app.workplace import gated, open_workplace
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.plural import count
+from fedct_flwr.printable import cut, printable
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
@@ -60,6 +61,9 @@ _GRACE_SECONDS: Final = 4.0
 """To say goodbye to the SuperNode when stopped."""
 _WRITE_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 2.0
+
+_HASH_DIGITS: Final = 64
+"""Of a SHA-256. What is said to be one comes from the coordinator, and may be a text of any length."""
 
 Say = Callable[[str], None]
 
@@ -315,12 +319,14 @@ class _Agent:
     def _say(self, sentence: str) -> None:
         # A full disk under the log or a terminal that is gone is no reason to answer nobody.
         with contextlib.suppress(OSError, ValueError):
-            self._tell(sentence)
+            self._tell(printable(sentence))
 
     def _show_code(self, task: Task) -> None:
         if self._code_seen != (task.code_hash, task.run_id):
             self._code_seen = (task.code_hash, task.run_id)
-            self._say(f"run {task.run_id} offers code with SHA-256 {task.code_hash}, which is not executed")
+            self._say(
+                f"run {task.run_id} offers code with SHA-256 {cut(task.code_hash, _HASH_DIGITS)}, which is not executed"
+            )
 
     def _contact(self) -> None:
         if self._trouble or not self._status.connected:

@@ -1,8 +1,10 @@
 """What the columns and the classes of a study mean, so that every silo's numbers mean the same."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from fedct_flwr.printable import fault, listed, quoted
 from fedct_flwr.types import MAX_CLASSES, DataError
 
 
@@ -47,7 +49,7 @@ class Schema:
                 "check that the label column is the right one"
             )
         if len(set(self.classes)) != len(self.classes):
-            raise DataError(f"class names repeat: {', '.join(self.classes)}")
+            raise DataError(f"class names repeat: {listed(self.classes)}")
 
     @classmethod
     def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:
@@ -58,3 +60,21 @@ class Schema:
     def categorical(self) -> tuple[int, ...]:
         """Positions of the categorical columns."""
         return tuple(i for i, column in enumerate(self.columns) if column.categories is not None)
+
+
+def check_names(columns: Iterable[Column], where: object, classes: Sequence[str] = ()) -> None:
+    """Raise DataError for a name of a column, category or class that hides something or is too long.
+
+    ``where`` they stand. The author of a study chooses them, and people decide by what they read.
+    """
+    for name in classes:
+        _check_name(name, f"the class {quoted(name)} of {where}")
+    for column in columns:
+        _check_name(column.name, f"the column {quoted(column.name)} of {where}")
+        for category in column.categories or ():
+            _check_name(category, f"the value {quoted(category)} of the column {quoted(column.name)} of {where}")
+
+
+def _check_name(name: str, what: str) -> None:
+    if why := fault(name):
+        raise DataError(f"{what} cannot be taken, as {why}: rename it, or ask its author to")

@@ -45,7 +45,7 @@ def test_more_classes_than_a_label_can_hold_are_refused_in_a_short_sentence() ->
 
 
 def test_class_names_must_not_repeat() -> None:
-    with pytest.raises(DataError, match="class names repeat: a, b, a"):
+    with pytest.raises(DataError, match="class names repeat: 'a', 'b', 'a'"):
         Schema(("a", "b", "a"))
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import tomli_w
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from client_app import approval
@@ -18,6 +17,7 @@ from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import PORT, prepare
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
+from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
@@ -65,9 +65,9 @@ def demo(
     Nobody is asked for the approvals, so it is for the library's own public data alone. On folders that are complete
     it changes nothing.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    out = console(soft_wrap=True)
     if (folder / _COMPLETE).is_file():
-        console.print(f"{escape(str(folder))} is complete: nothing to do")
+        out.print(f"{escape(str(folder))} is complete: nothing to do")
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} holds something that is no complete demonstration: remove it, or name another one")
@@ -89,13 +89,13 @@ def demo(
         _write_silo(silo, data, dataset, coordinator.study, {"superlink": superlink, "supernode": listens})
         shutil.copyfile(coordinator.ca, silo / "connection" / "ca.crt")
         shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
-        console.print(f"{escape(str(silo))}: a demonstration: approved automatically", style="yellow")
+        out.print(f"{escape(str(silo))}: a demonstration: approved automatically", style="yellow")
     if owner is not None:
         _give(folder, owner)
     (folder / _COMPLETE).touch()
     if owner is not None:
         os.chown(folder / _COMPLETE, owner, owner)
-    console.print(f"{escape(str(folder))} is complete: a coordinator and {len(dataset.silos)} silos")
+    out.print(f"{escape(str(folder))} is complete: a coordinator and {len(dataset.silos)} silos")
 
 
 def _write_silo(

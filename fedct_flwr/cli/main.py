@@ -13,15 +13,18 @@
 
 import signal
 import sys
+import traceback
+from types import TracebackType
 from typing import NoReturn
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr import __version__
 from fedct_flwr.cli import coordinator, silo
 from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
+from fedct_flwr.cli.output import console, echo
+from fedct_flwr.printable import printable
 from fedct_flwr.types import FedctError, RunError
 
 HELPS = {
@@ -70,7 +73,7 @@ app.add_typer(silo.app, name="silo", rich_help_panel=_REAL)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"fedct-flwr {__version__}")
+        echo(f"fedct-flwr {__version__}\n")
         raise typer.Exit
 
 
@@ -89,6 +92,7 @@ def run() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows knows no SIGHUP
             signal.signal(getattr(signal, name), lambda number, frame: sys.exit(128 + number))
+    sys.excepthook = _show_unexpected
     try:
         app()
     except FedctError as error:
@@ -102,6 +106,11 @@ def run() -> None:
         )
 
 
+def _show_unexpected(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """A traceback as Python prints it, with what it quotes escaped."""
+    sys.stderr.write(printable("".join(traceback.format_exception(kind, error, where)), keep="\n"))
+
+
 def _fail(sentence: str, code: int) -> NoReturn:
-    Console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(sentence)}", highlight=False)
+    console(stderr=True, soft_wrap=True).print(f"[bold red]Error:[/] {escape(printable(sentence))}")
     sys.exit(code)

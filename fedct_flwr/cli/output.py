@@ -1,5 +1,8 @@
 """What a command prints: tables and sentences for people, or one JSON document for programs.
 
+All that commands print goes through ``console`` or ``echo`` here. They escape what a terminal would obey or hide, as
+names in it come from others.
+
 With ``--json`` standard output has that document and nothing else; everything said by the way goes to standard error.
 Exit codes are the same. A command that fails prints no document, but where its help says so. What the documents hold is
 said in ``documents.py``.
@@ -8,15 +11,19 @@ said in ``documents.py``.
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
+from rich.text import Text
+
+from fedct_flwr.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -32,12 +39,38 @@ Json: TypeAlias = Annotated[
 ]
 
 
+class SafeConsole(Console):
+    """A console that escapes every control or hidden character but line feeds and its own styles.
+
+    Markup in what others have named is escaped where it is printed, with ``rich.markup.escape``.
+    """
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """As it will be printed, so that it is wrapped at the right place."""
+        return super().render_str(printable(text, keep="\n"), **how)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of anything; control codes among them are the console's own, as those of a live table."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text, keep="\n"))
+
+
+def console(*, stderr: bool = False, soft_wrap: bool = False, markup: bool = True) -> Console:
+    """The console of a command; nothing in texts is taken for an emoji or colored by what it looks like."""
+    return SafeConsole(highlight=False, emoji=False, stderr=stderr, soft_wrap=soft_wrap, markup=markup)
+
+
+def echo(text: str, *, data: bool = False) -> None:
+    """Print a text with what a terminal would obey or hide escaped; ``data`` go into a file or pipe to the letter."""
+    typer.echo(text if data and not sys.stdout.isatty() else printable(text, keep="\n"), nl=False)
+
+
 class Output:
     """``console`` takes what is said by the way: standard output, or standard error if that is to be had alone."""
 
     def __init__(self, *, as_json: bool = False, to_stderr: bool = False) -> None:
         self.as_json = as_json
-        self.console = Console(highlight=False, stderr=as_json or to_stderr)
+        self.console = console(stderr=as_json or to_stderr)
 
     def say(self, sentence: str) -> None:
         """One sentence, taken literally."""
@@ -50,7 +83,7 @@ class Output:
     def show(self, document: Any, *shown: RenderableType) -> None:
         """The outcome: the document for programs, or the same for people."""
         if self.as_json:
-            typer.echo(json_text(document), nl=False)
+            echo(json_text(document))
             return
         for item in shown:
             self.console.print(item)
@@ -58,7 +91,7 @@ class Output:
     @staticmethod
     def doing(what: str) -> "AbstractContextManager[object]":
         """Say what takes a moment; on standard error, if that is a terminal, and it leaves no trace."""
-        return Console(stderr=True).status(what)
+        return console(stderr=True).status(escape(what))
 
     @staticmethod
     def progress(items: Sequence[_T], what: str) -> Iterator[_T]:
@@ -74,17 +107,17 @@ class Output:
         """A bar for ``total`` steps, or of unknown length; yields what moves it on. Shown where ``doing`` is."""
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-        console = Console(stderr=True)
+        shown_on = console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         shown = Progress(
             *columns,
-            console=console,
+            console=shown_on,
             transient=True,
             # What is printed meanwhile stands above the bar, but where it goes to a file.
             redirect_stdout=sys.stdout.isatty(),
-            disable=not console.is_terminal,
+            disable=not shown_on.is_terminal,
         )
-        task = shown.add_task(what, total=total)
+        task = shown.add_task(escape(what), total=total)
         with shown:
             yield lambda steps: shown.advance(task, steps)
 
@@ -96,7 +129,7 @@ def from_here(path: Path) -> Path:
 
 
 def json_text(document: Any) -> str:
-    """A document as JSON with a newline at its end; numbers in full precision.
+    """A document as JSON with a newline at its end; numbers in full precision, hidden characters in JSON's escapes.
 
     JSON has neither NaN nor infinity: they are null.
 
@@ -107,7 +140,8 @@ def json_text(document: Any) -> str:
     }
     """
     # What a table may hold besides, dates say, as text.
-    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    return printable_json(text) + "\n"
 
 
 def plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import pyarrow.csv
 import typer
 
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, write_table
+from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.learners.model_file import load_model
 from fedct_flwr.types import DataError
@@ -43,7 +43,7 @@ def predict(
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
     say_unknown(records)
-    classes = found.schema.classes
+    classes = shown_classes(found.schema)
     header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in classes])]
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli import documents
-from fedct_flwr.cli.output import Output, json_text
+from fedct_flwr.cli.output import Output, echo, json_text
 from fedct_flwr.datasets.unlabeled import Unlabeled
+from fedct_flwr.printable import printable, quoted
+from fedct_flwr.schema import Schema
 from fedct_flwr.types import DataError, Features
 
 CHUNK: Final = 65_536
@@ -27,11 +27,18 @@ def check_new(out: Path | None) -> None:
         raise DataError(f"there is no folder {out.parent}: make it, or choose another file")
 
 
+def shown_classes(schema: Schema) -> list[str]:
+    """The classes as a table names them. Others have named them, and reading refuses what this would change."""
+    return [printable(name) for name in schema.classes]
+
+
 def say_unknown(records: Unlabeled) -> None:
     """Say on standard error where a value is no category of the study's: models take it for one of no known kind."""
     output = Output(to_stderr=True)
     for column, count in records.unknown.items():
-        output.warn(f"{count} of {len(records.names)} records have a value of {column!r} that the study does not know")
+        output.warn(
+            f"{count} of {len(records.names)} records have a value of {quoted(column)} that the study does not know"
+        )
 
 
 def in_chunks(X: Features) -> Iterator[Features]:
@@ -57,4 +64,4 @@ def write_table(
     if out:
         write_atomically(out, text.getvalue().encode())
     else:
-        typer.echo(text.getvalue(), nl=False)
+        echo(text.getvalue(), data=True)

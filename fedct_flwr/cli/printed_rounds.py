@@ -51,7 +51,7 @@ class PrintedRounds:
                 line += f", which lie {entry['distance']:.4g} off the consensus"
             self._console.print(line)
             for silo, reason in entry["absent"].items():
-                self._console.print(f"           [yellow]without {escape(silo)}: {reason}[/]")
+                self._console.print(f"           [yellow]without {escape(silo)}: {escape(reason)}[/]")
         self._status.update(f"round {self._seen + 1}: silos are at work")
         return self.is_over
 

@@ -11,12 +11,13 @@ from client_app.log_entry import read_entries
 from fedct_flwr.algorithms import find_algorithm
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli import documents
-from fedct_flwr.cli.output import Json, Output, json_text, plain
+from fedct_flwr.cli.output import Json, Output, echo, json_text, plain
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.learners.protect import check_installed
+from fedct_flwr.printable import printable
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import Account, sheet
 from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
@@ -46,11 +47,11 @@ def privacy_sheet(
             page = _of_run(RunFolder(folder))
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
-    text = json_text(_document(page)) if json_ else page.markdown
+    text = json_text(_document(page)) if json_ else printable(page.markdown, keep="\n")
     if output:
         write_atomically(output, text.encode())
     else:
-        typer.echo(text, nl=False)
+        echo(text)
 
 
 class _Page(NamedTuple):

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.cli.output import Output, from_here
+from fedct_flwr.cli.output import Output, console, from_here
 from fedct_flwr.report.page import check_extra, content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.run_folder import RunFolder
@@ -39,11 +38,11 @@ def report(
     with Output.doing(_DRAWING):
         found = read_runs(runs)
         _write(document(content(found)), target, "; name another file with --output")
-    console = Console(highlight=False, soft_wrap=True)
+    out = console(soft_wrap=True)
     for run in found:
         if not len(run.course):
-            console.print(f"[yellow]no round of {escape(str(run.path))} has ended yet: the page says so[/]")
-    console.print(f"report: {escape(str(target))}")
+            out.print(f"[yellow]no round of {escape(str(run.path))} has ended yet: the page says so[/]")
+    out.print(f"report: {escape(str(target))}")
 
 
 def check_free(path: Path, *, force: bool) -> None:

@@ -184,7 +184,7 @@ def table(
                 for _, test in sections
                 for method in methods
             ]
-            result.add_row(name, *shown, "")
+            result.add_row(escape(name), *shown, "")
     return result
 
 

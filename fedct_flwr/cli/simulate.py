@@ -167,12 +167,12 @@ def simulate(
     if privacy.enabled:
         smallest = min(silo.private.size for silo in dataset.silos)
         if weakness := budget_of(privacy).weakness(smallest):
-            console.print(f"[yellow]{weakness}[/]")
+            console.print(f"[yellow]{escape(weakness)}[/]")
 
     for warning in warnings(config, len(config.roster or dataset.silos)):
         console.print(f"[yellow]{escape(warning)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
-    console.print(f"[bold]{config.study}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
+    console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
     folder = RunFolder(path)
     run: _Runner = run_on_engine

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
+from fedct_flwr.cli.output import console
 from fedct_flwr.report.live import LiveServer
 from fedct_flwr.report.page import check_extra
 from fedct_flwr.report.summary import RunReader
@@ -25,10 +25,10 @@ def watch(
     check_extra()
     # Says what is wrong with the folder before anybody opens a page.
     RunReader(run).read()
-    console = Console(highlight=False, soft_wrap=True)
+    out = console(soft_wrap=True)
     with LiveServer(run, port) as server:
         try:
-            console.print(f"watching {escape(str(run))}: {server.url} (Ctrl-C ends it)")
+            out.print(f"watching {escape(str(run))}: {server.url} (Ctrl-C ends it)")
             server.serve_forever()
         except KeyboardInterrupt:
-            console.print("ended")
+            out.print("ended")

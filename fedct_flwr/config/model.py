@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.settings import NAME_PATTERN, Settings
+from fedct_flwr.config.settings import NAME_PATTERN, Settings, VisibleName
 
 _MOST_FEATURES: Final = 3 * 4096 * 4096
 """Of one example: a color image of the largest size that a study takes."""
@@ -20,7 +20,7 @@ class ModelDescription(Settings):
     """Names of the classes, as the model numbers them."""
     columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
     """Name and categories of each column, None for a numeric one; empty where features are no table."""
-    learner: str
+    learner: VisibleName
     """Short name or import path."""
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)

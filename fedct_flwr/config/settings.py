@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
 
+from fedct_flwr.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, printable
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
@@ -16,6 +17,9 @@ MAX_INT: Final = 2**63 - 1
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """Names of studies and silos: they become names of files, of certificates and of containers."""
+
+_LONGEST_QUOTE: Final = 300
+"""Characters of a wrong value that a message quotes."""
 
 
 def _split_names(value: object) -> object:
@@ -35,12 +39,36 @@ def _beside_the_file(path: Path | None, info: ValidationInfo) -> Path | None:
     return Path(folder) / path if folder and path else path
 
 
+def _visible(name: str) -> str:
+    """Raise ValueError for a name with characters that nobody sees, or one that is too long."""
+    if why := fault(name, LONGEST_NAME):
+        raise ValueError(f"{why}: rename it, or ask its author to")
+    return name
+
+
+def _class_name(name: str) -> str:
+    if not name or name != name.strip():
+        raise ValueError("it is empty, or begins or ends with a blank: rename it, or ask its author to")
+    return _visible(name)
+
+
+def _visible_path(path: object) -> object:
+    if why := fault(str(path), LONGEST_PATH):
+        raise ValueError(f"{why}: name another path, or ask its author to")
+    return path
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
 OptionalPath = Annotated[Path | None, BeforeValidator(_none_if_empty)]
 RelativePath = Annotated[Path, AfterValidator(_beside_the_file)]
 """A path in a settings file; a relative one starts at the file's folder."""
 OptionalRelativePath = Annotated[Path | None, BeforeValidator(_none_if_empty), AfterValidator(_beside_the_file)]
 """The same, where nothing need be set."""
+VisibleName = Annotated[str, AfterValidator(_visible)]
+"""A name that others have given: it is printed where people decide by it, so it hides nothing."""
+ClassName = Annotated[str, AfterValidator(_class_name)]
+VisiblePath = Annotated[RelativePath, BeforeValidator(_visible_path)]
+OptionalVisiblePath = Annotated[OptionalRelativePath, BeforeValidator(_visible_path)]
 
 
 def kebab(name: str) -> str:
@@ -81,7 +109,8 @@ class Settings(BaseModel):
             if not key or isinstance(first["input"], Mapping):
                 inside = f"[{key}] in {where}" if key else where
                 raise ConfigError(f"settings in {inside} do not go together: {reason}") from None
-            raise ConfigError(f"{key} = {first['input']!r} in {where}: {reason}") from None
+            given = cut(printable(repr(first["input"])), _LONGEST_QUOTE)
+            raise ConfigError(f"{key} = {given} in {where}: {reason}") from None
 
     @classmethod
     def read_toml(cls, path: Path) -> Self:

@@ -8,7 +8,15 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.privacy import PrivacySettings
-from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, OptionalPath, OptionalRelativePath, RelativePath, Settings
+from fedct_flwr.config.settings import (
+    MAX_INT,
+    NAME_PATTERN,
+    OptionalPath,
+    OptionalRelativePath,
+    RelativePath,
+    Settings,
+    VisibleName,
+)
 from fedct_flwr.config.transfer import TransferSettings
 
 _YOUNGER: Final = ("max_local_rounds", "max_consensus_weight")
@@ -77,13 +85,13 @@ class Policy(Settings):
 class Connection(Settings):
     """The way out, for the SuperNode; the agent uses ``supernode`` and ``secret`` alone."""
 
-    superlink: str
+    superlink: VisibleName
     """The coordinator, as ``host:port``."""
     ca_certificate: RelativePath = Path("connection/ca.crt")
     node_key: RelativePath = Path("connection/node.key")
     secret: RelativePath = Path("connection/secret")
     """What the agent shows to its SuperNode."""
-    supernode: str = "127.0.0.1:9094"
+    supernode: VisibleName = "127.0.0.1:9094"
     """Where the SuperNode listens for its agent, as ``host:port``."""
 
 

@@ -5,21 +5,32 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.settings import NAME_PATTERN, OptionalRelativePath, RelativePath, Settings
+from fedct_flwr.config.settings import (
+    NAME_PATTERN,
+    ClassName,
+    OptionalVisiblePath,
+    Settings,
+    VisibleName,
+    VisiblePath,
+)
 
 
 class StudyConfig(Settings):
-    """A study's folder holds this file and the public set. Relative paths start at its folder."""
+    """A study's folder holds this file and the public set. Relative paths start at its folder.
+
+    All of it comes from the coordinator, and silos approve what they read of it: names and paths that hide something
+    are refused.
+    """
 
     study: str = Field(pattern=NAME_PATTERN)
     """Name of the study; messages of another study are refused."""
-    classes: tuple[str, ...] = Field(min_length=2)
+    classes: tuple[ClassName, ...] = Field(min_length=2)
     """Names of the classes, in the order that messages number them."""
-    public: RelativePath = Path("public.csv")
+    public: VisiblePath = Path("public.csv")
     """The public set: a CSV or Parquet file without labels, or a folder of images."""
-    test_file: OptionalRelativePath = None
+    test_file: OptionalVisiblePath = None
     """Labeled records that all silos score their models with, if any (a table, for experiments)."""
-    test_label: str = ""
+    test_label: VisibleName = ""
     """The label column of ``test-file``."""
     image_size: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] | None = None
     """For a folder of images: height and width that all images are scaled to."""

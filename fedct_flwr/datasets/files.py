@@ -7,6 +7,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, refuse_split
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.tables import SUFFIXES, columns_of, encode, numbers, read_table
+from fedct_flwr.printable import fault
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
@@ -60,6 +61,9 @@ def load(config: RunConfig) -> FederatedDataset:
         classes = all_classes({name for names in named.values() for name in names})
         if len(classes) == 1:
             raise DataError(f"all records in {folder} are of class {classes[0]!r}: at least two classes are needed")
+        if why := next(filter(None, map(fault, classes)), None):
+            # A label may be a patient's name: it is not quoted.
+            raise DataError(f"a label in the column {label!r} of {folder} names no class, as {why}: rename it")
         schema = Schema(classes, columns)
         y = {silo: encode_labels(names, classes) for silo, names in named.items()}
     silos = []

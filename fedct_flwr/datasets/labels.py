@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.plural import count
+from fedct_flwr.printable import listed
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
 
 
@@ -60,13 +61,10 @@ def map_labels(
     spellings of the same label lead to different ones.
     """
     if wrong := sorted(set((mapping or {}).values()) - set(classes)):
-        raise DataError(
-            f"mapping leads to {', '.join(map(repr, wrong))}, which is no class of the study: it has "
-            f"{', '.join(map(repr, classes))}"
-        )
+        raise DataError(f"mapping leads to {listed(wrong)}, which is no class of the study: it has {listed(classes)}")
     into = _by_class_name(mapping or {}, "mapping") or _by_class_name({name: name for name in classes}, "the study")
     if unknown := sum(name not in into for name in names):
-        what = "in mapping" if mapping else f"a class of the study ({', '.join(map(repr, classes))})"
+        what = "in mapping" if mapping else f"a class of the study ({listed(classes)})"
         advice = "" if mapping is None else ", and say under [data.mapping] which class each label means"
         raise DataError(
             f"{path} has {count(unknown, 'record')} whose label is not {what}: check that the label column is the "

@@ -18,6 +18,7 @@ from fedct_flwr.config import DataSettings, StudyConfig
 from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
 from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.printable import fault, listed, quoted
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
@@ -66,6 +67,7 @@ def read_study(folder: Path) -> StudyFolder:
             raise ConfigError(f"test-file in {folder / STUDY_FILE} is for tables: leave it out for images")
         images = images_in(config.public)
         _check_inside(folder, "public", images)
+        _check_file_names(images)
         public = read_images(images, config.image_size, config.image_mode)
         schema = Schema(config.classes)
     else:
@@ -107,11 +109,18 @@ def _check_inside(folder: Path, key: str, paths: Iterable[Path]) -> None:
         raise ConfigError(f"{key} in {folder / STUDY_FILE} leads out of the study's folder: put the files into it")
 
 
+def _check_file_names(paths: Iterable[Path]) -> None:
+    """Raise DataError for a file of the coordinator's whose name hides something where the folder is listed."""
+    for path in paths:
+        if why := fault(path.name):
+            raise DataError(f"the file {quoted(path.name)} in {path.parent}: {why}; ask the coordinator to rename it")
+
+
 def _read_table(path: Path, label: str, study: StudyFolder, mapping: dict[str, str] | None) -> Examples:
     columns = study.schema.columns
     table = read_table(path, [label, *(column.name for column in columns if column.categories is not None)])
     if label not in table.column_names:
-        raise DataError(f"{path} has no column {label!r}: it has {', '.join(table.column_names)}")
+        raise DataError(f"{path} has no column {label!r}: it has {listed(table.column_names)}")
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
     X = encode(table.drop_columns([label]), columns, path)

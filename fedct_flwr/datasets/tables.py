@@ -12,7 +12,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from fedct_flwr.plural import count
-from fedct_flwr.schema import Column
+from fedct_flwr.printable import listed, quoted
+from fedct_flwr.schema import Column, check_names
 from fedct_flwr.types import DataError, Features, Values
 
 SUFFIXES: Final = (".csv", ".parquet")
@@ -56,7 +57,7 @@ def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
         raise DataError(f"cannot read {path}: {reason}") from None
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise DataError(f"{path} has columns of the same name: {', '.join(repeated)}; rename them")
+        raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
     return table
 
 
@@ -74,7 +75,8 @@ def _check_separator(path: Path) -> None:
 def columns_of(table: pa.Table, path: Path) -> tuple[Column, ...]:
     """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
 
-    A column without any value counts as numeric. Raises DataError for dates, lists and the like.
+    A column without any value counts as numeric. Raises DataError for dates, lists and the like, and for names or
+    values that hide something.
     """
     columns = []
     for name in table.column_names:
@@ -84,7 +86,8 @@ def columns_of(table: pa.Table, path: Path) -> tuple[Column, ...]:
         elif _is_number(values.type):
             columns.append(Column(name))
         else:
-            raise DataError(f"column {name!r} of {path} holds {values.type}: turn it into numbers or text")
+            raise DataError(f"column {quoted(name)} of {path} holds {values.type}: turn it into numbers or text")
+    check_names(columns, path)
     return tuple(columns)
 
 
@@ -95,16 +98,16 @@ def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
     """
     missing = [column.name for column in columns if column.name not in table.column_names]
     if len(missing) == len(columns):
-        raise DataError(f"{path} shares no column with the public set: it needs {_list(missing)}")
+        raise DataError(f"{path} shares no column with the public set: it needs {listed(missing)}")
     extra = [name for name in table.column_names if name not in {column.name for column in columns}]
     kinds = [
-        f"{column.name!r} must hold {'numbers' if column.categories is None else 'text'}"
+        f"{quoted(column.name)} must hold {'numbers' if column.categories is None else 'text'}"
         for column in columns
         if column.name in table.column_names and not _fits(table.column(column.name), column)
     ]
     problems = [
-        *([f"missing {_list(missing)}"] if missing else []),
-        *([f"unknown {_list(extra)}"] if extra else []),
+        *([f"missing {listed(missing)}"] if missing else []),
+        *([f"unknown {listed(extra)}"] if extra else []),
         *kinds,
     ]
     if problems:
@@ -115,11 +118,11 @@ def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
             X[:, position] = _numbers(table.column(column.name), column)
         except pa.ArrowInvalid:
             raise DataError(
-                f"column {column.name!r} of {path} holds whole numbers too long for a float: turn them into text"
+                f"column {quoted(column.name)} of {path} holds whole numbers too long for a float: turn them into text"
             ) from None
     infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
     if infinite:
-        raise DataError(f"{path} has infinite values in {_list(infinite)}: leave the field empty where none is known")
+        raise DataError(f"{path} has infinite values in {listed(infinite)}: leave the field empty where none is known")
     return X
 
 
@@ -127,11 +130,15 @@ def numbers(table: pa.Table, name: str, path: Path) -> Values:
     """The column that is to be predicted as float64 ``(rows,)``, finite. Raises DataError, which quotes no record."""
     values = table.column(name)
     if not _is_number(values.type):
-        raise DataError(f"column {name!r} of {path} holds {values.type}: with outcome = 'number' it must hold numbers")
+        raise DataError(
+            f"column {quoted(name)} of {path} holds {values.type}: with outcome = 'number' it must hold numbers"
+        )
     try:
         found = _numbers(values, Column(name))
     except pa.ArrowInvalid:
-        raise DataError(f"column {name!r} of {path} holds whole numbers too long for a float: shorten them") from None
+        raise DataError(
+            f"column {quoted(name)} of {path} holds whole numbers too long for a float: shorten them"
+        ) from None
     if missing := int((~np.isfinite(found)).sum()):
         raise DataError(
             f"{path} has {count(missing, 'record')} without a finite {name!r}: fill them in or take them out"
@@ -166,7 +173,3 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary))
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)

@@ -26,7 +26,7 @@ from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resuma
 from fedct_flwr.learners.build import untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, make, package
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.schema import Column, Schema
+from fedct_flwr.schema import Column, Schema, check_names
 from fedct_flwr.types import ConfigError, DataError, Features, HardLabels, TrainingError
 
 _MEMBER: Final = "fedct.json"
@@ -101,6 +101,7 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     what = f"the model {path}"
     archive = content.startswith(_ZIP)
     description, schema = _described(_member(content) if archive else _metadata(content), what)
+    check_names(schema.columns, what, schema.classes)
     if not archive:
         return Model(description, schema, _network(content, description, what, packages))
     from fedct_flwr.learners.audit import read_object

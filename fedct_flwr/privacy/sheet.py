@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedct_flwr.config import PrivacySettings
+from fedct_flwr.printable import printable
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.types import SiloName
 
@@ -98,7 +99,7 @@ def sheet(
     ``metrics``: whether test scores left beside the labels. ``unprotected``: labels that left under approvals without a
     protection, by the silo's own log. ``answers``: what silos are asked for.
     """
-    parts = [f"# Privacy sheet: study {study}"]
+    parts = [f"# Privacy sheet: study {printable(study)}"]
     if not privacy.enabled:
         parts.append(
             f"**Nothing is promised.** What leaves are {answers.bare()}, without noise: they tell something of the "
@@ -168,7 +169,8 @@ def factor(epsilon: float) -> str:
 def _table(accounts: Sequence[Account]) -> str:
     rows = ["| silo | charges | epsilon spent | of | at delta |", "| --- | --- | --- | --- | --- |"]
     rows += [
-        f"| {account.silo} | {account.charges:,} | {account.spent:.4g} | {account.epsilon:g} | {account.delta:g} |"
+        f"| {printable(account.silo)} | {account.charges:,} | {account.spent:.4g} | {account.epsilon:g} "
+        f"| {account.delta:g} |"
         for account in accounts
     ]
     return "\n".join(rows)
@@ -183,14 +185,14 @@ def _verdict(accounts: Sequence[Account]) -> str:
     if known:
         least = min(account.lower or 0.0 for account in known)
         said += f" By no analysis of the same events could any of the silos promise less than {least:.4g}."
-    over = [account.silo for account in accounts if not account.kept]
+    over = [printable(account.silo) for account in accounts if not account.kept]
     if over:
         return f"{said} **The promise is broken at {', '.join(over)}: more was spent than the budget.**"
     return f"{said} No silo has spent more than its budget."
 
 
 def _together(accounts: Sequence[Account]) -> list[str]:
-    return [f"**{account.silo}:** {said}." for account in accounts for said in together_words(account)]
+    return [f"**{printable(account.silo)}:** {said}." for account in accounts for said in together_words(account)]
 
 
 def _bare(unprotected: int) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
+from fedct_flwr.printable import printable
 from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, scores
 
 _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
@@ -30,7 +31,7 @@ def sheet_of_noise(
     """
     # Rounded up: to say less than it is would promise too much.
     epsilon, delta, queries = float(_UP.create_decimal(cost["epsilon"])), cost["delta"], cost["queries"]
-    parts = [f"# Privacy sheet: study {study}, the coordinator's promise"]
+    parts = [f"# Privacy sheet: study {printable(study)}, the coordinator's promise"]
     if simulated:
         parts.append(SIMULATED)
     parts += [

@@ -6,7 +6,6 @@ it takes half a hundredth of the time.
 
 import errno
 import hashlib
-import json
 import sys
 import threading
 import time
@@ -17,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from fedct_flwr.report.page import content, document, fragment, not_begun
+from fedct_flwr.report.page import as_script, content, document, fragment, not_begun
 from fedct_flwr.report.summary import RunReader
 from fedct_flwr.types import ConfigError, RunError
 
@@ -75,7 +74,7 @@ class Feed:
         began = time.thread_time()
         self._read()
         shown = self._content
-        self._data = json.dumps(
+        self._data = as_script(
             {
                 "title": shown.glance.title,
                 "subtitle": shown.glance.subtitle,
@@ -83,9 +82,7 @@ class Feed:
                 "words": shown.glance.status_words,
                 "main": fragment(shown),
                 "plots": shown.plots,
-            },
-            separators=(",", ":"),
-            allow_nan=False,
+            }
         ).encode()
         self._version = f'"{hashlib.sha256(self._data).hexdigest()[:32]}"'
         self._seen = state

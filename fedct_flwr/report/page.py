@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fedct_flwr import __version__
+from fedct_flwr.printable import printable
 from fedct_flwr.report.accuracy import accuracy
 from fedct_flwr.report.consensus import consensus
 from fedct_flwr.report.facts import privacy, settings
@@ -20,6 +22,9 @@ from fedct_flwr.report.summary import Run
 from fedct_flwr.report.trust import trust
 from fedct_flwr.types import ConfigError
 
+# In the strings of a JSON text in ASCII: a backslash's own escape, a control character, or characters by their numbers.
+# It begins with one letter, so that long rows of numbers are passed over quickly.
+_IN_STRINGS = re.compile(r"\\(?:\\|[bfrt]|u[0-9a-f]{4}(?:\\u[0-9a-f]{4})*)")
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -93,8 +98,19 @@ def plotly_script() -> Path:
 
 
 def as_script(value: Mapping[str, Any]) -> str:
-    """JSON that no HTML parser takes for the end of the script that it stands in."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
+    """JSON that no HTML parser takes for the end of the script that it stands in.
+
+    Characters that hide something are in its strings as their escapes: a figure shows these.
+    """
+    # By the text, not by going through the value: that holds all numbers of a run.
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _IN_STRINGS.sub(_shown_escapes, text).translate(_ESCAPED)
+
+
+def _shown_escapes(found: re.Match[str]) -> str:
+    if found[0] == r"\\":
+        return found[0]
+    return json.dumps(printable(json.loads(f'"{found[0]}"')))[1:-1]
 
 
 def _values(shown: Content) -> dict[str, Any]:
@@ -107,8 +123,18 @@ def _environment() -> Any:
 
     pages = {name: _text(name) for name in ("page.html", "main.html")}
     return Environment(
-        loader=DictLoader(pages), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=DictLoader(pages),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+
+
+def _finalize(value: Any) -> Any:
+    """A value as the page shows it. What is marked as safe is the page's own."""
+    return printable(value, keep="\n") if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _template(name: str) -> Any:

@@ -45,7 +45,8 @@ def test_all_that_is_to_be_known_is_said(fedct: Fedct, kit: Kit) -> None:
     said = words(outcome.out)
     assert kit.study.public.fingerprint.hex() in said
     for part in (
-        "heart-disease: silo cleveland trains logistic-regression to tell healthy, diseased apart",
+        "heart-disease: silo cleveland trains logistic-regression to tell 2 classes apart",
+        "Class 1 of 2: 'healthy' Class 2 of 2: 'diseased'",
         "Columns: 13", "228 examples without labels", "hard labels: one class for each public example",
         "Test scores: none", "Rounds: 100, of which 0 are used", "Labels: 1,000,000, of which 0 are used",
         "Bytes: 10,000,000", "models, weights, gradients", "no more than chance explains", "Labels are not nothing",

@@ -63,7 +63,7 @@ def test_all_is_well(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
     assert not re.search("^[✗!–]", outcome.out, re.MULTILINE), outcome.out
     assert outcome.out.endswith("nothing to be put right, nothing to be looked at\n")
     text = outcome.out
-    assert finding(text, "classes") == "✓ classes: healthy 86, diseased 82"
+    assert finding(text, "classes") == "✓ classes: 'healthy' 86, 'diseased' 82"
     assert kit.study.public.fingerprint.hex() in text
     assert "228 examples" in text
     assert finding(text, "clock").endswith("within a few seconds")
@@ -261,7 +261,7 @@ def test_small_counts_are_hidden_and_nothing_tells_them_otherwise(fedct: Fedct, 
     healthy = [row for row in rows if row[-1] == "healthy"][:50]
     write(kit.source / "data.csv", [header, *healthy, *sick])
     out = fedct("silo", "check", kit.folder).out
-    assert f"healthy 50, diseased {number if number >= 5 else '<5'}" in finding(out, "classes")
+    assert f"'healthy' 50, 'diseased' {number if number >= 5 else '<5'}" in finding(out, "classes")
     assert not re.search(rf"\b{50 + number}\b", out.replace("50,", ""))
 
 

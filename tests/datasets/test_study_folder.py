@@ -233,7 +233,7 @@ def test_the_advice_about_a_test_files_labels_is_not_about_silo_toml(tmp_path: P
 
 def test_a_test_file_without_its_label_column_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "study", test="age,ward\n50,east\n")
-    assert said(lambda: read_study(folder)) == f"{folder / 'test.csv'} has no column 'ill': it has age, ward"
+    assert said(lambda: read_study(folder)) == f"{folder / 'test.csv'} has no column 'ill': it has 'age', 'ward'"
 
 
 # --- a silo's records
@@ -286,7 +286,7 @@ def test_a_label_column_that_is_not_there_is_named_with_those_that_are(
     records_of: Callable[..., Examples], tmp_path: Path
 ) -> None:
     text = said(lambda: records_of(RECORDS, label="sick"))
-    assert text == f"{tmp_path / 'data.csv'} has no column 'sick': it has ill, ward, age"
+    assert text == f"{tmp_path / 'data.csv'} has no column 'sick': it has 'ill', 'ward', 'age'"
 
 
 def test_a_file_without_records_is_named(records_of: Callable[..., Examples], tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
 
 def test_columns_of_the_same_name_in_csv(tmp_path: Path) -> None:
     said = csv_error("age,ward,age,ward,sex\n1,east,2,west,0\n", tmp_path / "north.csv")
-    assert said.endswith("has columns of the same name: age, ward; rename them")
+    assert said.endswith("has columns of the same name: 'age', 'ward'; rename them")
 
 
 def test_columns_of_the_same_name_in_parquet(tmp_path: Path) -> None:

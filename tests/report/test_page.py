@@ -284,7 +284,7 @@ def test_few_numbers_are_a_list_and_many_are_typed():
 def test_scripts_hold_no_markup():
     text = as_script({"a": "</script><!--\u2028"})
     assert not {"<", ">", "\u2028"} & set(text)
-    assert json.loads(text) == {"a": "</script><!--\u2028"}
+    assert json.loads(text) == {"a": r"</script><!--\u2028"}
 
 
 def luminance(color: str) -> float:

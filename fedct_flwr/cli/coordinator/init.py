@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
+from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError
@@ -40,10 +40,10 @@ def init(
     Run again, it keeps what is there, and renews the server's certificate where that is about to expire or lacks a
     host.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    out = console(soft_wrap=True)
     coordinator, renewed = prepare(folder, host or ["localhost"], address, study)
-    console.print(f"{escape(str(folder))} is ready{', with a new server certificate' if renewed else ''}")
-    console.print(f"silos need {escape(str(coordinator.ca))} and {escape(str(coordinator.study))}")
+    out.print(f"{escape(str(folder))} is ready{', with a new server certificate' if renewed else ''}")
+    out.print(f"silos need {escape(str(coordinator.ca))} and {escape(str(coordinator.study))}")
 
 
 def prepare(

@@ -93,7 +93,7 @@ def run(
     how = _check(config, study)
     compared = _compared(config, baselines)
 
-    console.print(f"[bold]{config.study}[/]: {escape(', '.join(config.roster))}")
+    console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(config.roster))}")
     console.print(f"private records stay at their silos; {len(study.public)} public examples, unlabeled\n")
     run_folder = RunFolder(path)
     _run(console, coordinator, config, run_folder, folder)

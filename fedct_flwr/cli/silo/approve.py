@@ -1,13 +1,14 @@
 """``fedct silo approve``: what would leave, in plain words, and a question."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 
 import numpy as np
 import typer
-from rich.markup import escape
+from rich.console import Console
 from rich.padding import Padding
+from rich.text import Text
 
 from client_app import approval
 from client_app.books import Left, Spent, left, spent
@@ -21,8 +22,9 @@ from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import Policy, SiloConfig
-from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
 from fedct_flwr.learners.protect import check_installed
+from fedct_flwr.printable import printable, quoted
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.public_set import Query
@@ -31,6 +33,10 @@ from fedct_flwr.wire.codec import Instruction, Soft, longest_reply
 from fedct_flwr.wire.counts import can_count
 
 _DESPITE: Final = "despite duplicates"
+_IN, _FURTHER = 2, 4
+"""Columns that a line begins at, and where it goes on."""
+_MOST_CLASSES: Final = 20
+"""So many are named: with more, the page would push its own beginning off the screen."""
 _KINDS: Final = {
     "hard": "hard labels: one class for each public example that is asked about",
     "soft": "probabilities: one for each class of each public example that is asked about",
@@ -84,7 +90,7 @@ def approve(
         for title, lines in told.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
-                console.print(Padding(escape(line), (0, 0, 0, 2)))
+                _show(console, line)
         console.print()
         document: documents.Approval = {"approved": False, "duplicates_alarm": found.alarm, "sections": told}
         if not _agreed(found, yes=yes, despite_duplicates=despite_duplicates, err=json_):
@@ -100,6 +106,14 @@ def approve(
     console.print("Approved, and written into the egress log.")
     console.print("Next: start the SuperNode and the agent (fedct silo connect, fedct silo start; or the containers)")
     out.show({**document, "approved": True})
+
+
+def _show(console: Console, line: str) -> None:
+    """One line, further in where it goes on: what a name pushes there does not look like a sentence of this page."""
+    parts = Text(printable(line)).wrap(console, console.width - _FURTHER)
+    for number, part in enumerate(parts):
+        part.rstrip()
+        console.print(Padding(part, (0, 0, 0, _FURTHER if number else _IN), expand=False))
 
 
 def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool, err: bool) -> bool:
@@ -132,7 +146,9 @@ def sections(
     policy, public, schema = config.policy, study.public, study.schema
     return {
         "The study": [
-            f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {', '.join(schema.classes)} apart",
+            f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
+            "classes apart",
+            *_classes(schema.classes),
             f"Columns: {len(schema.columns)}" if schema.columns else f"Images of {_size(study)}",
             f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {public.fingerprint.hex()}",
@@ -172,6 +188,18 @@ def sections(
             "To withdraw the approval at any time: fedct silo revoke. What has left cannot be called back",
         ],
     }
+
+
+def _classes(names: Sequence[str]) -> list[str]:
+    """The classes as the coordinator calls them: quoted, cut and one a line, so that none passes for a sentence."""
+    shown = [
+        f"Class {number} of {len(names):,}: {quoted(name)}" for number, name in enumerate(names[:_MOST_CLASSES], 1)
+    ]
+    more = len(names) - len(shown)
+    return [
+        *shown,
+        *([f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder"] if more else []),
+    ]
 
 
 def _of_a_question(policy: Policy) -> list[str]:

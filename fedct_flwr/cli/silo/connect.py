@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from fedct_flwr.cli.output import echo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
 from fedct_flwr.config import Connection, SiloConfig
 from fedct_flwr.types import ConfigError
@@ -35,7 +36,7 @@ def connect(
     connection = SiloConfig.read_toml(silo_file(folder, folder_option)).connection
     command = supernode_command(connection, host)
     if print_:
-        typer.echo(shlex.join(command))
+        echo(f"{shlex.join(command)}\n")
         return
     for path, remedy in (
         (connection.ca_certificate, "ask the coordinator for ca.crt"),

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from client_app.keys import create_egress_key, create_node_key
 from fedct_flwr.cli import complete
-from fedct_flwr.cli.output import from_here
+from fedct_flwr.cli.output import console, from_here
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import SiloConfig, StudyConfig
@@ -65,7 +64,7 @@ def init(
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    _print_next(Console(highlight=False, soft_wrap=True), folder, data, superlink, ca)
+    _print_next(folder, data, superlink, ca)
 
 
 def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, learner: str) -> None:
@@ -114,11 +113,11 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _print_next(console: Console, folder: Path, data: Path, superlink: str, ca: Path | None) -> None:
-    shown = from_here(folder)
+def _print_next(folder: Path, data: Path, superlink: str, ca: Path | None) -> None:
+    shown, out = from_here(folder), console(soft_wrap=True, markup=False)
 
     def say(text: str) -> None:
-        console.print(text, markup=False)
+        out.print(text)
 
     say(f"{shown} is made; only you can read it.")
     say(f"Send to the coordinator: {shown / 'connection' / 'node.key.pub'} (public, no secret)")

@@ -9,7 +9,7 @@ import typer
 from client_app.site import real_site
 from client_app.workplace import model_before, model_of
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, write_table
+from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -58,7 +58,8 @@ def predict(
     trained = site.learner.load(path)
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
     say_unknown(records)
-    classes = (study.schema.classes[label] for label in labels)
+    names = shown_classes(study.schema)
+    classes = (names[label] for label in labels)
     write_table(
         ["record", "class"], zip(records.names, classes, strict=True), output, records.unknown if json_ else None
     )

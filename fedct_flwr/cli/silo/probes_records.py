@@ -14,9 +14,11 @@ from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, count
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.study_folder import read_records, read_study
 from fedct_flwr.datasets.tables import encode, read_table
+from fedct_flwr.printable import listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, FedctError
 
 _LISTED: Final = 5
+_CLASSES: Final = 20
 _SAMPLE: Final = 500
 _QUICK_STEPS: Final = 2
 
@@ -84,7 +86,9 @@ def _table(silo: Silo) -> Iterator[Finding]:
             )
         )
     if missing := [column.name for column in schema.columns if column.name not in found]:
-        problems.append(bad(f"records: missing are {_list(missing)}", "name the file's columns as the public set does"))
+        problems.append(
+            bad(f"records: missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does")
+        )
     if extra := len(found - {data.label} - {column.name for column in schema.columns}):
         problems.append(
             bad(f"records: {extra} columns are not the study's", "take out of the file what is not in the public set")
@@ -98,7 +102,10 @@ def _table(silo: Silo) -> Iterator[Finding]:
                 unfit.append(column.name)
     if unfit:
         problems.append(
-            bad(f"records: of another kind than in the public set: {_list(unfit)}", "numbers, or text, as there")
+            bad(
+                f"records: of another kind than in the public set: {listed(unfit, _LISTED)}",
+                "numbers, or text, as there",
+            )
         )
     if problems:
         yield from problems
@@ -110,7 +117,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
 def _labels(silo: Silo) -> Iterator[Finding]:
     data, classes = silo.config.data, silo.study.schema.classes
     if set(data.mapping.values()) - set(classes):
-        yield bad("labels: [data.mapping] leads to what is no class", f"there are {_list(classes)}")
+        yield bad("labels: [data.mapping] leads to what is no class", f"there are {listed(classes, _LISTED)}")
         return
     try:
         class_names(read_table(data.file, [data.label]).column(data.label), data.label, data.file)
@@ -121,7 +128,7 @@ def _labels(silo: Silo) -> Iterator[Finding]:
         read_records(data, silo.study)
     except DataError as error:
         yield bad(
-            f"labels: some are no class of the study ({_list(classes)})",
+            f"labels: some are no class of the study ({listed(classes, _LISTED)})",
             "say under [data.mapping] in silo.toml which class each label means",
             error,
         )
@@ -133,8 +140,9 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
     """How many records of each class; small numbers are hidden."""
     y, classes = silo.records.y, silo.study.schema.classes
     counts = np.bincount(y, minlength=len(classes)).tolist()
-    shown = [f"{name} {count(number)}" for name, number in zip(classes, counts, strict=True)]
-    said = f"classes: {_list(shown, 20, quote=False)}"
+    shown = [f"{quoted(name)} {count(number)}" for name, number in zip(classes, counts, strict=True)]
+    more = f" and {len(shown) - _CLASSES} more" if len(shown) > _CLASSES else ""
+    said = f"classes: {', '.join(shown[:_CLASSES])}{more}"
     if min(counts) < HIDDEN_BELOW:
         yield warning(said, "nothing, if that is so: a class with few records is hard to learn")
     else:
@@ -227,11 +235,6 @@ def _quiet() -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
-
-
-def _list(names: list[str] | tuple[str, ...], most: int = _LISTED, *, quote: bool = True) -> str:
-    shown = ", ".join(repr(name) if quote else name for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def duplicates(silo: Silo) -> Iterator[Finding]:

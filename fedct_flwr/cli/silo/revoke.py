@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from client_app.approval import current
 from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
 from client_app.log_entry import read_entries
 from client_app.revocation import is_revoked, put_down, withdraw
+from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.types import ConfigError, RunError
@@ -23,10 +23,10 @@ def revoke(
 ) -> None:
     """Withdraw the approval at once, also while the agent is at work. What has left cannot be called back."""
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    out = console(soft_wrap=True, markup=False)
     # Whatever the log says that cannot be read: revoked is revoked.
     if is_revoked(config.state) or not _is_approved(config.state):
-        console.print("Nothing is approved: nothing leaves.")
+        out.print("Nothing is approved: nothing leaves.")
         return
     if not yes and not typer.confirm("Withdraw the approval, so that nothing leaves from now on?"):
         raise typer.Exit(1)
@@ -35,10 +35,10 @@ def revoke(
         with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
             put_down(log, config.state)
     except (ConfigError, RunError):
-        console.print("Revoked: nothing leaves from now on. The log will say so as soon as it can be written next.")
+        out.print("Revoked: nothing leaves from now on. The log will say so as soon as it can be written next.")
     else:
-        console.print("Revoked: nothing leaves from now on, and the log says so.")
-    console.print("To allow it again: fedct silo approve")
+        out.print("Revoked: nothing leaves from now on, and the log says so.")
+    out.print("To allow it again: fedct silo approve")
 
 
 def _is_approved(state: Path) -> bool:

@@ -169,4 +169,4 @@ def _together(privacy: dict[str, Any]) -> str:
 
 def _when(time_: str) -> str:
     """``2026-11-21T14:00:00.123+00:00`` for people."""
-    return f"{time_[:10]} {time_[11:19]} UTC" if time_ else ""
+    return escape(f"{time_[:10]} {time_[11:19]} UTC") if time_ else ""

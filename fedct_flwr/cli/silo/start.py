@@ -3,14 +3,13 @@
 import signal
 from datetime import datetime
 
-from rich.console import Console
-
 from client_app.agent import start_agent
 from client_app.approval import approving_digests, current
 from client_app.egress_log import EgressLog
 from client_app.keys import load_egress_key
 from client_app.log_entry import read_entries
 from client_app.revocation import put_down
+from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -25,10 +24,10 @@ def start(folder: Folder = None, folder_option: FolderOption = None) -> None:
     file = silo_file(folder, folder_option)
     config = SiloConfig.read_toml(file)
     check_approved(config)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    out = console(soft_wrap=True, markup=False)
 
     def say(sentence: str) -> None:
-        console.print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {sentence}")
+        out.print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {sentence}")
 
     if hasattr(signal, "SIGHUP"):  # not on Windows
         # A terminal that is closed ends it as well as anybody who asks it to end.

@@ -1,0 +1,164 @@
+"""Text that hides nothing: names as they are read, and any text as it is printed.
+
+A study's names come from its coordinator, who could otherwise write what a terminal obeys: clear the screen, turn the
+direction of a line, or draw another page over the one that a hospital approves.
+
+Formal guarantee: what ``printable`` returns holds no character of the Unicode categories Cc, Cf, Cn, Co, Cs, Zl and Zp
+but those to keep, none that shows as nothing, and no more than ``MOST_MARKS`` combining marks in a row. Not covered:
+letters that only look alike, and the order in which a terminal puts letters that are written from right to left.
+"""
+
+import logging
+import re
+import traceback
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+LONGEST_NAME: Final = 256
+"""Characters of the name of a class, a column or a category."""
+LONGEST_PATH: Final = 1024
+MOST_MARKS: Final = 4
+"""Combining marks on one character: written languages stack fewer, and a flood of them covers the lines around it."""
+_SHOWN: Final = 40
+_LISTED: Final = 10
+
+# Also unassigned ones (Cn): nobody knows what a terminal of tomorrow makes of them, and no name needs them.
+_CONTROLS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_MARKS: Final = frozenset({"Mn", "Me"})
+# Letters, marks and symbols that show as nothing all the same: joiners, fillers, variation selectors, an empty Braille
+# pattern. Unicode calls most of them "default ignorable"; Python's tables do not have that property.
+_NOTHING: Final = frozenset(
+    (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0)
+) | {
+    *range(0xFE00, 0xFE10),
+    *range(0xE0100, 0xE01F0),
+}
+_UNUSUAL: Final = re.compile(r"[^\x20-\x7e]+")
+_BLANKS: Final = re.compile(r"(?<=\s) |[^\S ]")
+
+
+@lru_cache(maxsize=4096)
+def _is_hidden(char: str) -> bool:
+    return unicodedata.category(char) in _CONTROLS or ord(char) in _NOTHING
+
+
+@lru_cache(maxsize=4096)
+def _is_mark(char: str) -> bool:
+    return unicodedata.category(char) in _MARKS
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""The text with each character escaped that a terminal would obey or hide, but for those to ``keep``.
+
+    >>> print(printable("ill\x1b[2J\u202e\n"))
+    ill\x1b[2J\u202e\n
+    """
+    return _replaced(text, keep, _escape)
+
+
+def printable_json(text: str) -> str:
+    r"""A JSON document whose strings hold the same, in JSON's own escapes.
+
+    >>> print(printable_json('{"class": "ill\u202e"}'))
+    {"class": "ill\u202e"}
+    """
+    # Outside of its strings JSON has no such character but the line feed.
+    return _replaced(text, "\n", _json_escape)
+
+
+def cut(text: str, longest: int) -> str:
+    """The text, or its beginning and how much is missing.
+
+    >>> cut("abcdef", 4)
+    'abcd… (2 more characters)'
+    """
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text) - longest:,} more characters)"
+
+
+def quoted(name: str, longest: int = _SHOWN) -> str:
+    r"""A name that somebody else has given, in quotation marks that it cannot end, on one line, cut if it is long.
+
+    Blanks that could push what follows to another line are escaped as well.
+
+    >>> print(quoted("it's  ill"), quoted("x" * 50, 3))
+    'it\'s \x20ill' 'xxx…' (47 more characters)
+    """
+    said = name[:longest].replace("\\", "\\\\").replace("'", "\\'")
+    said = printable(_BLANKS.sub(lambda found: _escape(found[0]), said))
+    # A mark at the beginning would sit on the quotation mark.
+    said = _escape(said[0]) + said[1:] if said and _is_mark(said[0]) else said
+    more = len(name) - longest
+    return f"'{said}…' ({more:,} more characters)" if more > 0 else f"'{said}'"
+
+
+def listed(names: Sequence[str], most: int = _LISTED) -> str:
+    """Names, quoted, the first of them if there are many.
+
+    >>> listed(["a", "b", "c"], 2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(quoted(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def fault(name: str, longest: int = LONGEST_NAME) -> str | None:
+    r"""Why a name is not taken, as a clause that does not quote it; None if nothing is wrong with it.
+
+    >>> fault("ill"), fault("ill\u202e")
+    (None, 'it holds the hidden character U+202E (RIGHT-TO-LEFT OVERRIDE)')
+    """
+    if len(name) > longest:
+        return f"it has {len(name):,} characters, and {longest} are the most"
+    if name.isascii() and name.isprintable():
+        return None
+    marks = MOST_MARKS if name[:1] and _is_mark(name[0]) else 0
+    for char in name:
+        if _is_hidden(char):
+            return f"it holds the hidden character {_code(char)}"
+        marks = marks + 1 if _is_mark(char) else 0
+        if marks > MOST_MARKS:
+            return f"the combining mark {_code(char)} stands on nothing, or on more than {MOST_MARKS - 1} others"
+    return None
+
+
+class PrintableLogs(logging.Filter):
+    """Escapes what is logged: names in it come from others, and whoever reads the log does so in a terminal."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, as one line and with a traceback that hides nothing."""
+        try:
+            record.msg, record.args = printable(record.getMessage()), ()
+        except (TypeError, ValueError):
+            record.msg, record.args = "a message that could not be put into words", ()
+        if record.exc_info and not record.exc_text:
+            said = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            record.exc_text = printable(said, keep="\n")
+        return True
+
+
+def _replaced(text: str, keep: str, escape: Callable[[str], str]) -> str:
+    def run(found: re.Match[str]) -> str:
+        marks, said = 0, []
+        for char in found[0]:
+            marks = marks + 1 if _is_mark(char) else 0
+            shown = char in keep or not (_is_hidden(char) or marks > MOST_MARKS)
+            said.append(char if shown else escape(char))
+        return "".join(said)
+
+    return _UNUSUAL.sub(run, text)
+
+
+def _escape(char: str) -> str:
+    return r"\x20" if char == " " else char.encode("unicode_escape").decode()
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def _code(char: str) -> str:
+    name = unicodedata.name(char, "")
+    return f"U+{ord(char):04X}" + (f" ({name})" if name else "")
