@@ -26,7 +26,6 @@ PIPELINE: Final[dict[str, Any]] = {
     "partition": "dirichlet",
     "dirichlet-concentration": 0.5,
     "save-models": False,
-    "device": "cpu",
     # A machine with other work must not make silos come too late.
     "round-deadline": 36_000.0,
 }
@@ -70,6 +69,7 @@ def clothes(private: int, public: int, epochs: int) -> dict[str, Any]:
         "public-size": public,
         "query-size": public,
         "preprocessing": "none",
+        "device": "cpu",
         "batch-size": 64,
         "weight-decay": 1e-6,
         "epochs": epochs,
@@ -121,7 +121,9 @@ def solo(config: RunConfig) -> dict[str, float]:
 
 def pate(config: RunConfig) -> dict[str, float]:
     """The paper's upper bound: one party has all records, and as many teachers as there were parties; no noise."""
-    return fedkt(change(config, algorithm="pate", partition="iid", local_steps=steps(config, config.epochs or 1)))
+    # The silos' own networks train for as long as students; other learners count no steps.
+    trained = {"local_steps": steps(config, config.epochs)} if config.epochs else {}
+    return fedkt(change(config, algorithm="pate", partition="iid", **trained))
 
 
 def fedavg(config: RunConfig) -> dict[str, float]:
@@ -138,8 +140,8 @@ def majority(config: RunConfig) -> dict[str, float]:
 
 def sharing_weights(config: RunConfig, epochs: int) -> RunConfig:
     """The same federation for an algorithm that shares weights, with so many epochs of a mean silo in each round."""
-    local_steps = steps(config, epochs)
-    return change(config, algorithm="fedavg", student="", student_params="{}", local_steps=local_steps, epochs=0)
+    of_labels = {"student": "", "student_params": "{}", "query_size": 0, "epochs": 0}
+    return change(config, algorithm="fedavg", local_steps=steps(config, epochs), **of_labels)
 
 
 def steps(config: RunConfig, epochs: int) -> int:

@@ -93,8 +93,10 @@ def _noisy(level: str, splits: dict[str, tuple[dict[float, tuple[str, ...]], str
         for gamma, figures in gammas.items():
             for queries, paper in zip(_QUERIES[partition, level], figures, strict=True):
                 epsilon, accuracy = paper.split()
-                own = {"privacy-level": level, "gamma": gamma, "epsilon": 1000.0}
-                asked = {"teachers": 25, "lessons": queries} if level == "L2" else {"query-size": queries}
+                own = {"privacy-level": level, "gamma": gamma}
+                # At L2 the silos' ledgers have a budget, which gamma must keep.
+                at_silos = {"teachers": 25, "lessons": queries, "epsilon": 1000.0}
+                asked = at_silos if level == "L2" else {"query-size": queries}
                 name = f"{partition}, gamma {gamma:g}, {queries} queries"
                 rows.append(Row(name, {**split, **own, **asked}, accuracy, epsilon))
     return rows

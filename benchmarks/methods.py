@@ -30,7 +30,6 @@ SETTINGS: Final[dict[str, Any]] = {
     "learner": "fashion-mnist-mlp",
     "preprocessing": "none",
     "save-models": False,
-    "stop-at-fixed-point": False,
     "device": "cpu",
 }
 """The paper's network, optimizer and period b = 50; a public set above 5,000 is asked about in random subsets."""

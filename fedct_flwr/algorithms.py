@@ -9,6 +9,7 @@ from flwr.serverapp import Grid
 
 from fedct_flwr.agreement import agreement
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.consensus import Consensus, Decide, consistent, counting, plurality, qualified
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.dawid_skene import dawid_skene
@@ -17,8 +18,7 @@ from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.feddf import DistilledWeightSharing
 from fedct_flwr.strategies.feddyn import DynamicWeightSharing
-from fedct_flwr.strategies.label_sharing import LabelSharing
-from fedct_flwr.strategies.pfnm import KEYS as _OF_PFNM
+from fedct_flwr.strategies.label_sharing import ASKING, CO_TRAINING, IN_ROUNDS, LabelSharing
 from fedct_flwr.strategies.pfnm import MatchedWeightSharing
 from fedct_flwr.strategies.private_averaging import PrivateWeightSharing
 from fedct_flwr.strategies.proximal import ProximalWeightSharing
@@ -44,8 +44,8 @@ class Algorithm(Protocol):
         ...
 
     @property
-    def settings(self) -> frozenset[str]:
-        """Keys of the run config that only some algorithms have, this one among them."""
+    def settings(self) -> Uses:
+        """Keys of the run config that it uses and some other algorithm does not."""
         ...
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
@@ -129,18 +129,38 @@ def _fedmd(config: RunConfig, num_classes: int) -> Consensus:
     return prediction_consensus(num_classes, naive())
 
 
-_NOISY: Final = frozenset({"mechanism", "gamma"})
-_OF_FEDKT: Final = _NOISY | {"privacy-level", "partitions", "lessons"}
-_SOFT: Final = frozenset({"consensus-weight", "warm-up-rounds"})
-_OF_SOME: Final = _OF_FEDKT | _SOFT | _OF_PFNM | {"trust"}
+_NOISE: Final = Needs("privacy-level = 'L1' or 'L2'", lambda config: config.privacy_level != "L0")
+_OF_FEDKT: Final = (
+    ASKING
+    | uses("privacy-level", "partitions", "teachers")
+    | uses("mechanism", "gamma", "delta", needs=_NOISE)
+    | uses(
+        "epsilon",
+        # At L2 the silos' ledgers hold it as their budget, whatever the noise.
+        needs=Needs(
+            "privacy-level = 'L2', or 'L1' and no gamma",
+            lambda config: config.privacy_level == "L2" or (config.privacy_level == "L1" and not config.gamma),
+        ),
+    )
+    | uses("lessons", needs=Needs("privacy-level = 'L2'", lambda config: config.privacy_level == "L2"))
+)
+_OF_PATE: Final = ASKING | uses("report-scores", "protection")
+_OF_DP_PATE: Final = (
+    _OF_PATE
+    | uses("mechanism", "gamma", "delta")
+    # A gamma says how much noise there is, and epsilon follows.
+    | uses("epsilon", needs=Needs("gamma = 0", lambda config: not config.gamma))
+    | uses("quorum", needs=Needs("mechanism = 'confident-gaussian'", lambda c: c.mechanism == "confident-gaussian"))
+)
+_OF_DD: Final = IN_ROUNDS | uses("consensus-weight", "warm-up-rounds")
 
 _PROBABILITIES: Final = "probabilities of the classes of public examples"
 
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),
-    "fedct-qualified": LabelSharing("FedCT", _fedct_qualified),
+    "fedct-qualified": LabelSharing("FedCT", _fedct_qualified, CO_TRAINING | uses("quorum")),
     "fedct-dawid-skene": LabelSharing("FedCT", _fedct_dawid_skene),
-    "fedct-agreement": LabelSharing("FedCT", _fedct_agreement, frozenset({"trust"})),
+    "fedct-agreement": LabelSharing("FedCT", _fedct_agreement, CO_TRAINING | uses("trust")),
     # One round each: what the silos' models, or the students of each, say of the public set.
     "fedkt": LabelSharing(
         "FedKT",
@@ -149,12 +169,14 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
         _fedkt_noise,
         leaves="its students' votes on public examples",
     ),
-    "pate": LabelSharing("PATE", _pate),
-    "dp-pate": LabelSharing("DP-PATE", _pate, _NOISY, _pate_noise),
+    "pate": LabelSharing("PATE", _pate, _OF_PATE),
+    "dp-pate": LabelSharing("DP-PATE", _pate, _OF_DP_PATE, _pate_noise),
     # Probabilities in place of labels, and trust in place of votes that all count the same.
-    "prediction-consensus": LabelSharing("PredCons", _prediction_consensus, _SOFT | {"trust"}, leaves=_PROBABILITIES),
-    "dd": LabelSharing("DD", _dd, _SOFT, leaves=_PROBABILITIES),
-    "fedmd": LabelSharing("FedMD", _fedmd, frozenset({"warm-up-rounds"}), leaves=_PROBABILITIES, in_turn=True),
+    "prediction-consensus": LabelSharing(
+        "PredCons", _prediction_consensus, _OF_DD | uses("trust"), leaves=_PROBABILITIES
+    ),
+    "dd": LabelSharing("DD", _dd, _OF_DD, leaves=_PROBABILITIES),
+    "fedmd": LabelSharing("FedMD", _fedmd, IN_ROUNDS | uses("warm-up-rounds"), leaves=_PROBABILITIES, in_turn=True),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
     # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).
@@ -173,38 +195,12 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
 
 
 def find_algorithm(config: RunConfig) -> Algorithm:
-    """The algorithm that the run config names.
-
-    Raises ConfigError for an unknown name, or a setting that it does not have: nobody shall think that it obeys.
-    """
+    """The algorithm that the run config names. Raises ConfigError for an unknown name."""
     if config.algorithm not in ALGORITHMS:
         raise ConfigError(f"unknown algorithm {config.algorithm!r}: {suggest(config.algorithm, ALGORITHMS)}")
-    found = ALGORITHMS[config.algorithm]
-    given, defaults = config.to_flower(), config.defaults()
-    for key in sorted(_OF_SOME - found.settings):
-        if given[key] != defaults[key]:
-            raise ConfigError(f"{key} has no effect on algorithm {config.algorithm!r}: leave it out")
-    _check_used(config)
-    return found
+    return ALGORITHMS[config.algorithm]
 
 
 def what_leaves(algorithm: Algorithm, quantity: str) -> str:
     """What leaves a silo, in plain words, also where the value of a ``quantity`` is predicted (empty: classes)."""
     return "predicted values of public examples" if quantity else algorithm.leaves
-
-
-def _check_used(config: RunConfig) -> None:
-    """Raise ConfigError for settings that do nothing with the others."""
-    if config.noise != config.defaults()["noise"] and config.protection != "teachers":
-        instead = ": leave it out" + (", or set mechanism" if config.votes else "")
-        raise ConfigError(f"noise has no effect without protection = 'teachers'{instead}")
-    if config.epochs and not (config.votes or config.student or config.protection == "teachers"):
-        raise ConfigError(
-            f"epochs has no effect on algorithm {config.algorithm!r}, whose networks take local-steps in each round: "
-            "leave it out, or name a student, which is trained once"
-        )
-    if config.report_scores and config.votes:
-        raise ConfigError(
-            f"report-scores has no effect on algorithm {config.algorithm!r}, in which silos' own models have no part: "
-            "leave it out"
-        )

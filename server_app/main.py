@@ -9,15 +9,15 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import Algorithm, find_algorithm
+from fedct_flwr.algorithms import Algorithm
+from fedct_flwr.checks import check_run
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.strategies.roster import Roster
 from fedct_flwr.strategies.study import Study, Subject
-from fedct_flwr.student import check_student
-from fedct_flwr.tracking import Tracked, check_tracking
+from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.codec import Terms
 
@@ -49,13 +49,10 @@ def main(grid: Grid, context: Context) -> None:
         config = RunConfig.from_flower(context.run_config)
         dataset, subject, silos = _subject(config)
         terms = Terms.of(config.study, subject.public, subject.schema)
-        config.check_fits(silos, terms.num_public, terms.quantity)
-        roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
-        algorithm = find_algorithm(config)
-        algorithm.check(config, dataset)
-        check_student(config, subject.schema, subject.public)
-        check_tracking(config)
         path = Path(config.run_dir) if config.run_dir else default_path(config.study, context.run_id)
+        begun = RunFolder(path).settings() if config.resume and RunFolder(path).exists() else None
+        algorithm = check_run(config, dataset, subject, silos, begun=begun)
+        roster = Roster(config.roster or silos, config.min_silos, config.roster_deadline)
         folder, checkpoint = _open(path, config, terms, roster)
     except FedctError as error:
         logger.error("%s: %s", RUN_FAILED, error)

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import ALGORITHMS, Algorithm, find_algorithm
+from fedct_flwr.algorithms import ALGORITHMS
+from fedct_flwr.checks import check_run
 from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
@@ -35,8 +36,7 @@ from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.run_folder import RunFolder, check_new, dated
 from fedct_flwr.strategies.label_sharing import warnings
-from fedct_flwr.student import check_student
-from fedct_flwr.tracking import check_tracking
+from fedct_flwr.strategies.study import Subject
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -128,11 +128,12 @@ def simulate(
         # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     started = time.monotonic()
+    other, begun = {}, None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
         refuse_options(context, allowed={"resume", "rounds", "in_process", "watch", "json_"}, why="with --resume")
-        stored = RunFolder(resume.resolve()).settings()
-        chosen = {**stored, **only(rounds), "resume": True}
+        begun = RunFolder(resume.resolve()).settings()
+        chosen = {**begun, **only(rounds), "resume": True}
     else:
         other = overrides(set_ or [])
         refuse_twice(context, other, _OPTIONS)
@@ -162,7 +163,9 @@ def simulate(
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
     dataset = datasets.load(config)
-    how = _check(config, dataset)
+    # Now, before six processes say it in a minute.
+    subject, silos = Subject.simulated(dataset), [silo.name for silo in dataset.silos]
+    how = check_run(config, dataset, subject, silos, named=other, begun=begun)
     privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
     if privacy.enabled:
         smallest = min(silo.private.size for silo in dataset.silos)
@@ -194,16 +197,6 @@ def simulate(
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
-
-
-def _check(config: RunConfig, dataset: FederatedDataset) -> Algorithm:
-    """Say now what is wrong with the settings, before six processes say it in a minute."""
-    algorithm = find_algorithm(config)
-    config.check_fits([silo.name for silo in dataset.silos], len(dataset.public), dataset.schema.quantity)
-    algorithm.check(config, dataset)
-    check_student(config, dataset.schema, dataset.public)
-    check_tracking(config)
-    return algorithm
 
 
 @contextlib.contextmanager

@@ -5,8 +5,14 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import Field
 
 from fedct_flwr.config.settings import MAX_INT, Names, Settings
+from fedct_flwr.config.uses import Uses, uses
 
 Optimizer: TypeAlias = Literal["adam", "sgd"]
+
+OF_NETWORKS: Final[Uses] = uses(
+    "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device"
+)
+"""What networks alone are trained by."""
 
 _YOUNGER: Final = ("class_weight", "optimizer", "epochs")
 

@@ -5,6 +5,7 @@ from typing import Final, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from fedct_flwr.config.settings import MAX_INT, Settings
+from fedct_flwr.config.uses import Uses, uses
 
 MAX_TEACHERS: Final = 1000
 """More models than anybody trains on one silo's records."""
@@ -12,6 +13,17 @@ MAX_TEACHERS: Final = 1000
 
 Protection: TypeAlias = Literal["none", "dp-sgd", "dp-linear", "teachers", "randomized-response"]
 VoteNoise: TypeAlias = Literal["gumbel", "gaussian"]
+
+_PROMISE: Final = uses("epsilon", "delta")
+
+OF_PROTECTION: Final[dict[str, Uses]] = {
+    "none": {},
+    "dp-sgd": _PROMISE | uses("clipping-norm"),
+    "dp-linear": _PROMISE,
+    "teachers": _PROMISE | uses("teachers", "noise"),
+    "randomized-response": _PROMISE,
+}
+"""Each protection's settings, in a run config and under ``[privacy]``, which has a plan besides."""
 
 
 class PrivacySettings(Settings):

@@ -352,8 +352,11 @@ class RunConfig(Settings):
         if self.lessons > num_public:
             raise ConfigError(f"lessons is {self.lessons} but the public set has {num_public} examples")
 
-    def check_real(self) -> None:
-        """Raise ConfigError for settings that real silos have for themselves: nobody shall think that they obey."""
+    def check_real(self, named: Collection[str] = ()) -> None:
+        """Raise ConfigError for settings that real silos have for themselves, so that nobody thinks that they obey.
+
+        Those are given that differ from their defaults, or are ``named``.
+        """
         settings, defaults = self.to_flower(), self.defaults()
         own = ("epsilon", "delta") if self.coordinator_adds_noise else ()
         of_student = _OF_STUDENTS_TOO if self.student else ()
@@ -363,8 +366,10 @@ class RunConfig(Settings):
                 "[privacy] in silo.toml: set it to 'L0', or to 'L1' for noise at the coordinator"
             )
         for name in _OF_SIMULATED_SILOS:
-            if settings[name] != defaults[name] and name not in own + of_student:
-                raise ConfigError(f"{name} has no effect on real silos, which have data and learners of their own")
+            if (settings[name] != defaults[name] or name in named) and name not in own + of_student:
+                raise ConfigError(
+                    f"{name} has no effect on real silos, which have data and learners of their own: leave it out"
+                )
 
     def check_quantity(self, quantity: str, names: Sequence[str] = _OF_CLASSES) -> None:
         """Raise ConfigError for those of these settings that need classes, where a ``quantity`` is predicted."""

@@ -90,6 +90,13 @@ class Settings(BaseModel):
         validate_default=True,
     )
 
+    @property
+    def given(self) -> list[str]:
+        """Keys of the settings that differ from their defaults: those that somebody has chosen."""
+        fields = type(self).model_fields
+        defaults = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
+        return [kebab(name) for name, default in defaults.items() if getattr(self, name) != default]
+
     @classmethod
     def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
         """Settings from a mapping; relative paths start at ``folder``. Raises ConfigError, which names ``where``."""

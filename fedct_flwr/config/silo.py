@@ -1,13 +1,14 @@
 """A silo's own settings, ``silo.toml``, and what its Flower node is told. Nobody else has a say in them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from fedct_flwr.config.learner import LearnerSettings
-from fedct_flwr.config.privacy import PrivacySettings
+from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
+from fedct_flwr.config.privacy import OF_PROTECTION, PrivacySettings
 from fedct_flwr.config.settings import (
     MAX_INT,
     NAME_PATTERN,
@@ -18,6 +19,8 @@ from fedct_flwr.config.settings import (
     VisibleName,
 )
 from fedct_flwr.config.transfer import TransferSettings
+from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
+from fedct_flwr.types import ConfigError
 
 _YOUNGER: Final = ("max_local_rounds", "max_consensus_weight")
 """Limits of a policy that came later than others."""
@@ -26,6 +29,35 @@ _YOUNGER: Final = ("max_local_rounds", "max_consensus_weight")
 def _strings(value: object) -> object:
     """TOML keys are text, and so is what a label is called."""
     return {str(key): str(name) for key, name in value.items()} if isinstance(value, Mapping) else value
+
+
+_PLANNED: Final = {name: used and used | uses("rounds", "queries") for name, used in OF_PROTECTION.items()}
+
+_OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
+    # Students have teachers of their own, under [transfer].
+    "hard": {"privacy": uses("teachers", "noise"), "learner": uses("pseudo-weight")},
+    "soft": {"policy": uses("max-local-rounds", "max-consensus-weight")},
+    "counts": {
+        "transfer": uses("partitions", "teachers")
+        | uses(
+            "noise",
+            "gamma",
+            "lessons",
+            needs=Needs(
+                "protection = 'teachers' under [privacy]", lambda config: config.privacy.protection == "teachers"
+            ),
+        )
+    },
+}
+"""By kind of message, what only that kind uses of each table."""
+
+_OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
+    "epochs",
+    needs=Needs(
+        "'counts' among kinds, or protection = 'teachers'",
+        lambda config: "counts" in config.policy.kinds or config.privacy.protection == "teachers",
+    ),
+)
 
 
 class DataSettings(Settings):
@@ -126,6 +158,43 @@ class SiloConfig(Settings):
             "mapping": self.data.mapping,
             "test": [self.data.test_file is not None, self.data.test_fraction],
         }
+
+    def check_effects(self, *, network: bool | None = None) -> None:
+        """Raise ConfigError for settings that do nothing with the others, also those of learners where that is known.
+
+        Reading the file does not call this, so that revoking and verifying work with any file.
+        """
+        self.check_promised()
+        for table in ("privacy", "policy", "transfer", "learner"):
+            choices = self._choices(table)
+            if table == "learner" and network is not None:
+                used = _OF_NETWORKS if network else {}
+                choices.append(Choice(f"learner {self.learner.name!r}", used, {"network": OF_NETWORKS}, a_network))
+            self._refuse(table, getattr(self, table).given, choices)
+
+    def check_promised(self) -> None:
+        """Raise ConfigError for an epsilon or a delta without a protection, which promises nothing."""
+        self._refuse(
+            "privacy", [key for key in self.privacy.given if key in ("epsilon", "delta")], self._choices("privacy")
+        )
+
+    def _refuse(self, table: str, keys: Iterable[str], choices: Iterable[Choice]) -> None:
+        for key in keys:
+            if why := next(filter(None, (why_without_effect(key, [choice], self) for choice in choices)), ""):
+                promise = "nothing is protected, as " * (key in ("epsilon", "delta"))
+                raise ConfigError(f"under [{table}] in silo.toml, {promise}{why}")
+
+    def _choices(self, table: str) -> list[Choice]:
+        """What decides which keys of a table have an effect, all of which must have a use for a key."""
+        options = {kind: tables[table] for kind, tables in _OF_KINDS.items() if table in tables}
+        used = {key: need for kind in self.policy.kinds for key, need in options.get(kind, {}).items()}
+        kinds = f"kinds = {list(self.policy.kinds)} under [policy]"
+        choices = [Choice(kinds, used, options, lambda names: f"add {names[0]!r} to kinds")]
+        if table == "privacy":
+            protection = self.privacy.protection
+            said = f"protection = {protection!r}"
+            choices.insert(0, Choice(said, _PLANNED[protection], _PLANNED, partial(set_to, "protection")))
+        return choices
 
     @model_validator(mode="after")
     def _check_promise(self) -> Self:

@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.datasets import (
     adult,
     breast_cancer,
@@ -37,6 +38,35 @@ LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
     "svhn": svhn.load,
     "files": files.load,
 }
+
+_SPLIT: Final = uses("num-silos", "private-size", "public-size")
+_PARTITIONED: Final = (
+    _SPLIT
+    | uses("partition")
+    | uses(
+        "dirichlet-concentration",
+        needs=Needs("partition = 'dirichlet' or 'dirichlet-by-silo'", lambda config: config.partition != "iid"),
+    )
+)
+
+SETTINGS: Final[dict[str, Uses]] = {
+    # Hospitals, or whoever wrote the files, have split the records already.
+    "heart-disease": uses("public-fraction", "test-fraction"),
+    "files": uses("data-dir", "label-column", "outcome", "test-fraction"),
+    # Silos differ by the subclasses that they have, which a partition would mix.
+    "fashion-superclasses": _SPLIT,
+    "breast-cancer": _PARTITIONED,
+    "diabetes": _PARTITIONED,
+    "wine-quality": _PARTITIONED,
+    "adult": _PARTITIONED,
+    "mushroom": _PARTITIONED,
+    "covertype": _PARTITIONED,
+    "fashion-mnist": _PARTITIONED,
+    "cifar10": _PARTITIONED,
+    "svhn": _PARTITIONED,
+    STUDY: uses("data-dir"),
+}
+"""The settings of each data set. One that is not here may use all of them."""
 
 
 # A simulated silo's process is asked every round; it should read its data once.

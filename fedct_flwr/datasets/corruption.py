@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, HardLabels
@@ -46,19 +47,23 @@ def random(y: HardLabels, num_classes: int, by: int, rng: Generator) -> HardLabe
 OF_LABELS: Final[dict[str, Corrupt]] = {"label-shift": shifted, "label-flip": flipped, "random-labels": random}
 """What ``corruption`` does to a bad silo's private labels; its test records stay as they are."""
 
-_NUMBERED: Final = frozenset({"label-shift", "collusion"})
-"""By how many classes labels are shifted, or for which one votes are cast."""
+OF_CORRUPTION: Final[dict[str, Uses]] = {
+    "none": {},
+    "label-shift": uses("corruption-number"),
+    "label-flip": {},
+    "random-labels": {},
+    "collusion": uses("corruption-number"),
+}
+"""The settings of each: by how many classes labels are shifted, or for which class votes are cast."""
 
 
 def corrupted(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
     """The data set with the private labels of the run config's ``bad-silos`` as its ``corruption`` leaves them.
 
     Those of colluders stay as they are: their votes are bad (``learners.colluder``). Raises ConfigError for a number
-    of classes that does not fit the data set or that the corruption has no use for, or a data set without classes.
+    of classes that does not fit the data set, or a data set without classes.
     """
     classes = len(dataset.schema.classes)
-    if config.corruption not in _NUMBERED and config.corruption_number != config.defaults()["corruption-number"]:
-        raise ConfigError(f"corruption-number has no effect on corruption = {config.corruption!r}: leave it out")
     if config.corruption == "none":
         return dataset
     if dataset.schema.quantity:

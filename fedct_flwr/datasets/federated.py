@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
-from fedct_flwr.types import Answers, ConfigError, DataError, Examples, SiloName
+from fedct_flwr.types import Answers, DataError, Examples, SiloName
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,15 +55,6 @@ class FederatedDataset:
             if data.name == silo:
                 return position
         raise DataError(f"no silo {silo!r} in {self.name!r}: it has {', '.join(s.name for s in self.silos)}")
-
-
-def refuse_split(config: RunConfig) -> None:
-    """Raise ConfigError if the run config would split a data set that has silos of its own."""
-    names = ("num-silos", "private-size", "public-size", "partition", "dirichlet-concentration")
-    settings, defaults = config.to_flower(), RunConfig.defaults()
-    for name in names:
-        if settings[name] != defaults[name]:
-            raise ConfigError(f"{name} has no effect on {config.data!r}, which has silos of its own: leave it out")
 
 
 def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> list[Examples]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, refuse_split
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.tables import SUFFIXES, columns_of, encode, numbers, read_table
 from fedct_flwr.printable import fault
@@ -22,7 +22,6 @@ def load(config: RunConfig) -> FederatedDataset:
     That column holds classes, or numbers where ``outcome`` says so; in the public file it is not used. Each silo holds
     ``test-fraction`` of its records out. Raises DataError that names the file and the columns concerned.
     """
-    refuse_split(config)
     folder, label = Path(config.data_dir), config.label_column
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")

@@ -8,7 +8,7 @@ from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.public_set import PublicSet
 from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, DataError, Examples, HardLabels
+from fedct_flwr.types import DataError, Examples, HardLabels
 
 
 def split_over_silos(
@@ -44,8 +44,6 @@ def split_over_silos(
     own, unlabeled, rest = np.split(order, [private, private + public])
     rng, num_silos = generator(config.seed, "partition"), config.num_silos or silos
     if subclasses is not None:
-        if config.partition != "iid":
-            raise ConfigError(f"partition has no effect on {name!r}, where silos differ by subclasses: leave it out")
         parts = partition.one_subclass_each(records.y[own], subclasses[own], num_silos, rng)
     elif config.partition == "iid":
         parts = partition.iid(private, num_silos, rng)

@@ -6,7 +6,7 @@ the paper stops by a validation set, here ``distillation-steps`` are taken.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Averageable, Distillable
 from fedct_flwr.seeding import generator
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.weight_sharing import WeightSharing, network
+from fedct_flwr.strategies.weight_sharing import AVERAGING, WeightSharing, network
 from fedct_flwr.types import ConfigError, Features
 from fedct_flwr.wire.weights import ARRAYS, to_arrays, to_weights
 
@@ -75,6 +76,7 @@ class DistilledWeightSharing(WeightSharing):
     """FedDF, with ``distillation-steps`` of ``batch-size`` public examples each."""
 
     strategy: type[Averaging] = DistilledAveraging
+    settings: ClassVar[Uses] = AVERAGING | uses("distillation-steps")
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         student = network(config, dataset, 0)

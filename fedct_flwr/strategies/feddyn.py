@@ -7,17 +7,18 @@ silos' losses; here, as in FedAvg, each weighs as its number of records.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.drift import FEDDYN_ALPHA
 from fedct_flwr.strategies.averaging import Averaging, share
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.weight_sharing import WeightSharing, network, num_records
+from fedct_flwr.strategies.weight_sharing import AVERAGING, WeightSharing, network, num_records
 from fedct_flwr.wire.weights import to_arrays, to_weights
 
 
@@ -60,6 +61,7 @@ class DynamicWeightSharing(WeightSharing):
     """FedDyn, with ``feddyn-alpha``. Silos send what they send in FedAvg; they keep their own gradients' estimate."""
 
     strategy: type[Averaging] = DynamicAveraging
+    settings: ClassVar[Uses] = AVERAGING | uses("feddyn-alpha")
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         return {

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.consensus import Consensus
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Learner, Resumable
@@ -27,19 +28,29 @@ from fedct_flwr.wire.counts import can_count
 
 logger = logging.getLogger("flwr.fedct")
 
+ASKING: Final[Uses] = uses("query-size", "student", "student-params")
+"""The settings of every algorithm in which silos share votes."""
+
+IN_ROUNDS: Final[Uses] = ASKING | uses("report-scores", "stop-at-fixed-point")
+"""And of those in which silos' own models learn from round to round."""
+
+CO_TRAINING: Final[Uses] = IN_ROUNDS | uses("pseudo-weight", "protection")
+"""And of those in which they learn labels."""
+
 
 @dataclass(frozen=True)
 class LabelSharing:
     """``consensus`` makes an algorithm's consensus from the run config and the number of classes.
 
-    ``settings`` are keys of the run config that only some algorithms have, this one among them. ``noise`` names the
+    ``settings`` are the keys of the run config that the algorithm uses and others do not; all others are refused. By
+    default they are those of FedCT. ``noise`` names the
     kind of the coordinator's noise, if it adds any: then ``consensus`` takes how to decide on counts beside.
     ``in_turn``: silos learn others' probabilities first and then their own records, instead of both at once.
     """
 
     title: str
     consensus: Callable[..., Consensus]
-    settings: frozenset[str] = frozenset()
+    settings: Uses = field(default_factory=lambda: CO_TRAINING)
     noise: Callable[[RunConfig], str] = lambda config: ""
     leaves: str = "labels of public examples"
     in_turn: bool = False

@@ -6,13 +6,14 @@ ICML 2019, arXiv:1905.12022, with a single communication. The matching is ``matc
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Layered
 from fedct_flwr.matching import Layer, Prior, match_networks
@@ -20,12 +21,9 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.introductions import introduce
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.weight_sharing import Network, WeightSharing, network
+from fedct_flwr.strategies.weight_sharing import AVERAGING, Network, WeightSharing, network
 from fedct_flwr.types import ConfigError, SiloName
 from fedct_flwr.wire.weights import ARRAYS, Weights, to_arrays, to_weights
-
-KEYS: Final = frozenset({"pfnm-silo-variance", "pfnm-global-variance", "pfnm-gamma"})
-"""Of the run config, for this algorithm alone."""
 
 
 class MatchedAveraging(Averaging):
@@ -82,7 +80,7 @@ class MatchedWeightSharing(WeightSharing):
     """
 
     strategy: type[Averaging] = MatchedAveraging
-    settings: ClassVar[frozenset[str]] = KEYS
+    settings: ClassVar[Uses] = AVERAGING | uses("pfnm-silo-variance", "pfnm-global-variance", "pfnm-gamma")
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         begin = {}

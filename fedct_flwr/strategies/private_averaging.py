@@ -10,18 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping, FedAvg
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import random_state
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.weight_sharing import WeightSharing
+from fedct_flwr.strategies.weight_sharing import AVERAGING, WeightSharing
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, Weights, to_arrays, to_weights
 
@@ -76,6 +77,7 @@ class PrivateWeightSharing(WeightSharing):
     """
 
     strategy: type[Averaging] = PrivateAveraging
+    settings: ClassVar[Uses] = AVERAGING | uses("epsilon", "delta", "clipping-norm")
 
     def _check_weights(self, config: RunConfig, weights: Weights) -> None:
         for name, value in weights.items():

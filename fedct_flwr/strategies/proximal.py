@@ -5,15 +5,16 @@ Algorithm 2, by Flower's strategy. Here all silos take the same steps, so the te
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from flwr.serverapp.strategy import FedProx
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.weight_sharing import WeightSharing
+from fedct_flwr.strategies.weight_sharing import AVERAGING, WeightSharing
 
 
 class ProximalAveraging(FedProx, Averaging):
@@ -30,6 +31,7 @@ class ProximalWeightSharing(WeightSharing):
     """FedProx, with ``proximal-mu``."""
 
     strategy: type[Averaging] = ProximalAveraging
+    settings: ClassVar[Uses] = AVERAGING | uses("proximal-mu")
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         return {"proximal_mu": config.proximal_mu}

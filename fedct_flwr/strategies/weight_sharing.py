@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
@@ -18,6 +19,9 @@ from fedct_flwr.strategies.averaging import Averaging
 from fedct_flwr.strategies.study import Study
 from fedct_flwr.types import ConfigError, DataError, RunError, SiloName
 from fedct_flwr.wire.weights import Weights, to_arrays, to_weights
+
+AVERAGING: Final[Uses] = uses("initial-model", "report-scores")
+"""The settings of every algorithm that averages weights."""
 
 
 @runtime_checkable
@@ -32,7 +36,7 @@ class WeightSharing:
     title: str
     strategy: type[Averaging]
     leaves: ClassVar[str] = "the weights of its network"
-    settings: ClassVar[frozenset[str]] = frozenset()
+    settings: ClassVar[Uses] = AVERAGING
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""

@@ -79,7 +79,16 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         SETTINGS,
         "--data has no effect with --data-dir: leave it out",
     ),
-    "how to split hospitals": (["--set", "num-silos=3"], SETTINGS, "num-silos has no effect on 'heart-disease'"),
+    "a promise that nobody keeps": (
+        ["--set", "epsilon=1.0"],
+        SETTINGS,
+        "nothing is protected, as epsilon has no effect",
+    ),
+    "how to split hospitals": (
+        ["--set", "num-silos=3"],
+        SETTINGS,
+        "num-silos has no effect on data set 'heart-disease'",
+    ),
     "a seed for a run that has one": (
         ["--resume", "nowhere", "--seed", "1"],
         SETTINGS,

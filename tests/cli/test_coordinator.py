@@ -263,6 +263,11 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "another study": (["--set", "study=x"], "study is no key to set"),
     "a folder of the run": (["--set", "run-dir=x"], "use --run-dir"),
     "a learner": (["--set", "learner=svm"], "learner has no effect on real silos"),
+    "a promise that nobody keeps": (["--set", "epsilon=1.0"], "epsilon has no effect on real silos"),
+    "a setting of another algorithm": (
+        ["--set", "quorum=0.5"],
+        "quorum has no effect on algorithm 'fedct-dawid-skene'",
+    ),
     "weights": (["--set", "algorithm=fedavg"], "real silos hand out no weights"),
     "unknown algorithm": (["--set", "algorithm=fedct-qualifed"], "did you mean 'fedct-qualified'?"),
     "more silos than there are": (["--set", "min-silos=9"], "min-silos"),

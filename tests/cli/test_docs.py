@@ -22,12 +22,15 @@ import pytest
 import tomli_w
 import typer
 
-from fedct_flwr.algorithms import ALGORITHMS, find_algorithm
+from fedct_flwr import datasets
+from fedct_flwr.algorithms import ALGORITHMS
+from fedct_flwr.checks import check_run
 from fedct_flwr.cli.certificates import create_authority
 from fedct_flwr.cli.main import app
 from fedct_flwr.config import RunConfig, SiloConfig, StudyConfig
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.strategies.study import Subject
 from tests.blocks import PAGES, REASONS, Block, blocks
 from tests.cli.silos import Fedct
 from tests.hospitals import write_silo_folder
@@ -265,7 +268,10 @@ def test_settings_are_settings(block: Block, tmp_path: Path) -> None:
     if block.title.endswith("study.toml"):
         StudyConfig.read(given, block.place, tmp_path)
     elif block.title.endswith("run.toml"):
-        find_algorithm(RunConfig.from_flower({"study": "one", "data": "heart-disease", **given}))
+        config = RunConfig.from_flower({"study": "one", "data": "heart-disease", **given})
+        dataset = datasets.load(config)
+        silos = [silo.name for silo in dataset.silos]
+        assert check_run(config, dataset, Subject.simulated(dataset), silos, named=given)
     else:
         least = {
             "silo": "one",
@@ -274,7 +280,7 @@ def test_settings_are_settings(block: Block, tmp_path: Path) -> None:
             "connection": {"superlink": "coordinator.example:8443"},
         }
         both = {key: {**least[key], **given[key]} for key in least.keys() & given.keys() if key != "silo"}
-        SiloConfig.read({**least, **given, **both}, block.place, tmp_path)
+        SiloConfig.read({**least, **given, **both}, block.place, tmp_path).check_effects()
 
 
 def test_all_links_lead_somewhere() -> None:

@@ -286,3 +286,25 @@ def test_a_missing_extra_is_named_before_anybody_is_asked(
     outcome = fedct("silo", "approve", kit.folder)
     assert outcome.code == ConfigError.exit_code
     assert outcome.sentence.endswith("needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'")
+
+
+def test_an_epsilon_that_protects_nothing_is_neither_checked_nor_approved_nor_started_with(
+    fedct: Fedct, kit: Kit
+) -> None:
+    kit.edit("epsilon = 1.0", "epsilon = 0.1")
+    why = "nothing is protected, as epsilon has no effect on protection = 'none': set protection to 'dp-sgd'"
+    for command in (["approve", kit.folder, "--yes"], ["start", kit.folder]):
+        outcome = fedct("silo", *command)
+        assert outcome.code == 2
+        assert why in words(outcome.err)
+    assert why in words(fedct("silo", "check", kit.folder, "--offline").out)
+    assert not approved(kit)
+    # What only looks works with any file.
+    assert fedct("silo", "status", kit.folder).code == 0
+
+
+def test_a_setting_of_networks_is_not_approved_for_another_learner(fedct: Fedct, kit: Kit) -> None:
+    kit.edit("batch-size = 64", "batch-size = 7")
+    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    assert outcome.code == 2
+    assert "batch-size has no effect on learner 'logistic-regression': name a network" in words(outcome.err)

@@ -80,12 +80,6 @@ def test_a_shift_must_lead_to_another_class(number: int) -> None:
         datasets.load(bad("label-shift", corruption_number=number))
 
 
-@pytest.mark.parametrize("settings", [bad("label-flip", corruption_number=0), config(corruption_number=3)])
-def test_a_number_that_would_do_nothing_is_refused(settings: RunConfig) -> None:
-    with pytest.raises(ConfigError, match=r"^corruption-number has no effect on corruption = '.*': leave it out$"):
-        datasets.load(settings)
-
-
 def test_an_unknown_bad_silo_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"bad-silos names 'zurihc'.*'zurich'"):
         config(bad_silos="zurihc", corruption="label-flip").check_fits(["zurich", "budapest"], 10)

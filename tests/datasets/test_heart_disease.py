@@ -14,7 +14,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, heart_disease
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError
+from fedct_flwr.types import LABEL_DTYPE, DataError
 
 RAW = Path(__file__).parents[3] / "shared" / "data" / "heart_disease"
 FILES = {"cleveland": "cleveland", "budapest": "hungarian", "zurich": "switzerland", "long-beach": "va"}
@@ -255,9 +255,3 @@ def test_nothing_but_seed_and_shares_moves_a_record() -> None:
 def test_a_share_too_small_for_one_public_example_is_refused() -> None:
     with pytest.raises(DataError, match="public set"):
         load(public_fraction=0.001)
-
-
-@pytest.mark.parametrize("setting", [{"num_silos": 3}, {"private_size": 100}, {"partition": "dirichlet"}])
-def test_how_to_split_is_refused_where_the_hospitals_are_given(setting: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="has no effect on 'heart-disease', which has silos of its own: leave it out"):
-        load(**setting)

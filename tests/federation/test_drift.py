@@ -126,7 +126,7 @@ def optimum() -> Vector:
 def test_fedavg_and_fedprox_end_where_their_drift_balances_and_not_at_the_optimum(
     reached: Callable[..., Vector], algorithm: str, mu: float
 ) -> None:
-    end = reached(algorithm, 40, proximal_mu=mu)
+    end = reached(algorithm, 40, **({"proximal_mu": mu} if mu else {}))
     # K steps from x go the share 1 - (1 - eta (a + mu))^K of the way to where a (w - b) + mu (w - x) is zero.
     pulls = (1 - (1 - RATE * (CURVATURES + mu)) ** STEPS) * CURVATURES / (CURVATURES + mu)
     np.testing.assert_allclose(end, mean(OPTIMA, records() * pulls), atol=1e-6)
@@ -215,7 +215,8 @@ def test_two_rounds_of_a_network_are_those_of_the_paper(
         yield from [(self._tensor(private.X), torch.from_numpy(private.y.astype(np.int64)))] * steps
 
     monkeypatch.setattr(TorchLearner, "_batches", all_records)
-    linear = {"learner": "tests.federation.learners.linear", "proximal_mu": 0.7, "feddyn_alpha": 0.7}
+    own = {"fedprox": {"proximal_mu": 0.7}, "feddyn": {"feddyn_alpha": 0.7}}.get(reference.__name__, {})
+    linear = {"learner": "tests.federation.learners.linear", **own}
     folder = federation.run(**{**NETWORK, **linear, "algorithm": reference.__name__, "num_server_rounds": 2})
     config = RunConfig.from_flower(folder.settings())
     dataset = datasets.load(config)
@@ -266,8 +267,9 @@ def one_round(federation: Federation, algorithm: str, **settings: Any) -> dict[s
 
 def test_in_one_round_scaffold_is_fedavg_and_so_is_fedprox_that_does_not_pull(federation: Federation) -> None:
     plain, scaffold, prox, pulled = (
-        one_round(federation, algorithm, proximal_mu=mu)
-        for algorithm, mu in (("fedavg", 0.0), ("scaffold", 0.0), ("fedprox", 0.0), ("fedprox", 1.0))
+        one_round(federation, "fedavg"),
+        one_round(federation, "scaffold"),
+        *(one_round(federation, "fedprox", proximal_mu=mu) for mu in (0.0, 1.0)),
     )
     for name, value in plain.items():
         assert (scaffold[name] == value).all()
@@ -342,8 +344,9 @@ def test_feddf_teaches_the_average_as_the_paper_does(federation: Federation, mon
 
 def test_feddf_comes_nearer_to_what_the_silos_say_together_than_the_average(federation: Federation) -> None:
     seen = watched(federation)
-    settings = {"local_steps": 100, "learning_rate": 0.5, "distillation_steps": 200}
-    plain, distilled = (one_round(federation, algorithm, **settings) for algorithm in ("fedavg", "feddf"))
+    settings = {"local_steps": 100, "learning_rate": 0.5}
+    plain = one_round(federation, "fedavg", **settings)
+    distilled = one_round(federation, "feddf", **settings, distillation_steps=200)
     config = RunConfig.from_flower({"study": "test", "data": "heart-disease", "learner": NETWORK["learner"]})
     dataset = datasets.load(config)
     model = build_learner(config, dataset, 0, dataset.silos[0].private.X)

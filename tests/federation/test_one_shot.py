@@ -9,7 +9,7 @@ import pytest
 
 from client_app.release import DATA_SET
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import find_algorithm
+from fedct_flwr.checks import check_run
 from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
@@ -18,6 +18,7 @@ from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
 from fedct_flwr.privacy.moments import fedkt_epsilon
 from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.label_sharing import warnings
+from fedct_flwr.strategies.study import Subject
 from fedct_flwr.types import ConfigError, RunError
 from tests.federation import learners
 from tests.federation.conftest import Federation
@@ -163,11 +164,17 @@ class TestPrices:
         assert not (federation.path / "run").exists()
 
 
+MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("settings", "sentence"),
         [
-            ({"algorithm": "fedct", "partitions": 2}, "partitions has no effect on algorithm 'fedct': leave it out"),
+            (
+                {"algorithm": "fedct", "partitions": 2},
+                "partitions has no effect on algorithm 'fedct': set algorithm to 'fedkt', or",
+            ),
             ({"algorithm": "pate", "gamma": 1.0}, "gamma has no effect on algorithm 'pate'"),
             ({"algorithm": "dp-pate", "privacy_level": "L1"}, "privacy-level has no effect on algorithm 'dp-pate'"),
             (
@@ -195,15 +202,16 @@ class TestRefused:
             ),
             (
                 {"algorithm": "fedkt", "privacy_level": "L2", "noise": "gaussian"},
-                "noise has no effect without protection = 'teachers': leave it out, or set mechanism",
+                "noise has no effect on protection = 'none': set protection to 'teachers', or leave it out",
             ),
             (
                 {"algorithm": "fedct", "noise": "gaussian", "protection": "dp-linear"},
-                "noise has no effect without protection = 'teachers': leave it out$",
+                "noise has no effect on protection = 'dp-linear': set protection to 'teachers', or leave it out$",
             ),
-            ({"algorithm": "fedct", "epochs": 3}, "epochs has no effect on algorithm 'fedct'"),
-            ({"algorithm": "fedavg", "epochs": 3}, "epochs has no effect on algorithm 'fedavg'"),
-            ({"algorithm": "pate", "epochs": 3}, "epochs has no effect on algorithm 'pate'"),
+            ({"algorithm": "fedct", "epochs": 3}, "epochs has no effect on learner 'decision-tree'"),
+            ({"algorithm": "fedct", "epochs": 3, **MLP}, "epochs has no effect without algorithm = 'fedkt'"),
+            ({"algorithm": "fedavg", "epochs": 3, **MLP}, "epochs has no effect without algorithm = 'fedkt'"),
+            ({"algorithm": "pate", "epochs": 3, **MLP}, "epochs has no effect without algorithm = 'fedkt'"),
             ({"algorithm": "fedkt", "report_scores": True}, "report-scores has no effect on algorithm 'fedkt'"),
         ],
     )
@@ -218,14 +226,22 @@ class TestRefused:
     @pytest.mark.parametrize(
         "settings",
         [
-            {"algorithm": "fedct", "epochs": 3, "student": "fashion-mnist-mlp"},
-            {"algorithm": "fedct", "epochs": 3, "protection": "teachers", "noise": "gaussian"},
-            {"algorithm": "fedkt", "epochs": 3},
+            {"algorithm": "fedct", "epochs": 3, "student": "tests.federation.learners.network"},
+            {
+                "algorithm": "fedct",
+                "epochs": 3,
+                "protection": "teachers",
+                "noise": "gaussian",
+                "learner": "tests.federation.learners.network",
+            },
+            {"algorithm": "fedkt", "epochs": 3, "learner": MLP["learner"]},
             {"algorithm": "pate", "report-scores": True},
         ],
     )
     def test_unless_it_does_something(self, settings: dict[str, Any]) -> None:
-        assert find_algorithm(RunConfig.from_flower({"study": "s", "data": "d", **settings}))
+        config = RunConfig.from_flower({"study": "s", "data": "heart-disease", **settings})
+        dataset = datasets.load(config)
+        assert check_run(config, dataset, Subject.simulated(dataset), [silo.name for silo in dataset.silos])
 
     def test_a_run_in_which_all_silos_abstain_fails(self, federation: Federation) -> None:
         """Students that are never of one mind: which class they call, their random state decides."""

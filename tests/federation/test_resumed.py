@@ -18,7 +18,6 @@ NETWORKS: dict[str, Any] = {
     "learning_rate": 0.02,
     "save_models": True,
     "report_scores": True,
-    "stop_at_fixed_point": False,
 }
 LABELS: dict[str, Any] = {**NETWORKS, "algorithm": "fedct"}
 PROBABILITIES: dict[str, Any] = {**NETWORKS, "algorithm": "prediction-consensus", "trust": "dynamic"}

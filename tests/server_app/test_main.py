@@ -156,7 +156,8 @@ def test_settings_that_real_silos_have_for_themselves_are_refused(
     study: Path, tmp_path: Path, key: str, value: object
 ) -> None:
     said = refusal(settings(study, tmp_path / "run", **{key: value}))
-    assert said == f"{key.replace('_', '-')} has no effect on real silos, which have data and learners of their own"
+    why = "has no effect on real silos, which have data and learners of their own: leave it out"
+    assert said == f"{key.replace('_', '-')} {why}"
 
 
 def test_silos_of_a_simulation_cannot_be_those_of_a_study_folder(study: Path, tmp_path: Path) -> None:

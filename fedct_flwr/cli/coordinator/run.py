@@ -13,7 +13,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import Algorithm, find_algorithm
+from fedct_flwr.algorithms import Algorithm
+from fedct_flwr.checks import check_run
 from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
@@ -25,8 +26,7 @@ from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.run_folder import RunFolder, check_new, dated
-from fedct_flwr.student import check_student
-from fedct_flwr.tracking import check_tracking
+from fedct_flwr.strategies.study import Subject
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -76,12 +76,13 @@ def run(
     started = time.monotonic()
     coordinator = CoordinatorFolder.open(folder)
     study = coordinators_study(coordinator.study)
+    other, begun = {}, None
     if resume:
         refuse_options(context, allowed={"folder", "resume", "rounds", "baselines", "json_"}, why="with --resume")
-        stored = RunFolder(resume.absolute()).settings()
-        if stored.get("data") != STUDY:
+        begun = RunFolder(resume.absolute()).settings()
+        if begun.get("data") != STUDY:
             raise ConfigError(f"the run in {resume} is a simulation: go on with 'fedct simulate --resume {resume}'")
-        chosen = {**stored, **only(rounds), "resume": True}
+        chosen = {**begun, **only(rounds), "resume": True}
     else:
         other = overrides(set_ or [])
         refuse_twice(context, other, _OPTIONS)
@@ -90,7 +91,7 @@ def run(
     if not resume:
         check_new(path)
     config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
-    how = _check(config, study)
+    how = check_run(config, None, Subject.real(study), config.roster, named=other, begun=begun)
     compared = _compared(config, baselines)
 
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(config.roster))}")
@@ -117,17 +118,6 @@ def _settings(
     asked = {"report-scores": True} if scores else {}
     ours = {"study": study.name, "data": STUDY, "data-dir": str(coordinator.study), "roster": ",".join(silos)}
     return ours | given | asked
-
-
-def _check(config: RunConfig, study: StudyFolder) -> Algorithm:
-    """Say now what is wrong with the settings, before anything is started."""
-    algorithm = find_algorithm(config)
-    config.check_real()
-    config.check_fits(config.roster, len(study.public))
-    algorithm.check(config, None)
-    check_student(config, study.schema, study.public)
-    check_tracking(config)
-    return algorithm
 
 
 def _compared(config: RunConfig, name: str) -> tuple[RunConfig, FederatedDataset] | None:

@@ -23,6 +23,7 @@ from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
+from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.learners.protect import check_installed
 from fedct_flwr.printable import printable, quoted
 from fedct_flwr.privacy.leaving import Answers
@@ -68,6 +69,8 @@ def approve(
     Exit code 1 and nothing written if it is declined.
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    # What an import path leads to is found out by fedct silo check, which makes it.
+    config.check_effects(network=False if config.learner.name in CLASSIFIERS else None)
     study = read_study(config.study)
     check_installed(config.privacy)
     out = Output(as_json=json_)

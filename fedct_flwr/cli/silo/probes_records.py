@@ -151,6 +151,7 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
 
 def learner(silo: Silo) -> Iterator[Finding]:
     """Whether the learner can be made and trains on a sample of the records."""
+    from fedct_flwr.learners.base import Resumable
     from fedct_flwr.learners.build import learner_for
     from fedct_flwr.learners.catalog import check_allowed
 
@@ -174,6 +175,12 @@ def learner(silo: Silo) -> Iterator[Finding]:
             "correct [learner] in silo.toml; fedct silo check --details says what is wrong",
             error,
         )
+        return
+    try:
+        config.check_effects(network=isinstance(made, Resumable))
+    except FedctError as error:
+        # It tells of settings alone.
+        yield bad(f"settings: {error}", "correct silo.toml: what is written there and does nothing misleads")
         return
     began = time.monotonic()
     try:

@@ -23,6 +23,8 @@ def start(folder: Folder = None, folder_option: FolderOption = None) -> None:
     """
     file = silo_file(folder, folder_option)
     config = SiloConfig.read_toml(file)
+    # Only this of what has no effect: what else was approved before goes on.
+    config.check_promised()
     check_approved(config)
     out = console(soft_wrap=True, markup=False)
 

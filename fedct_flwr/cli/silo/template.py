@@ -106,7 +106,7 @@ max-consensus-weight = {max_consensus_weight}
 # "dp-linear": those of a linear model that is trained once with noise, for tables and images. "dp-sgd": of a network
 # that is trained with noise over the rounds, for learners that are networks. "teachers": a noisy vote of models that
 # each saw a part of the records, for any learner. "randomized-response": the model's own, each changed at random.
-# The model itself stays here and learns from everything. Without a protection the other keys have no effect.
+# The model itself stays here and learns from everything. Without a protection the other keys must keep their defaults.
 protection = {protection}
 
 # Epsilon and delta, for each record, in total over the whole study with all its runs. Smaller protects more; delta must

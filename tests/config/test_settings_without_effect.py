@@ -1,0 +1,501 @@
+"""Settings that do nothing are refused: every key of the run config against all that a run can be made of.
+
+What is expected here is written down by hand, and not read from the declarations that it checks. A new algorithm needs
+a row in ``OF_ALGORITHM``, or these tests fail.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from client_app.main import app as client_app
+from fedct_flwr import datasets
+from fedct_flwr.algorithms import ALGORITHMS
+from fedct_flwr.checks import check_run
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.privacy import OF_PROTECTION
+from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.datasets import LOADERS, SETTINGS
+from fedct_flwr.datasets.corruption import OF_CORRUPTION
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.strategies.study import Subject
+from fedct_flwr.types import ConfigError
+from server_app.main import app as server_app
+from tests.hospitals import HOSPITALS, write_study_folder
+
+ROOT = Path(__file__).parents[2]
+APP_CONFIG: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["flwr"]["app"][
+    "config"
+]
+
+NETWORK = "tests.config.test_settings_without_effect.small_network"
+LASSO = "sklearn.linear_model.Lasso"
+OWN_CLASS = "tests.config.test_settings_without_effect.OwnTree"
+
+SCENARIO = {"study", "data", "algorithm", "learner", "run-dir", "resume"}
+"""Keys that say which run it is."""
+
+ANOTHER: dict[str, Any] = {
+    "data-dir": "/nowhere",
+    "label-column": "ill",
+    "outcome": "number",
+    "num-silos": 3,
+    "private-size": 100,
+    "public-size": 90,
+    "partition": "dirichlet",
+    "dirichlet-concentration": 0.7,
+    "public-fraction": 0.3,
+    "test-fraction": 0.3,
+    "bad-silos": "zurich",
+    "corruption": "label-flip",
+    "corruption-number": 0,
+    "quorum": 0.6,
+    "trust": "dynamic",
+    "consensus-weight": 0.9,
+    "warm-up-rounds": 2,
+    "learner-params": "",
+    "preprocessing": "none",
+    "pseudo-weight": 0.4,
+    "class-weight": "balanced",
+    "local-steps": 7,
+    "batch-size": 16,
+    "learning-rate": 0.02,
+    "weight-decay": 0.05,
+    "optimizer": "sgd",
+    "epochs": 3,
+    "device": "cpu",
+    "student": "decision-tree",
+    "student-params": '{"max_depth": 2}',
+    "initial-model": "",
+    "proximal-mu": 0.7,
+    "feddyn-alpha": 0.3,
+    "distillation-steps": 9,
+    "pfnm-silo-variance": 0.1,
+    "pfnm-global-variance": 5.0,
+    "pfnm-gamma": 7.0,
+    "protection": "randomized-response",
+    "epsilon": 0.1,
+    "delta": 1e-6,
+    "teachers": 4,
+    "clipping-norm": 0.5,
+    "noise": "gaussian",
+    "privacy-level": "L1",
+    "partitions": 3,
+    "mechanism": "gumbel",
+    "gamma": 0.001,
+    "lessons": 30,
+    "num-server-rounds": 2,
+    "query-size": 50,
+    "stop-at-fixed-point": False,
+    "roster": "cleveland,budapest,zurich",
+    "min-silos": 3,
+    "roster-deadline": 1.5,
+    "round-deadline": 100.0,
+    "seed": 42,
+    "report-scores": True,
+    "save-models": False,
+    "tracking": "tensorboard",
+}
+"""Another value than the default for each key that is probed; "" is filled in by ``probed``."""
+
+TOGETHER = {"bad-silos": {"corruption": "label-flip"}, "corruption": {"bad-silos": "zurich"}}
+"""What a key cannot be without."""
+
+ALWAYS = {
+    *("learner-params", "preprocessing", "class-weight", "bad-silos", "corruption", "num-server-rounds", "roster"),
+    *("min-silos", "roster-deadline", "round-deadline", "seed", "save-models", "tracking"),
+}
+OF_HEART_DISEASE = {"public-fraction", "test-fraction"}
+OF_SPLIT = {"num-silos", "private-size", "public-size", "partition"}
+
+TRAINED = {"local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "device"}
+"""How networks are trained, by the run config."""
+
+PATE = {"query-size", "student", "report-scores", "protection"}
+FEDCT = PATE | {"pseudo-weight", "stop-at-fixed-point"}
+SOFT = {"query-size", "student", "report-scores", "stop-at-fixed-point", "warm-up-rounds"}
+AVERAGE = {"initial-model", "report-scores"}
+
+OF_ALGORITHM: dict[str, set[str]] = {
+    "fedct": FEDCT,
+    "fedct-qualified": FEDCT | {"quorum"},
+    "fedct-dawid-skene": FEDCT,
+    "fedct-agreement": FEDCT | {"trust"},
+    "fedkt": {"query-size", "student", "teachers", "partitions", "privacy-level"},
+    "pate": PATE,
+    "dp-pate": PATE | {"epsilon", "delta", "gamma", "mechanism"},
+    "prediction-consensus": SOFT | {"trust", "consensus-weight"},
+    "dd": SOFT | {"consensus-weight"},
+    "fedmd": SOFT,
+    "fedavg": AVERAGE,
+    "fedprox": AVERAGE | {"proximal-mu"},
+    "scaffold": AVERAGE,
+    "feddyn": AVERAGE | {"feddyn-alpha"},
+    "feddf": AVERAGE | {"distillation-steps"},
+    "pfnm": AVERAGE | {"pfnm-silo-variance", "pfnm-global-variance", "pfnm-gamma"},
+    "dp-fedavg": AVERAGE | {"epsilon", "delta", "clipping-norm"},
+}
+"""The keys that have an effect on each algorithm, of those that not all algorithms have."""
+
+WEIGHTS = {name for name, keys in OF_ALGORITHM.items() if keys >= AVERAGE}
+
+BASE: dict[str, dict[str, Any]] = {"scaffold": {"optimizer": "sgd", "learning-rate": 0.1}}
+"""What an algorithm cannot be without."""
+
+TREES = ("decision-tree", "xgboost", OWN_CLASS)
+
+
+class OwnTree(DecisionTreeClassifier):
+    """A classifier of somebody's own."""
+
+
+def small_network(num_classes: int, num_features: int, width: int = 6) -> Any:
+    """A network of one hidden layer."""
+    from torch import nn
+
+    return nn.Sequential(nn.Linear(num_features, width), nn.ReLU(), nn.Linear(width, num_classes))
+
+
+def config_of(**settings: Any) -> RunConfig:
+    least = {"study": "s", "data": "heart-disease"}
+    return RunConfig.from_flower({**least, **{key.replace("_", "-"): value for key, value in settings.items()}})
+
+
+def check(settings: dict[str, Any], **options: Any) -> None:
+    """What is done before a simulation with these settings."""
+    config = config_of(**settings)
+    dataset = datasets.load(config)
+    check_run(config, dataset, Subject.simulated(dataset), [silo.name for silo in dataset.silos], **options)
+
+
+def said_of(settings: dict[str, Any], **options: Any) -> str:
+    """The sentence that refuses these settings; empty if they are taken."""
+    try:
+        check(settings, **options)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(scope="module")
+def initial_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("model") / "network.safetensors"
+    config = config_of(learner=NETWORK, seed=9)
+    dataset = datasets.load(config)
+    network = build_learner(config, dataset, 0, dataset.silos[0].private.X)
+    network.save(path)  # type: ignore[attr-defined]
+    return str(path)
+
+
+def probed(base: dict[str, Any], initial_model: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every key that the base does not set, with the settings in which it has another value."""
+    params = {NETWORK: '{"width": 5}', "ridge": '{"alpha": 2}', LASSO: '{"alpha": 2}'}.get(
+        base["learner"], '{"max_depth": 2}'
+    )
+    for key, value in ANOTHER.items():
+        if key not in base:
+            found = {"initial-model": initial_model, "learner-params": params}.get(key, value)
+            yield key, {**base, **TOGETHER.get(key, {}), key: found}
+
+
+def accepted(base: dict[str, Any], initial_model: str) -> set[str]:
+    """The keys that may be set in this run; every refusal names its key in one line."""
+    assert said_of(base) == ""
+    found = set()
+    for key, settings in probed(base, initial_model):
+        said = said_of(settings)
+        if not said:
+            found.add(key)
+        else:
+            assert names_one_of({key, *TOGETHER.get(key, {})}, said), (key, said)
+    return found
+
+
+def names_one_of(keys: set[str], said: str) -> bool:
+    return "\n" not in said and any(key in said for key in keys)
+
+
+# --- every key
+
+
+def test_another_value_of_every_key_is_tried() -> None:
+    assert set(ANOTHER) == set(APP_CONFIG) - SCENARIO
+    assert not [key for key, value in ANOTHER.items() if value == APP_CONFIG[key] and key != "initial-model"]
+
+
+def test_whatever_can_be_chosen_declares_its_settings() -> None:
+    assert set(OF_ALGORITHM) == set(ALGORITHMS)
+    assert set(SETTINGS) == {*LOADERS, STUDY}
+    assert set(OF_PROTECTION) == set(_choices("protection"))
+    assert set(OF_CORRUPTION) == set(_choices("corruption"))
+    declared = [*(entry.settings for entry in ALGORITHMS.values()), *OF_PROTECTION.values(), *SETTINGS.values()]
+    assert {key for used in declared for key in used} <= set(APP_CONFIG)
+
+
+def _choices(key: str) -> tuple[str, ...]:
+    annotation: Any = RunConfig.model_fields[key].annotation
+    return annotation.__args__
+
+
+@pytest.mark.parametrize("learner", [*TREES, NETWORK], ids=["tree", "xgboost", "own class", "network"])
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+def test_keys_of_every_algorithm_and_kind_of_learner(algorithm: str, learner: str, initial_model: str) -> None:
+    base = {"algorithm": algorithm, "learner": learner, **BASE.get(algorithm, {})}
+    if learner in TREES and (algorithm in WEIGHTS or algorithm == "fedmd"):
+        assert said_of(base) != ""
+        return
+    expected = ALWAYS | OF_HEART_DISEASE | OF_ALGORITHM[algorithm]
+    if learner == NETWORK:
+        expected = (expected | TRAINED) - {"stop-at-fixed-point"}
+        expected |= {"epochs"} if algorithm == "fedkt" else set()
+    if algorithm in ONE_SHOT:
+        expected -= {"num-server-rounds"}
+    assert accepted(base, initial_model) == expected - base.keys()
+
+
+@pytest.mark.parametrize("learner", ["decision-tree", "xgboost", "ridge", LASSO])
+@pytest.mark.parametrize("algorithm", ["dd", "prediction-consensus"])
+def test_keys_where_numbers_are_predicted(algorithm: str, learner: str, initial_model: str) -> None:
+    base = {"data": "diabetes", "algorithm": algorithm, "learner": learner}
+    expected = ALWAYS | OF_SPLIT | OF_ALGORITHM[algorithm]
+    expected -= {"class-weight", "bad-silos", "corruption", "student", "partition", "roster"}
+    assert accepted(base, initial_model) == expected
+
+
+@pytest.mark.parametrize("learner", ["decision-tree", NETWORK], ids=["tree", "network"])
+@pytest.mark.parametrize(
+    ("protection", "own"),
+    [
+        ("none", set()),
+        ("dp-linear", {"epsilon", "delta"}),
+        ("dp-sgd", {"epsilon", "delta", "clipping-norm"}),
+        ("teachers", {"epsilon", "delta", "teachers", "noise"}),
+        ("randomized-response", {"epsilon", "delta"}),
+    ],
+)
+def test_keys_of_every_protection(protection: str, own: set[str], learner: str, initial_model: str) -> None:
+    base = {"algorithm": "fedct", "learner": learner, "protection": protection}
+    keys = {"epsilon", "delta", "teachers", "clipping-norm", "noise", "epochs", "quorum", "mechanism", "lessons"}
+    if protection == "dp-sgd" and learner != NETWORK:
+        assert "trains networks" in said_of(base)
+        return
+    expected = own | ({"epochs"} if learner == NETWORK and protection == "teachers" else set())
+    found = {key for key, settings in probed(base, initial_model) if key in keys and not said_of(settings)}
+    # The least epsilon costs so much noise that some mechanisms refuse it, in a sentence of their own.
+    assert found | ({"epsilon"} & own) == expected
+
+
+@pytest.mark.parametrize(
+    ("level", "own"),
+    [
+        ("L0", set()),
+        ("L1", {"mechanism", "gamma", "epsilon", "delta"}),
+        ("L2", {"mechanism", "gamma", "epsilon", "delta", "lessons"}),
+    ],
+)
+def test_keys_of_every_level_of_fedkt(level: str, own: set[str], initial_model: str) -> None:
+    base = {"algorithm": "fedkt", "learner": "decision-tree", "privacy-level": level}
+    keys = {"mechanism", "gamma", "epsilon", "delta", "lessons", "clipping-norm", "noise", "protection"}
+    assert {key for key, settings in probed(base, initial_model) if key in keys and not said_of(settings)} == own
+
+
+@pytest.mark.parametrize("data", ["breast-cancer", "own"])
+def test_keys_of_data_sets_that_are_split(data: str, initial_model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LOADERS, "own", LOADERS["breast-cancer"])
+    keys = {"dirichlet-concentration", "public-fraction", "test-fraction", "outcome", "label-column", "data-dir"}
+    base = {"data": data, "learner": "decision-tree"}
+    found = {key for key, s in probed(base, initial_model) if key in keys | OF_SPLIT and not said_of(s)}
+    # Nobody here knows what a data set of one's own makes of them.
+    assert found == OF_SPLIT | ({"public-fraction", "test-fraction"} if data == "own" else set())
+    skewed = {**base, "partition": "dirichlet", "dirichlet-concentration": 0.7}
+    assert said_of(skewed) == ""
+
+
+def test_keys_of_files(tmp_path: Path, initial_model: str) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("public", "a", "b", "c"):
+        rows = [f"{x:.2f},{y:.2f},{int(x + y > 0)}" for x, y in rng.normal(size=(20, 2))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y,ill", *rows]))
+    base = {"data": "files", "data-dir": str(tmp_path), "label-column": "ill", "learner": "decision-tree"}
+    keys = OF_SPLIT | {"dirichlet-concentration", "public-fraction", "test-fraction"}
+    assert {key for key, s in probed(base, initial_model) if key in keys and not said_of(s)} == {"test-fraction"}
+
+
+@pytest.mark.parametrize("corruption", sorted(set(OF_CORRUPTION) - {"none"}))
+def test_the_number_of_a_corruption(corruption: str) -> None:
+    base = {"bad-silos": "zurich", "corruption": corruption, "learner": "decision-tree"}
+    taken = said_of({**base, "corruption-number": 0}).startswith("corruption-number has no effect")
+    assert taken == (corruption in ("label-flip", "random-labels"))
+
+
+# --- real silos
+
+REAL = {"num-server-rounds", "roster", "min-silos", "roster-deadline", "round-deadline", "seed", "tracking"}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_study_folder(tmp_path_factory.mktemp("study"))
+
+
+def said_of_real(study: Path, **settings: Any) -> str:
+    least = {"data": STUDY, "data-dir": str(study), "roster": ",".join(HOSPITALS), "study": "heart-disease"}
+    try:
+        config = config_of(**{**least, **settings})
+        check_run(config, None, Subject.real(read_study(study)), config.roster)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - WEIGHTS))
+def test_keys_of_every_algorithm_with_real_silos(algorithm: str, study: Path, initial_model: str) -> None:
+    taken = set()
+    for key, settings in probed({"learner": NETWORK}, initial_model):
+        given = {name: value for name, value in settings.items() if name != "learner"}
+        said = said_of_real(study, algorithm=algorithm, **given)
+        if said:
+            assert names_one_of({key, *TOGETHER.get(key, {})}, said), (key, said)
+        else:
+            taken.add(key)
+    # Theirs to know: teachers, protection, and how others' labels are weighed.
+    expected = REAL | (OF_ALGORITHM[algorithm] - {"pseudo-weight", "protection", "teachers"})
+    # The path of the study's folder is another one here.
+    expected -= {"num-server-rounds"} if algorithm in ONE_SHOT else set()
+    assert taken - {"data-dir"} == expected
+
+
+def test_a_student_of_real_silos_has_the_settings_of_its_kind(study: Path) -> None:
+    student = {"algorithm": "fedct", "student": NETWORK}
+    for key in TRAINED | {"epochs", "class-weight"}:
+        assert said_of_real(study, **student, **{key: ANOTHER[key]}) == ""
+        if key != "class-weight":
+            said = said_of_real(study, **{**student, "student": "decision-tree"}, **{key: ANOTHER[key]})
+            assert said.startswith(f"{key} has no effect on student 'decision-tree'")
+    assert said_of_real(study, **student, **{"local-steps": 7, "epochs": 3}).startswith("local-steps has no effect")
+
+
+# --- what is said
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"epsilon": 0.1},
+            "nothing is protected, as epsilon has no effect on algorithm 'fedct' with protection = 'none': set "
+            "algorithm to 'fedkt', 'dp-pate' or 'dp-fedavg', or set protection to 'dp-sgd', 'dp-linear', 'teachers' or "
+            "'randomized-response', or leave it out",
+        ),
+        ({"quorum": 0.5}, "quorum has no effect on algorithm 'fedct': set algorithm to 'fedct-qualified' or 'dp-pate', "
+            "or leave it out"),
+        ({"batch-size": 16}, "batch-size has no effect on learner 'decision-tree': name a network as learner, "
+            "such as that of examples/own_network, or leave it out"),
+        ({"num-silos": 3}, "num-silos has no effect on data set 'heart-disease': choose another data set, such as "
+            "'fashion-superclasses', 'breast-cancer' or 'diabetes', or leave it out"),
+        ({"learner": NETWORK, "stop-at-fixed-point": False}, f"stop-at-fixed-point has no effect on learner {NETWORK!r}"
+            ", which trains on from round to round: name a learner that starts anew each round, such as "
+            "'random-forest', or leave it out"),
+        ({"data": "breast-cancer", "dirichlet-concentration": 0.1}, "dirichlet-concentration has no effect without "
+            "partition = 'dirichlet' or 'dirichlet-by-silo': set that, or leave it out"),
+        ({"learner": NETWORK, "epochs": 3}, "epochs has no effect without algorithm = 'fedkt', protection = 'teachers' "
+            "or a network as student, which are trained once: set that, or leave it out"),
+        ({"algorithm": "dp-pate", "gamma": 0.1, "epsilon": 0.5}, "epsilon has no effect without gamma = 0: set that, "
+            "or leave it out"),
+    ],
+)  # fmt: skip
+def test_the_sentence_says_why_and_what_to_do(settings: dict[str, Any], sentence: str) -> None:
+    assert said_of({"algorithm": "fedct", "learner": "decision-tree", **settings}) == sentence
+
+
+def test_what_somebody_named_is_refused_although_it_is_the_default() -> None:
+    base = {"algorithm": "fedct", "learner": "decision-tree"}
+    assert said_of({**base, "epsilon": 1.0}) == ""
+    assert "epsilon has no effect" in said_of({**base, "epsilon": 1.0}, named={"epsilon"})
+    assert said_of({**base, "protection": "randomized-response", "epsilon": 1.0}, named={"epsilon"}) == ""
+
+
+# --- runs that began before
+
+
+def test_a_resumed_run_keeps_what_it_began_with_except_an_epsilon_that_protects_nothing() -> None:
+    base = {"algorithm": "fedct", "learner": "decision-tree", "resume": True, "run-dir": "/run"}
+    begun = {**RunConfig.defaults(), **base, "quorum": 0.5, "batch-size": 16}
+    again = {**base, "quorum": 0.5, "batch-size": 16}
+    assert said_of(again, begun=begun) == ""
+    assert said_of({**again, "stop-at-fixed-point": False}, begun=begun) == ""
+    assert said_of({**again, "student": "decision-tree", "epochs": 2}, begun=begun).startswith("epochs has no effect")
+    assert said_of({**again, "epsilon": 0.1}, begun={**begun, "epsilon": 0.1}) == (
+        "nothing is protected, as epsilon has no effect on algorithm 'fedct' with protection = 'none': this run cannot "
+        "go on as it began, start a new one"
+    )
+
+
+# --- what is taken does something
+
+
+def observed(settings: dict[str, Any], path: Path) -> str:
+    """A digest of all that a run leaves behind, without times and without the settings themselves."""
+    least = {"study": "s", "data": "heart-disease", "num-server-rounds": 2, "run-dir": str(path)}
+    config = {**least, **settings}
+    silos = len(datasets.load(RunConfig.from_flower(config)).silos)
+    run_loopback(server_app, client_app, config, simulated_nodes(silos), workers=1)
+    folder, parts = RunFolder(path), []
+    for entry in folder.rounds():
+        told = {silo: {k: v for k, v in sent.items() if k != "seconds"} for silo, sent in entry["silos"].items()}
+        parts.append(json.dumps({**entry, "seconds": 0, "silos": told}, sort_keys=True).encode())
+    result = {key: value for key, value in folder.read_json("result.json").items() if key not in ("seconds", "ended")}
+    parts.append(json.dumps(result, sort_keys=True).encode())
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and (file.suffix == ".csv" or "models" in file.parts):
+            parts += [file.name.encode(), b"" if file.suffix in (".md", ".json", ".skops") else file.read_bytes()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+@cache
+def _observed(path: Path, **settings: Any) -> str:
+    return observed({key.replace("_", "-"): value for key, value in settings.items()}, path)
+
+
+TREE = {"learner": "decision-tree", "learner_params": '{"max_depth": 3}'}
+NET = {"learner": NETWORK, "local_steps": 3}
+
+
+@pytest.mark.parametrize(
+    ("base", "key"),
+    [
+        *(({**TREE, "algorithm": "fedct"}, key) for key in ("pseudo-weight", "query-size", "report-scores", "student")),
+        *(({**TREE, "algorithm": "fedct"}, key) for key in ("class-weight", "test-fraction", "save-models", "seed")),
+        ({**TREE, "algorithm": "fedct-qualified"}, "quorum"),
+        ({**TREE, "algorithm": "fedct-agreement"}, "trust"),
+        *(({**TREE, "algorithm": "prediction-consensus"}, key) for key in ("trust", "consensus-weight")),
+        *(({**NET, "algorithm": "dd"}, key) for key in ("warm-up-rounds", "consensus-weight", "batch-size")),
+        *(({**NET, "algorithm": "fedct"}, key) for key in ("batch-size", "learning-rate", "weight-decay", "optimizer")),
+        *(({**TREE, "algorithm": "fedkt", "num_server_rounds": 1}, key) for key in ("teachers", "partitions")),
+        ({"learner": NETWORK, "algorithm": "fedkt", "num_server_rounds": 1}, "epochs"),
+        *(({**TREE, "algorithm": "dp-pate", "num_server_rounds": 1}, key) for key in ("epsilon", "mechanism", "gamma")),
+        *(({**NET, "algorithm": "fedprox"}, key) for key in ("proximal-mu", "initial-model")),
+        ({**NET, "algorithm": "feddyn"}, "feddyn-alpha"),
+        ({**NET, "algorithm": "feddf"}, "distillation-steps"),
+        *(({**NET, "algorithm": "pfnm", "num_server_rounds": 1}, f"pfnm-{key}") for key in ("silo-variance", "gamma")),
+        *(({**NET, "algorithm": "dp-fedavg", "epsilon": 50.0}, key) for key in ("delta", "clipping-norm")),
+    ],
+)
+def test_a_key_that_is_taken_changes_the_run(
+    base: dict[str, Any], key: str, initial_model: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    settings = {name.replace("_", "-"): value for name, value in base.items()}
+    changed = dict(probed(settings, initial_model))[key]
+    before = _observed(tmp_path_factory.getbasetemp() / hashlib.sha256(str(base).encode()).hexdigest()[:12], **base)
+    assert observed(changed, tmp_path / "changed") != before

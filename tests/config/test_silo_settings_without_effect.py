@@ -1,0 +1,61 @@
+"""Settings of silo.toml that do nothing are refused at check and approve."""
+
+from typing import Any
+
+import pytest
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.types import ConfigError
+from tests.config.test_settings_without_effect import ANOTHER, TRAINED
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        (
+            {"privacy": {"epsilon": 0.1}},
+            "under [privacy] in silo.toml, nothing is protected, as epsilon has no effect on protection = 'none': set "
+            "protection to 'dp-sgd', 'dp-linear', 'teachers' or 'randomized-response', or leave it out",
+        ),
+        ({"privacy": {"rounds": 3}}, "rounds has no effect on protection = 'none'"),
+        ({"privacy": {"protection": "dp-linear", "teachers": 3}}, "teachers has no effect on protection = 'dp-linear'"),
+        ({"privacy": {"protection": "teachers", "clipping-norm": 3}}, "set protection to 'dp-sgd', or leave it out"),
+        (
+            {"privacy": {"protection": "teachers", "noise": "gaussian"}, "policy": {"kinds": ["counts"]}},
+            "noise has no effect on kinds = ['counts'] under [policy]: add 'hard' to kinds, or leave it out",
+        ),
+        ({"transfer": {"partitions": 3}}, "partitions has no effect on kinds = ['hard'] under [policy]: add 'counts'"),
+        ({"transfer": {"gamma": 0.1}, "policy": {"kinds": ["counts"]}}, "gamma has no effect without protection = "),
+        ({"policy": {"max-local-rounds": 3}}, "max-local-rounds has no effect on kinds = ['hard']"),
+        ({"learner": {"pseudo-weight": 0.5}, "policy": {"kinds": ["soft"]}}, "pseudo-weight has no effect on kinds"),
+        *(({"learner": {key: ANOTHER[key]}}, f"{key} has no effect on learner 'svm'") for key in sorted(TRAINED)),
+        ({"learner": {"epochs": 3}}, "epochs has no effect on learner 'svm'"),
+    ],
+)
+def test_what_does_nothing_in_silo_toml_is_not_approved(tables: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        silo_config(**tables).check_effects(network=False)
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def silo_config(**tables: dict[str, Any]) -> SiloConfig:
+    least: dict[str, Any] = {"data": {"file": "f.csv"}, "learner": {"name": "svm"}, "connection": {"superlink": "s:1"}}
+    changed = {name: {**least.get(name, {}), **table} for name, table in tables.items()}
+    return SiloConfig.read({"silo": "north", **least, **changed}, "silo.toml")
+
+
+def test_what_does_something_in_silo_toml_is_approved() -> None:
+    counts = {"kinds": ["hard", "counts", "soft"], "max-local-rounds": 3, "max-consensus-weight": 0.5}
+    silo_config(policy=counts, transfer={"partitions": 3, "teachers": 4}).check_effects()
+    silo_config(learner={key: ANOTHER[key] for key in TRAINED}).check_effects(network=True)
+    with pytest.raises(ConfigError, match="epochs has no effect without 'counts' among kinds, or protection = 'teach"):
+        silo_config(learner={"epochs": 3}).check_effects(network=True)
+    own = {"protection": "teachers", "epsilon": 2.0, "rounds": 3, "queries": 9, "teachers": 5, "noise": "gaussian"}
+    silo_config(privacy=own, learner={"epochs": 3}).check_effects(network=True)
+
+
+def test_an_agent_that_was_approved_starts_but_not_with_an_epsilon_that_protects_nothing() -> None:
+    silo_config(learner={"batch-size": 7}, privacy={"rounds": 3}).check_promised()
+    with pytest.raises(ConfigError, match="nothing is protected, as epsilon has no effect"):
+        silo_config(privacy={"epsilon": 0.1}).check_promised()
