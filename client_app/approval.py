@@ -83,7 +83,8 @@ def approve(
     """Put an approval of the terms as they are now into the log. Raises RunError if it cannot be written.
 
     For whoever reads the log later, the line also tells what the approver was told of ``duplicates`` (None: they were
-    not looked for), and which versions of what software were installed. Neither is part of the terms.
+    not looked for; with an alarm, it was approved despite them), and which versions of what software were installed.
+    Neither is part of the terms.
     """
     details: dict[str, object] = {
         _TERMS: terms_digest(config, study).hex(),
@@ -92,7 +93,14 @@ def approve(
         "superlink": config.connection.superlink,
         "policy": config.policy.model_dump(mode="json"),
         "duplicates": (
-            {"exact": duplicates.exact, "near": duplicates.near, "alarm": duplicates.alarm} if duplicates else None
+            {
+                "exact": duplicates.exact,
+                "near": duplicates.near,
+                "own-exact": duplicates.own_exact,
+                "alarm": duplicates.alarm,
+            }
+            if duplicates
+            else None
         ),
         "versions": {name: _version(name) for name in (*_SOFTWARE, *config.learner.packages)},
     }

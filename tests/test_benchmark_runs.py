@@ -8,10 +8,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import (
     consensus_rules,
+    duplicates,
     fedkt,
     fedkt_columns,
     fedkt_one_round,
@@ -270,6 +272,15 @@ SMALL: dict[str, Any] = {
     "public-size": 150,
     "query-size": 150,
 }
+
+
+def test_own_patients_are_looked_for_in_every_disguise() -> None:
+    split = next(duplicates.hospitals(0))
+    measured = dict(duplicates.alarms(split, np.random.default_rng(0)))
+    assert set(duplicates.ATTACKS) < set(measured)
+    assert measured["exact copies"]
+    assert measured["exact, and an outlier of 10,000 sd"]
+    assert not measured["honest, the same people: near ones alone"]
 
 
 def test_fedkts_rows_are_measured_beside_the_majority_class_and_the_papers_figures() -> None:

@@ -162,7 +162,7 @@ def test_an_alarm_is_passed_when_it_is_said(fedct: Fedct, kit: Kit) -> None:
     assert fedct("silo", "approve", kit.folder, "--yes", "--despite-duplicates").code == 0
     assert approved(kit)
     (entry,) = read_entries(kit.state)
-    assert entry.details["duplicates"] == {"exact": 168, "near": 168, "alarm": True}
+    assert entry.details["duplicates"] == {"exact": 168, "near": 168, "own-exact": 0, "alarm": True}
 
 
 @pytest.mark.parametrize(("answer", "code"), [("despite duplicates\ny\n", 0), ("y\ny\n", 1), ("\ny\n", 1)])

@@ -146,10 +146,10 @@ def test_an_approval_is_a_line_of_the_log_in_plain_words(silo: Silo) -> None:
 
 def test_an_approval_tells_what_the_approver_knew_and_which_software_was_there(silo: Silo) -> None:
     trusting = changed(silo.config, "learner", packages=("torch", "no-such-package", ""))
-    report = DuplicateReport(168, 228, 1, 2, alarm=True)
+    report = DuplicateReport(168, 228, 1, 2, alarm=True, own_exact=5)
     with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
         entry = approve(log, trusting, silo.study, report)
-        assert entry.details["duplicates"] == {"exact": 1, "near": 2, "alarm": True}
+        assert entry.details["duplicates"] == {"exact": 1, "near": 2, "own-exact": 5, "alarm": True}
         assert entry.details["versions"] == {
             **{name: version(name) for name in ("fedct-flwr", "flwr", "scikit-learn", "torch")},
             "no-such-package": None,

@@ -124,7 +124,7 @@ def _agreed(found: DuplicateReport, *, yes: bool, despite_duplicates: bool, err:
     if found.alarm and not despite_duplicates:
         if yes:
             raise ConfigError(
-                "records of this silo are in the public set, so labels on it tell about its patients: ask the "
+                "records of this silo seem to be in the public set, so labels on it tell about its patients: ask the "
                 "coordinator where the public set comes from, or add --despite-duplicates to approve all the same"
             )
         question = f"To approve all the same, type '{_DESPITE}'"

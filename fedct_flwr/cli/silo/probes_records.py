@@ -250,7 +250,8 @@ def duplicates(silo: Silo) -> Iterator[Finding]:
     found = find_duplicates(silo.records.X, agreed.public.X, agreed.schema)
     if found.alarm:
         yield bad(
-            f"duplicates: {count(found.near)} records are in the public set, or nearly so, more than chance explains",
+            f"duplicates: {count(found.near)} records are in the public set, or nearly so; "
+            f"{count(found.own_exact)} have an exact duplicate among the silo's own",
             "ask the coordinator where the public set comes from: labels on it tell about these patients",
         )
     elif found.near:
