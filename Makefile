@@ -25,8 +25,9 @@ run: $(VENV)/.simulation ## Train four real hospitals together on Flower's simul
 test: $(VENV)/.dev check ## Run everything that CI checks, but for containers
 	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate (minutes)
-	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest tests/client_app/test_gate_fuzz.py
+fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate, read 10,000 mutated model files (minutes)
+	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
+		tests/client_app/test_gate_fuzz.py tests/attacks/test_model_files.py
 
 check: $(VENV)/.dev ## Lint, types, import layers, generated code
 	@$(BIN)/ruff check --quiet .

@@ -321,6 +321,11 @@ class SuperNode:
             raise EndlessAnswerError(f"what answers at {self.address} does not come to an end") from None
         except (httpx.HTTPError, ValueError):
             raise SuperNodeError(f"what answers at {self.address} is no SuperNode") from None
+        except RuntimeError:
+            # httpx' word for a client that was closed meanwhile, as at the agent's end; others are what they are.
+            if not self._client._client.is_closed:
+                raise
+            raise SuperNodeError(f"the connection to the SuperNode at {self.address} was closed") from None
 
 
 class _UnreadableError(Exception):

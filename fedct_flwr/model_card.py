@@ -9,6 +9,8 @@ from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.run_folder import versions
 from fedct_flwr.types import SiloName
 
+STUDENT: Final = "student"
+"""Under which name the global model's own scores are."""
 _NOTHING: Final = "Nothing is promised: the labels are those of the silos' own models, without noise."
 _NOTHING_OF_VOTES: Final = (
     "Nothing is promised: the labels are what students at the silos voted for, who learned from models of the silos' "
@@ -22,15 +24,23 @@ _OF_SILOS: Final = (
     "their privacy sheets ('fedct privacy-sheet')."
 )
 _UNIT: Final = "one record of a silo, added or removed"
+_SILO: Final = "one silo as a whole, all its votes replaced by any others"
 _KEPT: Final = (
     "The labels keep this promise in total over all rounds, and so does the model, which is made of them alone "
     "(post-processing). The public set is not protected."
 )
 _AT_COORDINATOR: Final = (
-    "The labels keep this promise, and so does the model, which is made of them alone (post-processing). It holds for "
-    "who sees these, not for the coordinator, who sees the votes themselves. Several runs over the same silos add up, "
-    "and the coordinator keeps no ledger of them. The public set is not protected."
+    "The labels keep this promise, and so does the model, which is made of them alone (post-processing). It compares "
+    "the run with one in which all votes of one silo are replaced by any others; which silos took part counts as "
+    "public, and is not hidden. The coordinator sees the votes themselves: nothing is promised against it. Several "
+    "runs over the same silos add up, and the coordinator keeps no ledger of them. The public set is not protected."
 )
+_SIMULATED: Final = " In a simulation the noise comes from the run's seed, and protects nobody."
+_LEFT_OUT: Final = (
+    " This card leaves out all that was computed from the silos' votes or records without noise: scores of their "
+    "models, and scores on their test records."
+)
+_NO_NAMES: Final = " It names no silo."
 _USE: Final = (
     "Meant for records like those of the public set, described by the same columns in the same units, where the "
     "question is the study's. Try it on labeled records of your own before you rely on it.",
@@ -68,7 +78,7 @@ def promised_by_noise(noise: Mapping[str, Any]) -> dict[str, Any]:
         "protection": f"{noise['mechanism']} noise at the {noise['where']}",
         "epsilon": noise["epsilon"],
         "delta": noise["delta"],
-        "unit": "a silo as a whole, all its votes replaced" if at_coordinator else _UNIT,
+        "unit": _SILO if at_coordinator else _UNIT,
         "words": _AT_COORDINATOR if at_coordinator else _KEPT,
     }
 
@@ -91,8 +101,18 @@ def card(
 
     ``labels`` public examples were learned from; ``title`` is the algorithm's; ``rounds`` the round log; ``most`` the
     share of the most frequent class in the test set, which any model should exceed.
+
+    The card goes wherever the model goes. So where noise promises something of the labels, nothing is in it that was
+    computed from votes or private records without that noise, whatever ``scores`` there are: only a student's scores on
+    the test set that a real study hands out. Where a silo as a whole is protected, silos are not named.
     """
     silos: list[SiloName] = sorted({silo for record in rounds for silo in record["silos"]})
+    protected, of_silos = "epsilon" in privacy, privacy.get("unit") == _SILO
+    if protected:
+        words = privacy["words"] + _LEFT_OUT + _NO_NAMES * of_silos + _SIMULATED * (config.data != STUDY)
+        privacy = {**privacy, "words": words}
+        scores = {name: score for name, score in scores.items() if name == STUDENT and config.data == STUDY}
+        most = most if scores else None
     return {
         "model": file,
         "sha256": hashlib.sha256(content).hexdigest(),
@@ -105,7 +125,7 @@ def card(
             "algorithm": config.algorithm,
             "title": title,
             "rounds": len(rounds),
-            "silos": silos,
+            **({} if of_silos else {"silos": silos}),
             **({"quorum": config.quorum} if config.algorithm == "fedct-qualified" else {}),
         },
         "privacy": dict(privacy),
@@ -124,6 +144,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
     """The card for people."""
     labels, public, privacy, learner = facts["labels"], facts["public-set"], facts["privacy"], facts["learner"]
     rounds = "one round" if labels["rounds"] == 1 else f"{labels['rounds']} rounds"
+    silos = f", silos {', '.join(labels['silos'])}" if "silos" in labels else ""
     quorum = f", with a quorum of {labels['quorum']:g}" if "quorum" in labels else ""
     lines = [
         f"# Global model of the study {facts['study']}",
@@ -134,8 +155,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         f"- File: `{facts['model']}`, SHA-256 `{facts['sha256']}`",
         f"- Public set: {public['examples']:,} examples, fingerprint `{public['fingerprint']}`",
         f"- Labels: {labels['used']:,} public examples were learned from, {labels['without']:,} have no label",
-        f"- Labels come from: {labels['title']} (`{labels['algorithm']}`), {rounds}{quorum}, "
-        f"silos {', '.join(labels['silos'])}",
+        f"- Labels come from: {labels['title']} (`{labels['algorithm']}`), {rounds}{quorum}{silos}",
         f"- Versions: {', '.join(f'{name} {number}' for name, number in facts['versions'].items())}",
         "",
         "## Privacy",

@@ -8,8 +8,7 @@ import typer
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.predictions import check_new
-from fedct_flwr.learners.model_file import load_model
-from fedct_flwr.learners.onnx_export import to_onnx
+from fedct_flwr.learners.foreign import ForeignModel
 
 
 def export(
@@ -26,6 +25,5 @@ def export(
     categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
     """
     check_new(output)
-    found = load_model(model, package or ())
-    with Output.doing("converting the model"):
-        write_atomically(output, to_onnx(found))
+    with ForeignModel(model, package or ()) as found, Output.doing("converting the model"):
+        write_atomically(output, found.to_onnx())

@@ -12,7 +12,7 @@ import typer
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
-from fedct_flwr.learners.model_file import load_model
+from fedct_flwr.learners.foreign import ForeignModel
 from fedct_flwr.types import DataError
 
 PREDICTED: Final = "predicted"
@@ -35,10 +35,10 @@ def predict(
     any, come after them. Columns beside the study's are not looked at.
     """
     check_new(output)
-    found = load_model(model, package or ())
-    said = found.description
-    records = read_unlabeled(found.schema, said.image_size, said.image_mode, data)
-    said_of = [(found.predict(X), found.probabilities(X)) for X in in_chunks(records.X)]
+    with ForeignModel(model, package or ()) as found:
+        said = found.description
+        records = read_unlabeled(found.schema, said.image_size, said.image_mode, data)
+        said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None

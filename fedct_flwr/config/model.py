@@ -5,10 +5,12 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.settings import NAME_PATTERN, Settings, VisibleName
+from fedct_flwr.config.settings import NAME_PATTERN, Settings
 
 _MOST_FEATURES: Final = 3 * 4096 * 4096
 """Of one example: a color image of the largest size that a study takes."""
+_LONGEST_NAME: Final = 200
+"""Of a learner, which errors quote."""
 
 
 class ModelDescription(Settings):
@@ -20,7 +22,7 @@ class ModelDescription(Settings):
     """Names of the classes, as the model numbers them."""
     columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
     """Name and categories of each column, None for a numeric one; empty where features are no table."""
-    learner: VisibleName
+    learner: Annotated[str, Field(max_length=_LONGEST_NAME, pattern=r"^[\w.-]*$")]
     """Short name or import path."""
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)

@@ -6,7 +6,7 @@ set changes the digest.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,6 +59,7 @@ def read_study(folder: Path) -> StudyFolder:
     """Read a study's folder. Raises ConfigError or DataError, which name the file concerned."""
     if not (folder / STUDY_FILE).is_file():
         raise ConfigError(f"no {STUDY_FILE} in {folder}: ask the coordinator for the study's folder")
+    _check_inside(folder, STUDY_FILE, [folder / STUDY_FILE])
     config = StudyConfig.read_toml(folder / STUDY_FILE)
     _check_inside(folder, "public", [config.public])
     _check_inside(folder, "test-file", [config.test_file] if config.test_file else [])
@@ -99,14 +100,21 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
     return _read_table(path, data.label, study, data.mapping)
 
 
-def _check_inside(folder: Path, key: str, paths: Iterable[Path]) -> None:
-    """Raise ConfigError for a path that leads out of the folder, by itself or by a link.
+def _check_inside(folder: Path, key: str, paths: Sequence[Path]) -> None:
+    """Raise ConfigError for a path that leads out of the folder, by itself or by a link, and for pipes and devices.
 
     Whoever wrote the folder would otherwise choose which of the silo's files are read as public examples.
     """
-    inside = folder.resolve()
-    if not all(path.resolve().is_relative_to(inside) for path in paths):
-        raise ConfigError(f"{key} in {folder / STUDY_FILE} leads out of the study's folder: put the files into it")
+    where = "" if key == STUDY_FILE else f" in {folder / STUDY_FILE}"
+    try:
+        inside = folder.resolve()
+        leads_out = not all(path.resolve().is_relative_to(inside) for path in paths)
+    except (OSError, RuntimeError):  # a circle of links
+        leads_out = True
+    if leads_out:
+        raise ConfigError(f"{key}{where} leads out of the study's folder: put the files into it")
+    if any(path.exists() and not (path.is_file() or path.is_dir()) for path in paths):
+        raise ConfigError(f"{key}{where} is neither a file nor a folder: ask the coordinator for the study's folder")
 
 
 def _check_file_names(paths: Iterable[Path]) -> None:

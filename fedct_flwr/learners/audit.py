@@ -5,7 +5,7 @@ list has all of scikit-learn's estimators; ours has those that the catalog's lea
 hold, ``indices`` looks at.
 
 What remains: whatever scikit-learn's, SciPy's and XGBoost's readers and predictors get wrong with values that were not
-thought of here. A model of somebody unknown is safest in a process that may be lost. RuleFit is not among the types:
+thought of here. ``foreign`` reads such files in a process that may be lost. RuleFit is not among the types:
 its rules are expressions that pandas evaluates, which is to run code.
 """
 
@@ -13,6 +13,7 @@ import io
 import json
 import zipfile
 from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import numpy as np
@@ -70,6 +71,7 @@ _VALUES: Final = (
 )
 """What has no parts."""
 
+_LONGEST_NAME: Final = 200
 _NOT_OURS: Final = "is damaged, or none that this program wrote"
 
 
@@ -88,7 +90,8 @@ def read_object(content: bytes, what: str, packages: Collection[str] = ()) -> An
                 f"{what} holds {', '.join(foreign)}, which no model of the short names is made of, and is not loaded: "
                 f"if you trust whoever wrote it with this machine, add {' '.join(needed)}"
             )
-        model = skops.io.loads(content, trusted=sorted(found))
+        with _checked_boosters(found):
+            model = skops.io.loads(content, trusted=sorted(found))
         for part in _parts(model, set(), strict=not packages):
             check(part)
     except DataError:
@@ -96,6 +99,14 @@ def read_object(content: bytes, what: str, packages: Collection[str] = ()) -> An
     except Exception as error:  # zipfile, skops and scikit-learn raise many types
         raise DataError(f"{what} {_NOT_OURS}: {type(error).__name__}") from error
     return model
+
+
+def _checked_boosters(found: Collection[str]) -> AbstractContextManager[None]:
+    if not any(name.partition(".")[0] == "xgboost" for name in found):
+        return nullcontext()
+    from fedct_flwr.learners.boosted import checked
+
+    return checked()
 
 
 def _types(content: bytes) -> set[str]:
@@ -115,7 +126,10 @@ def _types(content: bytes) -> set[str]:
 def _named(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if isinstance(schema.get("__class__"), str):
-            yield f"{schema.get('__module__')}.{schema['__class__']}"
+            name = f"{schema.get('__module__')}.{schema['__class__']}"
+            # It is quoted in errors.
+            require(len(name) <= _LONGEST_NAME and all(part.isidentifier() for part in name.split(".")))
+            yield name
         schema = list(schema.values())
     if isinstance(schema, list):
         for item in schema:

@@ -1,10 +1,9 @@
 """What a model from elsewhere may not hold: an index that leads compiled code out of bounds.
 
-What the arrays of a model hold, scikit-learn's and XGBoost's predictors believe without looking, so it is looked at
-here, type by type.
+What the arrays of a model hold, scikit-learn's predictors believe without looking, so it is looked at here, type by
+type. XGBoost's models are checked before they are read, see ``boosted``.
 """
 
-import json
 import sys
 from typing import Any, Final
 
@@ -21,6 +20,8 @@ from sklearn.tree import BaseDecisionTree, DecisionTreeClassifier, DecisionTreeR
 from sklearn.tree._tree import Tree
 
 _KERNELS: Final = ("linear", "poly", "rbf", "sigmoid")
+MOST_JOBS: Final = 256
+"""Threads that a model may say it predicts with. An operating system that cannot start them ends the process."""
 
 
 def is_xgboosts(name: str, part: Any) -> bool:
@@ -37,6 +38,8 @@ def check(part: Any) -> None:
     """
     # What has not been trained, such as the pattern of a forest's trees, predicts nothing.
     own = vars(part)
+    jobs = own.get("n_jobs")
+    require(jobs is None or (type(jobs) is int and abs(jobs) <= MOST_JOBS))
     if isinstance(part, BaseDecisionTree):
         if "tree_" in own:
             _check_tree(part.tree_, part.n_features_in_)
@@ -60,8 +63,6 @@ def check(part: Any) -> None:
             _check_categories(part)
     elif is_xgboosts("XGBClassifier", part):
         require("_Booster" not in own or is_xgboosts("Booster", part._Booster))
-    elif is_xgboosts("Booster", part):
-        _check_boosted(part)
 
 
 def _check_tree(tree: Any, num_features: int) -> None:
@@ -72,7 +73,7 @@ def _check_tree(tree: Any, num_features: int) -> None:
     require(0 < tree.node_count <= tree.capacity)
     left, right, feature = tree.children_left, tree.children_right, tree.feature
     inner = left != -1
-    _require_below(left, right, inner)
+    require_below(left, right, inner)
     require(bool((feature[inner] >= 0).all() and (feature[inner] < num_features).all()))
 
 
@@ -116,11 +117,11 @@ def _check_categories(encoder: Any) -> None:
 def _check_nodes(nodes: Any, num_features: int) -> None:
     inner = nodes["is_leaf"] == 0
     require(len(nodes) > 0 and not nodes["is_categorical"].any())
-    _require_below(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), inner)
+    require_below(nodes["left"].astype(np.int64), nodes["right"].astype(np.int64), inner)
     require(bool((nodes["feature_idx"][inner] >= 0).all() and (nodes["feature_idx"][inner] < num_features).all()))
 
 
-def _require_below(left: Any, right: Any, inner: Any) -> None:
+def require_below(left: Any, right: Any, inner: Any) -> None:
     """Every inner node's children come after it, as they do in all trees that grow: no circle, none out of bounds."""
     own = np.flatnonzero(inner)
     for child in (left[inner], right[inner]):
@@ -138,24 +139,6 @@ def _check_support_vectors(machine: Any) -> None:
     require(machine._dual_coef_.shape == (classes - 1, len(vectors)) and machine._intercept_.shape == (pairs,))
     require(all(len(values) in (0, pairs) for values in (machine._probA, machine._probB)))
     require(len(machine.classes_) == classes)
-
-
-def _check_boosted(booster: Any) -> None:
-    # What XGBoost wrote down again, without following any of it.
-    said = json.loads(booster.save_raw("json"))["learner"]
-    model, groups = said["gradient_booster"]["model"], max(1, int(said["learner_model_param"]["num_class"]))
-    num_features = int(said["learner_model_param"]["num_feature"])
-    require(said["gradient_booster"]["name"] == "gbtree" and len(model["tree_info"]) == len(model["trees"]))
-    require(all(0 <= group < groups for group in model["tree_info"]))
-    # Where each round's trees begin.
-    begins = model.get("iteration_indptr", [0, len(model["trees"])])
-    require(begins[0] == 0 and begins == sorted(begins) and begins[-1] == len(model["trees"]))
-    for tree in model["trees"]:
-        left, right = np.asarray(tree["left_children"]), np.asarray(tree["right_children"])
-        feature, inner = np.asarray(tree["split_indices"]), np.asarray(tree["left_children"]) != -1
-        require(0 < len(left) == len(right) == len(feature) and not any(tree["split_type"]))
-        _require_below(left, right, inner)
-        require(bool((feature[inner] >= 0).all() and (feature[inner] < num_features).all()))
 
 
 def require(holds: bool) -> None:

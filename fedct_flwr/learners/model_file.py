@@ -92,6 +92,7 @@ def save_model(path: Path, learner: Learner, transformer: Any, description: Mode
 def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     """A model from a file that may come from elsewhere; ``packages`` are those whose code may run, beside ours.
 
+    It is read in this process: what the checks do not know of can end it. ``foreign`` reads it in another.
     Raises DataError for a file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
     """
     try:

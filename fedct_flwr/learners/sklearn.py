@@ -123,7 +123,7 @@ class SklearnLearner:
             labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).reshape(len(X))
             labels = labels.astype(LABEL_DTYPE, copy=False)
         except Exception as error:
-            raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
+            raise TrainingError(f"{type(self._trained).__name__} could not predict: {_first_line(error)}") from error
         return labels
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
@@ -139,7 +139,7 @@ class SklearnLearner:
                 raise ValueError(f"probabilities of shape {shares.shape} for {len(X)} examples of {len(known)} classes")
             found[:, known] = shares
         except Exception as error:
-            raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
+            raise TrainingError(f"{type(self._trained).__name__} could not predict: {_first_line(error)}") from error
         return found
 
     def check_soft(self) -> None:
@@ -183,6 +183,11 @@ class SklearnLearner:
 
     def _transform(self, X: Features) -> Features:
         return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
+
+
+def _first_line(error: Exception) -> str:
+    """What scikit-learn says, without the paragraphs of advice that it may add."""
+    return str(error).partition("\n")[0]
 
 
 def _soft_ones() -> str:

@@ -11,12 +11,14 @@ _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 
 _NOT_COVERED: Final = (
     "**The coordinator.** It sees what each silo sent, before any noise. Whoever distrusts it needs noise at the silo.",
-    "**The coordinator's round log** and its console: how far each silo agrees with the labels is computed from votes "
-    "without noise. It has to stay with the coordinator.",
+    "**The coordinator's run folder**, its report and its console: how far each silo agrees with the labels, and how "
+    "well the silos' models vote, is computed without noise. They have to stay with the coordinator. The global model "
+    "and its card may leave: they hold nothing of it.",
     "**Further runs over the same silos.** What they cost adds up. The coordinator keeps no ledger: this page is about "
     "one run, nobody counts them together, and none is refused.",
     "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
-    "**That the silo takes part**, when it answers, and what the study is about.",
+    "**That a silo takes part.** A silo's votes are compared with other votes, not with none. When it answers and what "
+    "the study is about are not covered either.",
     "**The models that stay at the silos**, which learn from all records.",
     "**What is true of many.** That smoking causes cancer can be learned although each silo is protected.",
 )

@@ -10,7 +10,7 @@ import numpy as np
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config import ModelDescription, RunConfig
 from fedct_flwr.learners.model_file import save_model, suffix
-from fedct_flwr.model_card import as_markdown, card, promised
+from fedct_flwr.model_card import STUDENT, as_markdown, card, promised
 from fedct_flwr.scoring import Predictor, accuracy, balanced_accuracy
 from fedct_flwr.strategies.ensemble import ModelPath, silos_vote
 from fedct_flwr.strategies.study import Study, Subject
@@ -46,7 +46,7 @@ def add_global_model(
     scores: dict[str, dict[str, float]] = {}
     most: float | None = None
     if subject.test.size:
-        scores["student"] = _scores(student.learner, subject)
+        scores[STUDENT] = _scores(student.learner, subject)
         most = float(np.bincount(subject.test.y).max() / subject.test.size)
     if subject.test.size and (vote := silos_vote(study, model_path)):
         scores["ensemble"] = _scores(vote, subject)

@@ -34,7 +34,8 @@ def test_epsilon_is_never_said_less_than_it_is() -> None:
 def test_it_owns_up_to_what_noise_at_the_coordinator_cannot_do() -> None:
     said = page().partition("## What is not covered")[2]
     assert "**The coordinator.** It sees what each silo sent" in said
-    assert "**The coordinator's round log**" in said
+    assert "**The coordinator's run folder**, its report and its console" in said
+    assert "**That a silo takes part.**" in said
     assert "**Further runs over the same silos.** What they cost adds up. The coordinator keeps no ledger" in said
     assert "none left" in said
     assert "Test scores, which left" in page(metrics=True)

@@ -1,7 +1,6 @@
 """``fedct coordinator init``: a coordinator's folder, which may be made again to renew its certificate."""
 
 import secrets
-import shutil
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,6 +12,7 @@ from fedct_flwr.cli.certificates import check_hosts, create_authority, create_se
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.types import ConfigError
 
@@ -59,6 +59,8 @@ def prepare(
         host_and_port(address, "--address", "")
     if folder.path.exists() and not folder.ca.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
         raise ConfigError(f"{path} exists and is no coordinator's folder: choose another one")
+    if study and study.is_dir():
+        check_plain(study)
     if study and folder.study.exists() and coordinators_study(study).digest != read_study(folder.study).digest:
         raise ConfigError(f"{folder.study} holds another study: use another folder for {study}")
     if study:
@@ -76,7 +78,7 @@ def prepare(
     if address or not folder.flower_config.exists():
         folder.write_flower_config(address or f"{_in_brackets(hosts[0])}:{PORT}")
     if study and not folder.study.exists():
-        shutil.copytree(study, folder.study)
+        copy_study(study, folder.study)
     return folder, renewed
 
 

@@ -15,6 +15,8 @@ from fedct_flwr.cli.output import console, from_here
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import SiloConfig, StudyConfig
+from fedct_flwr.datasets.study_copy import check_plain, copy_study
+from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -43,7 +45,10 @@ def init(
     folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
-    agreed = StudyConfig.read_toml(study / "study.toml")
+    if study.is_dir():
+        # Before a byte of it is read.
+        check_plain(study)
+    agreed = StudyConfig.read_toml(study / STUDY_FILE)
     _check(agreed, label, superlink, ca, learner)
     text = silo_toml(
         silo=silo,
@@ -56,6 +61,8 @@ def init(
     )
     # Before anything is made, and without the name of a file that will not be: what is written must be read.
     SiloConfig.read(tomllib.loads(text), "what was asked for", folder)
+    if folder.resolve().is_relative_to(study.resolve()):
+        raise ConfigError(f"{folder} lies in the study {study} that it would get a copy of: choose another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -93,7 +100,7 @@ def _packages(learner: str) -> list[str]:
 def _fill(folder: Path, text: str, study: Path, ca: Path | None) -> None:
     _write(folder / SILO_FILE, text.encode())
     config = SiloConfig.read_toml(folder / SILO_FILE)
-    shutil.copytree(study, config.study)
+    copy_study(study, config.study)
     make_keys(config)
     if ca:
         shutil.copyfile(ca, config.connection.ca_certificate)

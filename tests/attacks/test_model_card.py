@@ -1,0 +1,109 @@
+"""What goes with a model whose labels had noise: other votes with the same noisy labels leave the same card and model.
+
+Whatever differs between the two was computed from votes, or from private records, without the noise.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr import datasets
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.learners.model_file import load_model
+from fedct_flwr.model_card import as_markdown, card, promised, promised_by_noise
+from fedct_flwr.privacy import tally_noise
+from fedct_flwr.run_folder import RunFolder
+from tests.federation import conftest
+from tests.federation.conftest import Federation
+
+federation = conftest.federation
+SILOS = ("budapest", "cleveland", "long-beach", "zurich")
+OF_SILOS: dict[str, dict[str, Any]] = {
+    "dp-pate": {"algorithm": "dp-pate", "gamma": 2.0},
+    "dp-pate, laplace": {"algorithm": "dp-pate", "gamma": 2.0, "mechanism": "laplace"},
+    "fedkt": {"algorithm": "fedkt", "privacy_level": "L1", "gamma": 0.5, "partitions": 2, "teachers": 2},
+}
+
+
+def released(federation: Federation, name: str, **settings: Any) -> tuple[dict[str, Any], str, RunFolder]:
+    """The card, as JSON and for people, and the run folder, which stays."""
+    folder = federation.run(
+        num_server_rounds=1,
+        student="decision-tree",
+        save_models=True,
+        run_dir=str(federation.path / name),
+        **settings,
+    )
+    path = folder.path / folder.read_json("result.json")["global_model"]["file"]
+    facts = json.loads(path.with_suffix(".json").read_text())
+    return facts, path.with_suffix(".md").read_text(), folder
+
+
+@pytest.mark.parametrize("settings", OF_SILOS.values(), ids=OF_SILOS)
+def test_other_votes_with_the_same_noisy_labels_leave_the_same(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(
+        tally_noise, "noisy_max", lambda mechanism, counts, noise: (np.arange(len(counts)) % 2).astype(np.int16)
+    )
+    one, text, folder = released(federation, "one", **settings)
+    other, other_text, other_folder = released(
+        federation, "other", **settings, bad_silos="zurich,budapest", corruption="label-shift"
+    )
+    # The attack has something to see: the coordinator's own files differ.
+    assert folder.read_json("result.json") != other_folder.read_json("result.json")
+    for facts in (one, other):
+        del facts["sha256"], facts["date"]
+    assert one == other
+    assert [line for line in text.splitlines() if "SHA-256" not in line and "made on" not in line] == [
+        line for line in other_text.splitlines() if "SHA-256" not in line and "made on" not in line
+    ]
+    models = [load_model(one.path / "models" / "global.skops") for one in (folder, other_folder)]
+    X = datasets.load(RunConfig.from_flower(folder.settings())).public.X
+    assert models[0].description == models[1].description
+    np.testing.assert_array_equal(models[0].probabilities(X), models[1].probabilities(X))
+
+
+@pytest.mark.parametrize("settings", OF_SILOS.values(), ids=OF_SILOS)
+def test_no_silo_is_named_and_no_score_is_told(federation: Federation, settings: dict[str, Any]) -> None:
+    facts, text, folder = released(federation, "run", **settings)
+    assert "ensemble" in folder.read_json("result.json")["global_model"]["scores"]
+    for said in (text, json.dumps(facts)):
+        assert not any(silo in said for silo in SILOS)
+        assert "accuracy" not in said
+        assert "ensemble" not in said
+        assert "all votes of one silo are replaced by any others" in said
+        assert "took part counts as public" in said
+        assert "In a simulation the noise comes from the run's seed, and protects nobody" in said
+    assert facts["scores"] == {}
+    assert "most-frequent-class" not in facts
+
+
+def test_the_silos_own_noise_covers_no_score_of_their_models_either(federation: Federation) -> None:
+    facts, text, _ = released(federation, "run", protection="dp-linear", epsilon=5.0)
+    assert facts["scores"] == {}
+    assert "accuracy" not in text
+    assert "scores on their test records" in text
+    # Its unit is a record: who takes part is told.
+    assert facts["labels"]["silos"] == list(SILOS)
+
+
+def test_a_real_study_tells_the_students_score_on_the_test_set_that_all_have() -> None:
+    config = RunConfig.from_flower(
+        {"study": "s", "data": STUDY, "data-dir": "/s", "roster": "a,b", "algorithm": "dp-pate", "student": "svm"}
+    )
+    score = {"accuracy": 0.123, "balanced_accuracy": 0.456}
+    noise = {"where": "coordinator", "mechanism": "laplace", "epsilon": 2.0, "delta": 1e-5}
+    more: dict[str, Any] = {"public_fingerprint": "", "num_public": 2, "labels": 2, "rounds": [{"silos": {"a": {}}}]}
+    scores = {"student": score, "ensemble": {"accuracy": 0.789, "balanced_accuracy": 0.789}}
+    facts = card(
+        config, "DP-PATE", privacy=promised_by_noise(noise), file="", content=b"", scores=scores, most=0.5, **more
+    )
+    assert facts["scores"] == {"student": score}
+    assert "0.789" not in as_markdown(facts)
+    assert "simulation" not in facts["privacy"]["words"]
+    plain = card(config, "PATE", privacy=promised(config), file="", content=b"", scores=scores, most=0.5, **more)
+    assert plain["scores"] == scores
+    assert plain["labels"]["silos"] == ["a"]
