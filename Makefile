@@ -5,16 +5,20 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # What the images are built from: one with Python 3.11, one with nginx (here the stage that takes Debian's packages).
+# With a digest, as BASE=python:3.11-slim-bookworm@sha256:..., it can be no other image.
 BASE ?= python:3.11-slim-bookworm
 GATEWAY_BASE ?= nginx
 IMAGES ?= fedct
 TAG ?= latest
-# Extras for the agents' learners: torch, boost, rules, vision, with commas between them.
+# Extras for the agents' learners: torch, boost, rules, vision and others of docker/lock, with commas between them.
 EXTRAS ?=
 WHEELHOUSE := build/wheelhouse
+# Builds the project's wheel, with nothing but what docker/locks/build.txt names.
+BUILDER := build/builder
+SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test fuzz check format proto clean wheelhouse images up down run-deployed test-deploy docs
+.PHONY: help run screenshots test fuzz check format proto lock clean wheelhouse images up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,15 +53,14 @@ proto: $(VENV)/.dev ## Generate code from labels.proto
 screenshots: $(VENV)/.dev ## Make the pictures of the report in the README
 	@$(BIN)/python docs/screenshots.py
 
-wheelhouse: $(WHEELHOUSE)/.project $(WHEELHOUSE)/.wheels-$(EXTRAS) $(WHEELHOUSE)/.nginx ## Collect what the images need
+lock: $(VENV)/.dev ## Write docker/locks anew, with the versions of constraints.txt
+	@docker/lock $(BIN)/uv
 
-images: wheelhouse ## Build the images, without a network
-	@for target in superlink supernode agent gateway demo; do \
-		docker build --quiet --network none --file docker/Dockerfile --target $$target \
-			--build-arg BASE=$(BASE) --build-arg GATEWAY_BASE=$(GATEWAY_BASE) --build-arg WHEELHOUSE=$(WHEELHOUSE) \
-			--tag $(IMAGES)/$$target:$(TAG) . > $(WHEELHOUSE)/.image-$$target || exit 1; \
-	done
-	@echo "Images: $(IMAGES)/{superlink,supernode,agent,gateway,demo}:$(TAG)"
+wheelhouse: $(WHEELHOUSE)/SHA256SUMS ## Collect what the images need
+
+images: wheelhouse ## Build the images and their SBOMs, without a network
+	@$(PYTHON) docker/wheelhouse.py verify $(WHEELHOUSE)
+	@docker/images $(WHEELHOUSE) $(SBOM) $(IMAGES) $(TAG) $(BASE) $(GATEWAY_BASE)
 
 up: images ## Start a coordinator and four hospitals in containers
 	@docker compose up --detach --wait
@@ -72,7 +75,7 @@ test-deploy: $(VENV)/.dev images ## Test with real containers
 	@$(BIN)/python -m pytest -m deploy tests/deploy $(ARGS)
 
 clean: ## Remove the virtual environment, the wheelhouse, the documentation and all caches
-	rm -rf $(VENV) $(WHEELHOUSE) build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
+	rm -rf $(VENV) $(WHEELHOUSE) $(BUILDER) $(SBOM) build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
@@ -95,19 +98,32 @@ $(VENV)/.docs: pyproject.toml constraints.txt
 	@$(PIP) --editable '.[docs]'
 	@touch $@
 
-$(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE $(SOURCES) | $(BIN)/python
+$(BUILDER)/.installed: docker/locks/build.txt
+	@$(PYTHON) -m venv $(BUILDER)
+	@$(BUILDER)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes \
+		--requirement docker/locks/build.txt
+	@touch $@
+
+$(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE $(SOURCES) | $(BUILDER)/.installed
 	@rm -rf $(WHEELHOUSE)/project && mkdir -p $(WHEELHOUSE)
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELHOUSE)/project .
+	@$(BUILDER)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
+		--wheel-dir $(WHEELHOUSE)/project .
 	@touch $@
 
 # Anew with other requirements or extras, and not with every change of the code.
-$(WHEELHOUSE)/.wheels-$(EXTRAS): pyproject.toml constraints.txt docker/collect | $(WHEELHOUSE)/.project
+$(WHEELHOUSE)/.wheels-$(EXTRAS): pyproject.toml constraints.txt docker/collect docker/locks/agent.txt docker/locks/sbom.txt \
+		| $(WHEELHOUSE)/.project
 	@echo "Collecting wheels in $(WHEELHOUSE) (once, about a minute) ..."
 	@rm -f $(WHEELHOUSE)/.wheels-*
-	@docker/collect wheels $(WHEELHOUSE) $(BIN)/python "$$(echo $(WHEELHOUSE)/project/*.whl)$(if $(EXTRAS),[$(EXTRAS)])"
+	@docker/collect wheels $(WHEELHOUSE) $(BUILDER)/bin/python \
+		"$$(echo $(WHEELHOUSE)/project/*.whl)$(if $(EXTRAS),[$(EXTRAS)])"
 	@touch $@
 
 # Not needed with an image that has nginx.
 $(WHEELHOUSE)/.nginx: docker/collect | $(WHEELHOUSE)/.project
 	@$(if $(filter nginx,$(GATEWAY_BASE)),docker/collect nginx $(WHEELHOUSE)/nginx $(BASE))
 	@touch $@
+
+# What was collected, as it is compared with before each build.
+$(WHEELHOUSE)/SHA256SUMS: $(WHEELHOUSE)/.project $(WHEELHOUSE)/.wheels-$(EXTRAS) $(WHEELHOUSE)/.nginx docker/wheelhouse.py
+	@$(PYTHON) docker/wheelhouse.py record $(WHEELHOUSE)

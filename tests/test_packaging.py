@@ -86,6 +86,7 @@ EXTRAS = {
     },
     "fedct_flwr/cli/budget_plot.py": "plot",
     "fedct_flwr/datasets/image_folder.py": "images",
+    "fedct_flwr/learners/boosted.py": "boost",
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/learners/onnx_export.py": "onnx",
     "fedct_flwr/learners/tensors.py": "torch",
