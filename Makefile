@@ -10,6 +10,8 @@ BASE ?= python:3.11-slim-bookworm
 GATEWAY_BASE ?= nginx
 IMAGES ?= fedct
 TAG ?= latest
+# Bytes of the longest message that the gateway takes; see coordinator.toml.
+MAX_MESSAGE ?= 2000000
 # Extras for the agents' learners: torch, boost, rules, vision and others of docker/lock, with commas between them.
 EXTRAS ?=
 WHEELHOUSE := build/wheelhouse
@@ -60,7 +62,7 @@ wheelhouse: $(WHEELHOUSE)/SHA256SUMS ## Collect what the images need
 
 images: wheelhouse ## Build the images and their SBOMs, without a network
 	@$(PYTHON) docker/wheelhouse.py verify $(WHEELHOUSE)
-	@docker/images $(WHEELHOUSE) $(SBOM) $(IMAGES) $(TAG) $(BASE) $(GATEWAY_BASE)
+	@docker/images $(WHEELHOUSE) $(SBOM) $(IMAGES) $(TAG) $(BASE) $(GATEWAY_BASE) $(MAX_MESSAGE)
 
 up: images ## Start a coordinator and four hospitals in containers
 	@docker compose up --detach --wait

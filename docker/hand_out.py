@@ -1,8 +1,8 @@
 """Makes the demonstration's folders and hands each service what it needs, and nothing of what it does not need.
 
 ``fedct demo`` writes the folders of a coordinator and of four silos, as they would lie on five machines. Here each
-service gets its part of them in a volume of its own: no agent sees a node key, no SuperNode sees records, and the key
-of the authority stays in a volume that no service has. Run again, it changes nothing.
+service gets its part of them in a volume of its own: no agent sees a node key, no SuperNode sees records, the SuperExec
+sees no key, and those of the authorities stay in a volume that no service has. Run again, it changes nothing.
 """
 
 import os
@@ -15,6 +15,7 @@ from pathlib import Path
 MADE = Path("/app")
 SHARES = Path("/shares")
 TLS = ("certificates/ca.crt", "certificates/server.pem", "certificates/server.key")
+FEDCT = Path(sys.executable).with_name("fedct")
 
 
 def make() -> None:
@@ -22,7 +23,11 @@ def make() -> None:
     if not (MADE / ".complete").exists():
         for left_over in MADE.iterdir():
             shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
-    subprocess.run([Path(sys.executable).with_name("fedct"), "demo", MADE, *sys.argv[1:]], check=True)
+    subprocess.run([FEDCT, "demo", MADE, *sys.argv[1:]], check=True)
+    coordinator = MADE / "coordinator"
+    if not (coordinator / "certificates" / "clients.crt").exists():
+        # One of before the gateway asked for certificates.
+        subprocess.run([FEDCT, "coordinator", "init", coordinator, "--gateway", "gateway:8443"], check=True)
 
 
 def give(source: Path, target: Path) -> None:
@@ -44,6 +49,7 @@ def hand_out() -> None:
     for name in TLS:
         for share in ("superlink", "gateway"):
             give(coordinator / name, SHARES / share / Path(name).name)
+    give(coordinator / "certificates" / "clients.crt", SHARES / "gateway" / "clients.crt")
     give(coordinator / "secret", SHARES / "superlink" / "secret")
     for name in ("certificates/ca.crt", "secret", "study", "silos", "flwr"):
         give(coordinator / name, SHARES / "coordinator" / name)
@@ -51,6 +57,8 @@ def hand_out() -> None:
     for silo in sorted((MADE / "silos").iterdir()):
         for name in ("ca.crt", "node.key", "secret"):
             give(silo / "connection" / name, SHARES / f"supernode-{silo.name}" / name)
+        for name in ("client.crt", "client.key"):
+            give(coordinator / "kits" / silo.name / name, SHARES / f"supernode-{silo.name}" / name)
         agent = SHARES / f"agent-{silo.name}"
         for entry in sorted(silo.iterdir()):
             if entry.name not in ("connection", "state"):

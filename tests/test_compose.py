@@ -58,6 +58,13 @@ def test_a_supernode_has_keys_and_nothing_else(file: str, name: str) -> None:
     assert volume["read_only"] is True
 
 
+@pytest.mark.parametrize(("file", "name"), [(file, name) for file, name in SERVICES if name.startswith("supernode")])
+def test_a_supernode_shows_a_client_certificate(file: str, name: str) -> None:
+    command = service(file, name)["command"]
+    assert "--client-certificate=/app/certificates/client.crt" in command
+    assert "--client-key=/app/certificates/client.key" in command
+
+
 def test_no_two_silos_share_a_network_or_a_volume() -> None:
     content = FILES["compose.yaml"]
     silos = [name.removeprefix("agent-") for name in content["services"] if name.startswith("agent-")]

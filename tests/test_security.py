@@ -9,7 +9,7 @@ from tests.readme import ROOT
 
 SECURITY = (ROOT / "SECURITY.md").read_text("utf-8")
 PROMISES = re.findall(
-    r"^\| (.+?) \| \[(test_\w+\.py)\]\((tests/attacks/test_\w+\.py)\) \| (.+) \|$", SECURITY, re.MULTILINE
+    r"^\| (.+?) \| \[(test_\w+\.py)\]\((tests/(?:attacks|config)/test_\w+\.py)\) \| (.+) \|$", SECURITY, re.MULTILINE
 )
 
 

@@ -1,6 +1,7 @@
-"""The coordinator's own certificate authority, and the certificate that its SuperLink shows.
+"""The coordinator's own certificate authorities: one for its server, one for its silos' way through the gateway.
 
-One authority for one coordinator: silos trust what it has signed and nothing else, so no certificate is to be bought.
+Silos trust what the first has signed and nothing else, so no certificate is to be bought. The gateway lets in what the
+second has signed. They are two, so that the first one's key can stay offline while silos join.
 """
 
 import ipaddress
@@ -26,6 +27,7 @@ from fedct_flwr.types import ConfigError
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 SERVER_LIFETIME: Final = timedelta(days=825)
+CLIENT_LIFETIME: Final = SERVER_LIFETIME
 RENEW_BEFORE: Final = timedelta(days=30)
 # A silo whose clock is somewhat behind shall not take a new certificate for one that is not valid yet.
 _CLOCK_SKEW: Final = timedelta(hours=1)
@@ -33,12 +35,12 @@ _FOR_ALL: Final = 0o644
 _LONGEST_NAME: Final = 64
 
 
-def create_authority(certificate: Path, key: Path) -> None:
+def create_authority(certificate: Path, key: Path, name: str = "fedct coordinator") -> None:
     """Make an authority, valid for ten years: a certificate for everybody, and a key (mode 600) that signs."""
-    private, name = ec.generate_private_key(ec.SECP384R1()), _name("fedct coordinator")
+    private, subject = ec.generate_private_key(ec.SECP384R1()), _name(name)
     usage = _usage(key_cert_sign=True, crl_sign=True)
     public = (
-        _builder(name, name, private.public_key(), private.public_key(), AUTHORITY_LIFETIME)
+        _builder(subject, subject, private.public_key(), private.public_key(), AUTHORITY_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .sign(private, hashes.SHA384())
@@ -55,33 +57,64 @@ def create_server_certificate(
     Raises ConfigError for a host that is neither, or an authority that cannot be read.
     """
     names = [_host(host) for host in hosts]
-    issuer, signer = load_certificate(authority), _load_key(authority_key)
+    use = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), x509.SubjectAlternativeName(names)]
+    _create_leaf(certificate, key, hosts[0], SERVER_LIFETIME, use, (authority, authority_key))
+
+
+def create_client_certificate(certificate: Path, key: Path, silo: str, authority: Path, authority_key: Path) -> None:
+    """Make a silo's key (mode 600) and the certificate with which the gateway lets it in, valid for 825 days.
+
+    Raises ConfigError for an authority that cannot be read.
+    """
+    use = [x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])]
+    _create_leaf(certificate, key, silo, CLIENT_LIFETIME, use, (authority, authority_key))
+
+
+def _create_leaf(
+    certificate: Path,
+    key: Path,
+    name: str,
+    lifetime: timedelta,
+    use: Sequence[x509.ExtensionType],
+    authority: tuple[Path, Path],
+) -> None:
+    """A key and a certificate that signs nothing; ``authority`` is the signer's certificate and its key."""
+    issuer, signer = load_certificate(authority[0]), _load_key(authority[1])
     private = ec.generate_private_key(ec.SECP256R1())
-    public = (
-        _builder(_name(hosts[0]), issuer.subject, private.public_key(), signer.public_key(), SERVER_LIFETIME)
+    builder = (
+        _builder(_name(name), issuer.subject, private.public_key(), signer.public_key(), lifetime)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(signer, hashes.SHA384())
     )
+    for extension in use:
+        builder = builder.add_extension(extension, critical=False)
     _write_key(key, private)
-    _write_certificate(certificate, public)
+    _write_certificate(certificate, builder.sign(signer, hashes.SHA384()))
 
 
-def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path) -> bool:
-    """Whether a server's certificate is this authority's, for all these hosts, and for a month to come at least.
+def is_good_for(certificate: Path, hosts: Sequence[str], authority: Path, for_: timedelta = RENEW_BEFORE) -> bool:
+    """Whether a server's certificate is this authority's, for all these hosts, and for a month to come, or ``for_``.
 
     Raises ConfigError for a file that holds no certificate, or a host that is none.
     """
+    named = set(load_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    return lasts(certificate, authority, for_) and named >= {_host(host) for host in hosts}
+
+
+def lasts(certificate: Path, authority: Path, for_: timedelta = RENEW_BEFORE) -> bool:
+    """Whether a certificate is this authority's, and valid for a month to come, or ``for_``. Raises ConfigError."""
     public = load_certificate(certificate)
-    named = set(public.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     try:
         public.verify_directly_issued_by(load_certificate(authority))
     except (ValueError, TypeError, InvalidSignature):
         return False
-    lasts = public.not_valid_after_utc - datetime.now(UTC) > RENEW_BEFORE
-    return lasts and named >= {_host(host) for host in hosts}
+    return public.not_valid_after_utc - datetime.now(UTC) > for_
+
+
+def hosts_of(certificate: Path) -> list[str]:
+    """The host names and IP addresses that a server's certificate is for. Raises ConfigError."""
+    names = load_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
 
 
 def load_certificate(path: Path) -> x509.Certificate:

@@ -15,7 +15,8 @@ from client_app.keys import load_egress_key
 from fedct_flwr import datasets
 from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.certificates import check_hosts
-from fedct_flwr.cli.coordinator.init import PORT, prepare
+from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
+from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
 from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
@@ -39,16 +40,16 @@ def demo(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="Name or IP address that the SuperLink, or what stands before it, is called by; repeat it for more.",
+            help="Name or IP address that gateway and SuperLink are called by; repeat it for more.",
             show_default="localhost, 127.0.0.1",
         ),
     ] = None,
-    superlink: Annotated[str, typer.Option(help="Where the silos find the SuperLink, HOST:PORT.")] = (
-        f"127.0.0.1:{PORT}"
+    superlink: Annotated[str, typer.Option(help="Where the silos find the gateway, HOST:PORT.")] = (
+        f"127.0.0.1:{GATEWAY_PORT}"
     ),
     address: Annotated[
-        str, typer.Option(help="Where the coordinator finds it, HOST:PORT.", show_default="as --superlink")
-    ] = "",
+        str, typer.Option(help="Where the coordinator's own commands find the SuperLink, HOST:PORT.")
+    ] = f"127.0.0.1:{PORT}",
     supernode: Annotated[
         str,
         typer.Option(
@@ -75,19 +76,22 @@ def demo(
     check_hosts(hosts)
     for option, given in {
         "--superlink": superlink,
-        "--address": address or superlink,
+        "--address": address,
         "--supernode": supernode,
     }.items():
         host_and_port(given.replace("{port}", str(_RUNTIME_PORT)), option, "")
     dataset = datasets.load(RunConfig.from_flower({"study": STUDY, "data": STUDY}))
     folder.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
-    coordinator, _ = prepare(folder / "coordinator", hosts, address or superlink)
+    coordinator, _ = prepare(folder / "coordinator", hosts, address, gateway=superlink)
     write_study(coordinator.study, STUDY, dataset)
     for position, data in enumerate(dataset.silos):
         silo = folder / "silos" / data.name
         listens = supernode.replace("{silo}", data.name).replace("{port}", str(_RUNTIME_PORT + position))
         _write_silo(silo, data, dataset, coordinator.study, {"superlink": superlink, "supernode": listens})
-        shutil.copyfile(coordinator.ca, silo / "connection" / "ca.crt")
+        make_kit(coordinator, data.name)
+        kit = coordinator.kits / data.name
+        for name in ("ca.crt", CLIENT_CERTIFICATE, CLIENT_KEY):
+            shutil.copy(kit / name, silo / "connection")
         shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
         out.print(f"{escape(str(silo))}: a demonstration: approved automatically", style="yellow")
     if owner is not None:

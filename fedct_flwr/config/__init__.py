@@ -1,5 +1,6 @@
 """Settings of runs, silos and studies. The only place that reads raw mappings."""
 
+from fedct_flwr.config.coordinator import CoordinatorConfig, KitConfig
 from fedct_flwr.config.learner import LearnerSettings
 from fedct_flwr.config.model import ModelDescription
 from fedct_flwr.config.privacy import PrivacySettings
@@ -11,7 +12,9 @@ from fedct_flwr.config.transfer import TransferSettings
 __all__ = [
     "STUDY",
     "Connection",
+    "CoordinatorConfig",
     "DataSettings",
+    "KitConfig",
     "LearnerSettings",
     "ModelDescription",
     "NodeConfig",

@@ -121,6 +121,9 @@ class Connection(Settings):
     """The coordinator, as ``host:port``."""
     ca_certificate: RelativePath = Path("connection/ca.crt")
     node_key: RelativePath = Path("connection/node.key")
+    client_certificate: RelativePath = Path("connection/client.crt")
+    """What opens the coordinator's gateway, from the silo's kit; not there where the gateway asks for none."""
+    client_key: RelativePath = Path("connection/client.key")
     secret: RelativePath = Path("connection/secret")
     """What the agent shows to its SuperNode."""
     supernode: VisibleName = "127.0.0.1:9094"

@@ -9,12 +9,15 @@ import socket
 import ssl
 import stat
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from client_app.keys import create_node_key
+from fedct_flwr.cli import certificates
+from fedct_flwr.cli.certificates import is_good_for
 from fedct_flwr.cli.coordinator import register, run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.main import app
@@ -104,17 +107,19 @@ def test_init_makes_all_that_a_superlink_and_its_superexec_need(folder: Path) ->
     }
     assert made == {
         "certificates/ca.crt", "certificates/ca.key", "certificates/server.pem", "certificates/server.key", "secret",
+        "certificates/clients.crt", "certificates/clients.key", "coordinator.toml",
         "study/study.toml", "study/public.csv", "study/test.csv", "flwr/config.toml",
     }  # fmt: skip
     assert {path.name for path in folder.iterdir() if path.is_dir()} >= {"state", "runs", "silos"}
-    for name in ("secret", "certificates/ca.key", "certificates/server.key"):
+    for name in ("secret", "certificates/ca.key", "certificates/server.key", "certificates/clients.key"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "certificates/server.pem", folder / "certificates/server.key")
 
 
 def test_plain_flwr_finds_the_superlink_through_the_folder(tmp_path: Path) -> None:
-    assert coordinator("init", tmp_path / "c", "--host", "::1", "--host", "superlink").exit_code == 0
+    done = coordinator("init", tmp_path / "c", "--host", "::1", "--host", "superlink", "--address", "[::1]:8000")
+    assert done.exit_code == 0
     config = tomllib.loads((tmp_path / "c/flwr/config.toml").read_text("utf-8"))
     assert config["superlink"] == {
         "default": "deployment",
@@ -127,7 +132,12 @@ def test_init_again_keeps_what_is_there(folder: Path, study: Path) -> None:
     done = coordinator("init", folder, "--host", "127.0.0.1", "--study", study)
     assert done.exit_code == 0
     assert "new server certificate" not in done.output
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert {path: after[path] for path in before} == before
+    # New are kits for those whose keys have come.
+    assert {path.relative_to(folder).parts[:2] for path in after.keys() - before} == {
+        ("kits", name) for name in HOSPITALS
+    }
 
 
 def test_init_with_another_host_renews_the_servers_certificate_and_nothing_else(folder: Path) -> None:
@@ -136,6 +146,18 @@ def test_init_with_another_host_renews_the_servers_certificate_and_nothing_else(
     assert "with a new server certificate" in done.output
     changed = {path.name for path, content in before.items() if path.read_bytes() != content}
     assert changed == {"server.pem", "server.key"}
+
+
+def test_a_certificate_is_renewed_for_all_hosts_that_it_was_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "SERVER_LIFETIME", timedelta(days=1))
+    coordinator("init", tmp_path / "c", "--host", "fl.example.org")
+    monkeypatch.undo()
+    assert "with a new server certificate" in coordinator("init", tmp_path / "c").output
+    made = CoordinatorFolder.open(tmp_path / "c")
+    assert is_good_for(made.server_certificate, ["fl.example.org", "localhost"], made.ca)
+    assert made.config().gateway == "fl.example.org:8443"
 
 
 def test_init_makes_no_coordinator_of_a_folder_with_other_things(tmp_path: Path) -> None:
@@ -162,8 +184,16 @@ def test_init_takes_no_folder_for_a_study_that_is_none(tmp_path: Path) -> None:
 
 def test_init_names_a_host_that_is_none(tmp_path: Path) -> None:
     assert "'https://here' is no host name" in refusal("init", tmp_path / "c", "--host", "https://here")
-    assert "--address = 'here': write host:port" in refusal("init", tmp_path / "c", "--address", "here")
+    for option in ("--address", "--gateway"):
+        assert f"{option} = 'here': write host:port" in refusal("init", tmp_path / "c", option, "here")
     assert not (tmp_path / "c").exists()
+
+
+def test_a_new_folder_has_its_superlink_where_others_do_not_reach_it(tmp_path: Path) -> None:
+    assert coordinator("init", tmp_path / "c", "--host", "fl.example.org").exit_code == 0
+    made = CoordinatorFolder.open(tmp_path / "c")
+    assert (made.address(), made.config().gateway) == ("127.0.0.1:8000", "fl.example.org:8443")
+    assert is_good_for(made.server_certificate, ["fl.example.org", "localhost", "127.0.0.1"], made.ca)
 
 
 # --- register

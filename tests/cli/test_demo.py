@@ -90,7 +90,7 @@ def test_every_silo_finds_its_own_supernode_and_knows_the_coordinator(made: Path
 
 
 def test_no_two_silos_share_a_key_or_a_secret(made: Path) -> None:
-    for name in ("keys/egress.key", "connection/node.key", "connection/secret"):
+    for name in ("keys/egress.key", "connection/node.key", "connection/client.key", "connection/secret"):
         assert len({(made / "silos" / silo / name).read_bytes() for silo in HOSPITALS}) == 4
 
 
@@ -100,7 +100,8 @@ def test_what_is_secret_is_its_owners_alone(made: Path) -> None:
         for path in made.rglob("*")
         if path.name in ("secret", "silo.toml") or (path.suffix == ".key" and path.is_file())
     ]
-    assert len(secrets) == 3 + 4 * 4
+    # Of the coordinator 4, of each silo its 5, and one in each kit.
+    assert len(secrets) == 4 + 4 * (5 + 1)
     assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
 
@@ -137,7 +138,7 @@ def test_an_address_that_is_none_is_told_before_anything_is_made(tmp_path: Path,
 
 
 def test_an_empty_folder_is_filled_for_processes_on_one_machine(tmp_path: Path) -> None:
-    done = demo(tmp_path, "--superlink", "127.0.0.1:18000", "--owner", str(os.getuid()))
+    done = demo(tmp_path, "--superlink", "127.0.0.1:18443", "--address", "127.0.0.1:18000", "--owner", str(os.getuid()))
     assert done.exit_code == 0, done.output
     assert CoordinatorFolder.open(tmp_path / "coordinator").address() == "127.0.0.1:18000"
     assert settings(tmp_path, "long-beach").connection.supernode == "127.0.0.1:9097"

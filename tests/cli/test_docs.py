@@ -25,9 +25,10 @@ import typer
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.checks import check_run
-from fedct_flwr.cli.certificates import create_authority
+from fedct_flwr.cli.coordinator.init import prepare
+from fedct_flwr.cli.coordinator.kit import make_kit
 from fedct_flwr.cli.main import app
-from fedct_flwr.config import RunConfig, SiloConfig, StudyConfig
+from fedct_flwr.config import CoordinatorConfig, RunConfig, SiloConfig, StudyConfig
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.strategies.study import Subject
@@ -190,12 +191,13 @@ def test_a_page_runs(page: Path, story: Story, here: Path) -> None:
 
 
 def as_sent_by_the_coordinator(here: Path) -> None:
-    """The study's folder, ca.crt, and the records of the hospital that makes its own folder."""
+    """The kit, and the records of the hospital that makes its own folder."""
     made = write_silo_folder(here / "made").parent
-    (made / "study").rename(here / "study")
+    coordinator, _ = prepare(made / "coordinator", ["coordinator"], study=made / "study", gateway="coordinator:8443")
+    make_kit(coordinator, "cleveland")
+    (coordinator.kits / "cleveland").rename(here / "kit")
     (made / "data.csv").rename(here / "records.csv")
     shutil.rmtree(made)
-    create_authority(here / "ca.crt", here / "ca.key")
 
 
 PREPARED: Mapping[str, Callable[[Path], None]] = {"docs/tutorials/hospital.md": as_sent_by_the_coordinator}
@@ -267,6 +269,8 @@ def test_settings_are_settings(block: Block, tmp_path: Path) -> None:
     given = tomllib.loads(block.text)
     if block.title.endswith("study.toml"):
         StudyConfig.read(given, block.place, tmp_path)
+    elif block.title.endswith("coordinator.toml"):
+        CoordinatorConfig.read(given, block.place, tmp_path)
     elif block.title.endswith("run.toml"):
         config = RunConfig.from_flower({"study": "one", "data": "heart-disease", **given})
         dataset = datasets.load(config)

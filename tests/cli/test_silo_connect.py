@@ -29,6 +29,24 @@ def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
     }
 
 
+def test_a_client_certificate_is_shown(fedct: Fedct, kit: Kit) -> None:
+    (kit.folder / "connection" / "client.crt").touch()
+    command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
+    assert command[1:4] == ["-P", "-m", "client_app.certified_supernode"]
+    given = dict(zip(command[4::2], command[5::2], strict=True))
+    assert given["--client-certificate"] == str(kit.folder / "connection" / "client.crt")
+    assert given["--client-key"] == str(kit.folder / "connection" / "client.key")
+    assert given["--superlink"] == "localhost:1"
+
+
+def test_a_client_certificate_without_its_key_is_one_sentence(fedct: Fedct, kit: Kit) -> None:
+    Authority.make().write(kit.folder / "connection" / "ca.crt")
+    (kit.folder / "connection" / "client.crt").touch()
+    outcome = fedct("silo", "connect", kit.folder)
+    assert outcome.code == ConfigError.exit_code
+    assert outcome.sentence.startswith(f"there is no file {kit.folder / 'connection' / 'client.key'}: ask the")
+
+
 def test_flower_takes_every_option(fedct: Fedct, kit: Kit) -> None:
     from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from tests.deploy.federation import COORDINATOR, ROOT, SILOS, Federation
+from tests.deploy.federation import ROOT, SILOS, Federation
 
 pytestmark = pytest.mark.deploy
 
@@ -142,7 +142,8 @@ def test_a_supernode_listens_for_its_own_agent_alone(silo: str, deployed: Federa
 @pytest.mark.parametrize("silo", SILOS)
 def test_a_supernode_has_keys_and_nothing_of_ours(silo: str, deployed: Federation) -> None:
     found = deployed.execute(f"supernode-{silo}", "find", "/app", "-type", "f", "-not", "-path", "/app/.flwr/*")
-    assert sorted(found.stdout.split()) == [f"/app/certificates/{name}" for name in ("ca.crt", "node.key", "secret")]
+    names = ("ca.crt", "client.crt", "client.key", "node.key", "secret")
+    assert sorted(found.stdout.split()) == [f"/app/certificates/{name}" for name in names]
     for package in ("fedct_flwr", "client_app", "sklearn", "pip"):
         assert deployed.execute(f"supernode-{silo}", "python", "-c", f"import {package}", check=False).returncode
 
@@ -158,9 +159,14 @@ def test_an_agent_has_no_key_to_the_network_and_no_tools(silo: str, deployed: Fe
     assert deployed.execute(agent, "sh", "-c", tools).stdout == ""
 
 
-def test_nobody_has_the_key_of_the_authority(deployed: Federation) -> None:
-    script = "find / -xdev -name ca.key 2>/dev/null; find /app -name ca.key; true"
+@pytest.mark.parametrize("name", ["ca.key", "clients.key"])
+def test_nobody_has_the_key_of_an_authority(deployed: Federation, name: str) -> None:
+    script = f"find / -xdev -name {name} 2>/dev/null; find /app -name {name}; true"
     assert {deployed.execute(service, "sh", "-c", script).stdout for service in SERVICES} == {""}
+
+
+def test_code_of_a_run_finds_no_key(deployed: Federation) -> None:
+    assert deployed.execute("superexec", "find", "/app", "-name", "*.key").stdout == ""
 
 
 # --- the outside
@@ -168,15 +174,18 @@ def test_nobody_has_the_key_of_the_authority(deployed: Federation) -> None:
 
 @pytest.fixture(scope="module")
 def authority(deployed: Federation, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The coordinator's certificate, as it hands it out to silos."""
-    path = tmp_path_factory.mktemp("outside") / "ca.crt"
-    path.write_text(deployed.execute("superexec", "cat", f"{COORDINATOR}/certificates/ca.crt").stdout)
-    return path
+    """The coordinator's certificate, as it hands it out to silos, with a silo's certificate and key next to it."""
+    folder = tmp_path_factory.mktemp("outside")
+    for name in ("ca.crt", "client.crt", "client.key"):
+        (folder / name).write_text(deployed.execute(SUPERNODES[0], "cat", f"/app/certificates/{name}").stdout)
+    return folder / "ca.crt"
 
 
-def ask(deployed: Federation, authority: Path, path: str, method: str = "POST") -> int:
-    """The status with which the outside is answered."""
+def ask(deployed: Federation, authority: Path, path: str, method: str = "POST", *, certificate: bool = True) -> int:
+    """The status with which the outside is answered, with a silo's certificate."""
     context = ssl.create_default_context(cafile=str(authority))
+    if certificate:
+        context.load_cert_chain(authority.with_name("client.crt"), authority.with_name("client.key"))
     connection = http.client.HTTPSConnection("localhost", deployed.port, context=context, timeout=30)
     try:
         connection.putrequest(method, path)
@@ -220,6 +229,7 @@ def test_the_fleet_api_can_be_reached_and_wants_a_registered_key(deployed: Feder
     # What answers is the SuperLink, and only to nodes that it knows.
     assert ask(deployed, authority, "/v1/fleet/pull-messages") == 401
     assert ask(deployed, authority, "/v1/fleet/pull-messages", "GET") == 403
+    assert ask(deployed, authority, "/v1/fleet/pull-messages", certificate=False) == 400
 
 
 def test_the_gateway_speaks_tls_alone(deployed: Federation) -> None:
@@ -243,4 +253,4 @@ def test_nobody_starts_a_run_from_outside(deployed: Federation, authority: Path,
         check=False,
     )
     assert done.returncode != 0
-    assert "403" in done.stdout + done.stderr
+    assert "asks for a client certificate" in " ".join((done.stdout + done.stderr).split())

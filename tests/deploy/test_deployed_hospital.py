@@ -61,8 +61,9 @@ class Hospital:
 def hospital(deployed: Federation, tmp_path: Path) -> Iterator[Hospital]:
     """With what has come from the coordinator, and with records; nobody remembers it afterwards."""
     made = Hospital(tmp_path / "hospital")
-    deployed.compose("cp", f"superexec:{COORDINATOR}/study", str(made.folder / "study"))
-    deployed.compose("cp", f"superexec:{COORDINATOR}/certificates/ca.crt", str(made.folder / "ca.crt"))
+    in_demo = ("run", "--rm", "--no-deps", "--no-TTY", "--entrypoint", "fedct", "demo")
+    deployed.compose(*in_demo, "coordinator", "kit", COORDINATOR, NAME)
+    deployed.compose("cp", f"demo:{COORDINATOR}/kits/{NAME}", str(made.folder / "kit"))
     (made.folder / "data").mkdir()
     records = write_silo_folder(tmp_path / "records").with_name("data.csv")
     shutil.copyfile(records, made.folder / "data" / "records.csv")
@@ -89,7 +90,7 @@ def test_a_hospital_takes_part_by_the_commands_of_the_tutorial(hospital: Hospita
     assert all(command in COMPOSE for command in commands)
     check, approve, up, status = commands
 
-    made = hospital.do(in_comment(r"docker run .*?--ca ca\.crt", NAME=NAME, LABEL="class"))
+    made = hospital.do(in_comment(r"docker run .*?--label LABEL", LABEL="class"))
     key = re.search(r"Send to the coordinator: (\S+)", made)
     assert key
     settings = hospital.folder / "silo.toml"

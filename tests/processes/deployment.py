@@ -140,7 +140,9 @@ class Deployment:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         study = write_study_folder(folder / "study")
-        self.coordinator: CoordinatorFolder = prepare(folder / "coordinator", ["127.0.0.1"], self.address, study)[0]
+        self.coordinator: CoordinatorFolder = prepare(
+            folder / "coordinator", ["127.0.0.1"], self.address, study, gateway=self.address
+        )[0]
         self.silos = {name: self._silo(name, name) for name in silos}
         for name, silo in self.silos.items():
             shutil.copyfile(silo.node_key, self.coordinator.silos / f"{name}.pub")

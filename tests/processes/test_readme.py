@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from fedct_flwr.cli.flower import environment
 from fedct_flwr.cli.main import app
 from fedct_flwr.run_folder import RunFolder
+from tests.attacks.coordinator import needs_nginx_and_bubblewrap
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.marks import MARK, end_all, marked
 from tests.patience import PATIENCE
@@ -38,16 +39,18 @@ def mark() -> Iterator[str]:
 
 
 def on_free_ports(script: str) -> str:
-    """The script with other ports: the SuperLink's, and those of the SuperNodes with a digit before them."""
-    demo, rest = script.split("\n", 1)
+    """The script with other ports: SuperLink's, gateway's, and those of the SuperNodes with a digit before them."""
+    demo, start, rest = script.split("\n", 2)
     assert demo == "fedct demo demo"
-    assert rest.count("8000") == 2
-    port = str(free_port())
+    assert start.startswith("fedct coordinator start demo/coordinator >>")
+    superlink, gateway = free_port(), free_port()
     digit = next(digit for digit in "1234" if all(is_free(int(f"{digit}{9094 + n}")) for n in range(len(HOSPITALS))))
-    options = f"--superlink 127.0.0.1:{port} --supernode '127.0.0.1:{digit}{{port}}'"
-    return f"{demo} {options}\n{rest.replace('8000', port)}"
+    options = f"--superlink 127.0.0.1:{gateway} --address 127.0.0.1:{superlink}"
+    start = start.replace(" >>", f" --host 127.0.0.1 --port {gateway} >>")
+    return f"{demo} {options} --supernode '127.0.0.1:{digit}{{port}}'\n{start}\n{rest}"
 
 
+@needs_nginx_and_bubblewrap
 def test_the_plain_processes_print_the_rounds_and_the_table_of_make_run(tmp_path: Path, mark: str) -> None:
     ending = re.search(r"`(kill [^`]+)` ends what was started", PLATFORM)
     assert ending
@@ -114,12 +117,11 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
             return done.output
 
         # What comes from the coordinator, and the hospital's own records.
-        shutil.copytree(deployment.coordinator.study, work / "study")
-        shutil.copyfile(deployment.coordinator.ca, work / "ca.crt")
+        coordinate("fedct coordinator kit coordinator cleveland")
+        shutil.copytree(deployment.coordinator.kits / "cleveland", work / "kit")
         shutil.copyfile(write_silo_folder(tmp_path / "records").with_name("data.csv"), work / "records.csv")
 
-        assert "--superlink coordinator:8443" in init
-        made = do(init.replace("coordinator:8443", deployment.address))
+        made = do(init)
         key = re.search(r"Send to the coordinator: (\S+)", made)
         assert key
         shutil.copyfile(work / key[1], deployment.folder / "node.key.pub")

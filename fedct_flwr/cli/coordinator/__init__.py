@@ -6,6 +6,8 @@ from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
 
 HELPS = {
     "init": "Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.",
+    "kit": "Make what silos are sent: a folder each, with study, address and certificates.",
+    "start": "Run all of the coordinator: SuperLink, gateway and SuperExec, each without rights to the others' files.",
     "register": "Admit the silos' nodes to the running SuperLink, by their public keys.",
     "run": "Run the study with real silos: rounds are shown as they end.",
     "stop": "End a run that is under way.",

@@ -9,6 +9,7 @@ import tomli_w
 import typer
 
 from fedct_flwr.atomic import write_atomically
+from fedct_flwr.config import CoordinatorConfig
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_study
 from fedct_flwr.types import ConfigError
@@ -29,6 +30,9 @@ class CoordinatorFolder:
         self.ca_key = self.path / "certificates" / "ca.key"
         self.server_certificate = self.path / "certificates" / "server.pem"
         self.server_key = self.path / "certificates" / "server.key"
+        self.clients_ca = self.path / "certificates" / "clients.crt"
+        """What the gateway knows silos by."""
+        self.clients_key = self.path / "certificates" / "clients.key"
         self.secret = self.path / "secret"
         """What a SuperExec shows to the SuperLink."""
         self.study = self.path / "study"
@@ -37,6 +41,9 @@ class CoordinatorFolder:
         self.state = self.path / "state"
         """The SuperLink's database."""
         self.runs = self.path / "runs"
+        self.kits = self.path / "kits"
+        """What each silo is sent, under its name."""
+        self.settings = self.path / "coordinator.toml"
         self.flower_config = self.path / "flwr" / "config.toml"
 
     @classmethod
@@ -59,6 +66,10 @@ class CoordinatorFolder:
                     "letters, digits, dots, hyphens and underscores"
                 )
         return found
+
+    def config(self) -> CoordinatorConfig:
+        """The coordinator's settings; a folder of before there were any has the usual ones. Raises ConfigError."""
+        return CoordinatorConfig.read_toml(self.settings) if self.settings.exists() else CoordinatorConfig()
 
     def address(self) -> str:
         """Where the SuperLink is, as ``host:port``. Raises ConfigError."""

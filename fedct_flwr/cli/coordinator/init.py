@@ -1,5 +1,6 @@
 """``fedct coordinator init``: a coordinator's folder, which may be made again to renew its certificate."""
 
+import json
 import secrets
 from pathlib import Path
 from typing import Annotated, Final
@@ -8,8 +9,9 @@ import typer
 from rich.markup import escape
 
 from fedct_flwr.atomic import write_atomically
-from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, is_good_for
+from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, hosts_of, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
+from fedct_flwr.cli.coordinator.kit import create_clients_authority, renew_kits
 from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
@@ -18,6 +20,17 @@ from fedct_flwr.types import ConfigError
 
 PORT: Final = 8000
 """Where a SuperLink listens unless it is told otherwise."""
+GATEWAY_PORT: Final = 8443
+"""Where the gateway listens unless it is told otherwise."""
+LOOPBACK: Final = ("localhost", "127.0.0.1")
+_SETTINGS: Final = """\
+# Where silos find the gateway, host:port: their kits say so.
+gateway = {gateway}
+
+# Bytes of the longest message that the gateway takes. Labels of 50,000 public examples are 25,000 bytes; probabilities
+# are a byte for each example and each class but one.
+max-message = {max_message}
+"""
 _SECRET_BYTES: Final = 32
 _OWNER_ONLY: Final = 0o700
 
@@ -27,36 +40,46 @@ def init(
     host: Annotated[
         list[str] | None,
         typer.Option(
-            help="Name or IP address that the SuperLink is called by; repeat it for more.", show_default="localhost"
+            help="Name or IP address that silos call this machine by; repeat it for more. localhost is always one.",
+            show_default="localhost",
         ),
     ] = None,
+    gateway: Annotated[
+        str, typer.Option(help="Where silos find the gateway, HOST:PORT.", show_default="the first host:8443")
+    ] = "",
     address: Annotated[
-        str, typer.Option(help="Where this machine finds the SuperLink, HOST:PORT.", show_default="the first host:8000")
+        str,
+        typer.Option(help="Where this machine alone finds the SuperLink, HOST:PORT.", show_default=f"127.0.0.1:{PORT}"),
     ] = "",
     study: Annotated[Path | None, typer.Option(help="The study's folder, to copy.")] = None,
 ) -> None:
     """Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.
 
-    Run again, it keeps what is there, and renews the server's certificate where that is about to expire or lacks a
-    host.
+    Run again, it keeps what is there, and renews certificates: the server's where it is about to expire or lacks a
+    host, those in the silos' kits where they are about to expire.
     """
     out = console(soft_wrap=True)
-    coordinator, renewed = prepare(folder, host or ["localhost"], address, study)
+    coordinator, renewed = prepare(folder, host or ["localhost"], address, study, gateway)
     out.print(f"{escape(str(folder))} is ready{', with a new server certificate' if renewed else ''}")
-    out.print(f"silos need {escape(str(coordinator.ca))} and {escape(str(coordinator.study))}")
+    for silo in renew_kits(coordinator):
+        out.print(f"the kit of {escape(silo)} has a new certificate: send it {escape(str(folder / 'kits' / silo))}")
+    out.print(f"what a silo needs, you get by: fedct coordinator kit {escape(str(folder))} SILO")
 
 
 def prepare(
-    path: Path, hosts: list[str], address: str = "", study: Path | None = None
+    path: Path, hosts: list[str], address: str = "", study: Path | None = None, gateway: str = ""
 ) -> tuple[CoordinatorFolder, bool]:
     """Make the folder or what lacks of it. Returns it, and whether it has a new server certificate.
+
+    The server's certificate is also good for ``localhost`` and ``127.0.0.1``, if the SuperLink is found there.
 
     Raises ConfigError or DataError, before anything is made.
     """
     folder = CoordinatorFolder(path)
     check_hosts(hosts)
-    if address:
-        host_and_port(address, "--address", "")
+    for option, given in (("--address", address), ("--gateway", gateway)):
+        if given:
+            host_and_port(given, option, "")
     if folder.path.exists() and not folder.ca.is_file() and (not folder.path.is_dir() or any(folder.path.iterdir())):
         raise ConfigError(f"{path} exists and is no coordinator's folder: choose another one")
     if study and study.is_dir():
@@ -72,14 +95,27 @@ def prepare(
         write_atomically(folder.secret, secrets.token_hex(_SECRET_BYTES).encode())
     if not folder.ca.is_file():
         create_authority(folder.ca, folder.ca_key)
-    renewed = not (folder.server_certificate.exists() and is_good_for(folder.server_certificate, hosts, folder.ca))
-    if renewed:
-        create_server_certificate(folder.server_certificate, folder.server_key, hosts, folder.ca, folder.ca_key)
     if address or not folder.flower_config.exists():
-        folder.write_flower_config(address or f"{_in_brackets(hosts[0])}:{PORT}")
+        folder.write_flower_config(address or f"{LOOPBACK[1]}:{PORT}")
+    # Only where it is called so: a folder for containers need not get its authority's key back from where it is kept.
+    near = host_and_port(folder.address(), "address", "")[0] in LOOPBACK
+    before = hosts_of(folder.server_certificate) if folder.server_certificate.exists() else []
+    named = list(dict.fromkeys([*hosts, *before, *(LOOPBACK if near else ())]))
+    renewed = not (folder.server_certificate.exists() and is_good_for(folder.server_certificate, named, folder.ca))
+    if renewed:
+        create_server_certificate(folder.server_certificate, folder.server_key, named, folder.ca, folder.ca_key)
+    create_clients_authority(folder)
+    if gateway or not folder.settings.exists():
+        _write_settings(folder, gateway or f"{_in_brackets(hosts[0])}:{GATEWAY_PORT}")
     if study and not folder.study.exists():
         copy_study(study, folder.study)
     return folder, renewed
+
+
+def _write_settings(folder: CoordinatorFolder, gateway: str) -> None:
+    """``coordinator.toml`` with this gateway, and with what else was said there."""
+    text = _SETTINGS.format(gateway=json.dumps(gateway), max_message=folder.config().max_message)
+    write_atomically(folder.settings, text.encode())
 
 
 def _in_brackets(host: str) -> str:

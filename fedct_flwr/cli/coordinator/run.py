@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms import Algorithm
+from fedct_flwr.atomic import write_atomically
 from fedct_flwr.checks import check_run
 from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
@@ -232,7 +233,8 @@ def _keep_log(superlink: SuperLink, run_id: int, run_folder: RunFolder) -> str:
         return ""
     if run_folder.exists() and log:
         with contextlib.suppress(OSError):
-            (run_folder.path / "flower.log").write_text(log, encoding="utf-8")
+            # Replaced and not written to: the folder is the SuperExec's, where code of others may have put a link.
+            write_atomically(run_folder.path / "flower.log", log.encode())
     return log
 
 

@@ -54,6 +54,7 @@ PROBES: Final[Mapping[str, Probe]] = {
 NETWORK_PROBES: Final[Mapping[str, Probe]] = {
     "node key": probes_keys.node_key,
     "certificate": probes_network.certificate,
+    "client certificate": probes_network.client_certificate,
     "coordinator": probes_network.coordinator,
     "proxy": probes_network.proxies,
     "SuperNode": probes_network.supernode,

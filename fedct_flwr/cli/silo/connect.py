@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from client_app import certified_supernode
 from fedct_flwr.cli.output import echo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
 from fedct_flwr.config import Connection, SiloConfig
@@ -19,6 +20,8 @@ _ENVIRONMENT: Final = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
 }
+
+NO_KIT: Final = "ask the coordinator for the kit of your silo, and put its client.crt and client.key into connection/"
 
 
 def connect(
@@ -45,6 +48,8 @@ def connect(
     ):
         if not path.is_file():
             raise ConfigError(f"there is no file {path}: {remedy}")
+    if connection.client_certificate.is_file() and not connection.client_key.is_file():
+        raise ConfigError(f"there is no file {connection.client_key}: {NO_KIT}")
     os.execve(command[0], command, {**os.environ, **_ENVIRONMENT})  # noqa: S606 - that is the point
 
 
@@ -52,8 +57,18 @@ def supernode_command(connection: Connection, host: str = "") -> list[str]:
     """The SuperNode's command line; it listens at ``host``, or where the agent expects it. Raises ConfigError."""
     listens_at, port = host_and_port(connection.supernode, "supernode")
     host_and_port(connection.superlink, "superlink")
+    certificate, key = connection.client_certificate, connection.client_key
+    # A folder of before there were client certificates has none: a gateway that asks for one says so.
+    program = (
+        [
+            *(sys.executable, "-P", "-m", certified_supernode.__name__),
+            *("--client-certificate", str(certificate), "--client-key", str(key)),
+        ]
+        if certificate.is_file()
+        else [str(Path(sys.executable).parent / "flower-supernode")]
+    )
     return [
-        str(Path(sys.executable).parent / "flower-supernode"),
+        *program,
         "--isolation", "process",
         "--superlink", connection.superlink,
         "--root-certificates", str(connection.ca_certificate),

@@ -11,10 +11,11 @@ import typer
 
 from client_app.keys import create_egress_key, create_node_key
 from fedct_flwr.cli import complete
+from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
 from fedct_flwr.cli.output import console, from_here
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
-from fedct_flwr.config import SiloConfig, StudyConfig
+from fedct_flwr.config import KitConfig, SiloConfig, StudyConfig
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
@@ -27,12 +28,16 @@ _SOMEWHERE: Final = "localhost:8000"
 
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
-    silo: Annotated[str, typer.Option(help="The silo's name, as the coordinator calls it.")],
-    study: Annotated[Path, typer.Option(help="The study's folder, from the coordinator.")],
     data: Annotated[Path, typer.Option(help="The silo's records: a CSV or Parquet file, or a folder of images.")],
+    kit: Annotated[
+        Path | None,
+        typer.Option(help="The silo's kit, from the coordinator: name, study, address and certificates."),
+    ] = None,
+    silo: Annotated[str, typer.Option(help="The silo's name, if not the kit's.")] = "",
+    study: Annotated[Path | None, typer.Option(help="The study's folder, if not the kit's.")] = None,
     label: Annotated[str, typer.Option(help="The label column of the records; not for images.")] = "",
-    superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT.")] = "",
-    ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt.")] = None,
+    superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT, if not the kit's.")] = "",
+    ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt, if not the kit's.")] = None,
     learner: Annotated[
         str,
         typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
@@ -45,11 +50,20 @@ def init(
     folder = folder.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
-    if study.is_dir():
-        # Before a byte of it is read.
-        check_plain(study)
+    # Before a byte of what came from elsewhere is read.
+    for given in (kit, study):
+        if given and given.is_dir():
+            check_plain(given)
+    said = KitConfig.read_toml(kit / KIT_FILE) if kit else None
+    silo = silo or (said.silo if said else "")
+    study = study or (kit / "study" if kit else None)
+    if not silo or not study:
+        raise ConfigError("--kit is missing: name the folder from the coordinator, or --silo and --study")
+    if said and kit:
+        superlink, ca = superlink or said.superlink, ca or kit / "ca.crt"
     agreed = StudyConfig.read_toml(study / STUDY_FILE)
     _check(agreed, label, superlink, ca, learner)
+    clients = _of_kit(kit)
     text = silo_toml(
         silo=silo,
         data=_as_written(data, folder),
@@ -67,11 +81,13 @@ def init(
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         _fill(temporary, text, study, ca)
+        for path in clients:
+            _write(temporary / "connection" / path.name, path.read_bytes())
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    _print_next(folder, data, superlink, ca)
+    _print_next(folder, data, superlink, ca, kit)
 
 
 def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, learner: str) -> None:
@@ -84,6 +100,17 @@ def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, lea
         raise ConfigError(f"there is no file {ca}: ask the coordinator for ca.crt")
     if learner not in SHORT_NAMES and "." not in learner:
         raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, SHORT_NAMES)} (or give an import path)")
+
+
+def _of_kit(kit: Path | None) -> list[Path]:
+    """The certificate that opens the gateway, and its key. Raises ConfigError for a kit without them."""
+    if not kit:
+        return []
+    found = [kit / CLIENT_CERTIFICATE, kit / CLIENT_KEY]
+    for path in (*found, kit / "ca.crt"):
+        if path.is_symlink() or not path.is_file():
+            raise ConfigError(f"there is no file {path}: ask the coordinator for the whole kit of your silo")
+    return found
 
 
 def _as_written(data: Path, folder: Path) -> str:
@@ -120,7 +147,7 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _print_next(folder: Path, data: Path, superlink: str, ca: Path | None) -> None:
+def _print_next(folder: Path, data: Path, superlink: str, ca: Path | None, kit: Path | None) -> None:
     shown, out = from_here(folder), console(soft_wrap=True, markup=False)
 
     def say(text: str) -> None:
@@ -132,6 +159,11 @@ def _print_next(folder: Path, data: Path, superlink: str, ca: Path | None) -> No
         say(f"Ask the coordinator for its address, and write it into {shown / SILO_FILE} as superlink")
     if not ca:
         say(f"Ask the coordinator for ca.crt, and put it into {shown / 'connection'}")
+    if not kit:
+        say(
+            f"If the coordinator's gateway asks for a certificate, put client.crt and client.key from your kit into "
+            f"{shown / 'connection'}"
+        )
     if not data.exists():
         say(f"There is nothing at {data} yet: put the records there, or change file in {shown / SILO_FILE}")
     say(f"Next: fedct silo check {shown}")

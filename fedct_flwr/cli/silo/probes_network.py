@@ -10,10 +10,14 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Final
 
 from cryptography import x509
 
+from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER
+from fedct_flwr.cli.findings import Mark
+from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.types import ConfigError
@@ -31,26 +35,45 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 def certificate(silo: Silo) -> Iterator[Finding]:
     """The coordinator's certificate authority."""
     path = silo.config.connection.ca_certificate
+    yield _how_long("certificate", silo, path, "ask the coordinator for a new ca.crt")
+
+
+def client_certificate(silo: Silo) -> Iterator[Finding]:
+    """The certificate that opens the coordinator's gateway. Whether the gateway asks for one, only it can tell."""
+    connection = silo.config.connection
+    if not connection.client_certificate.exists():
+        yield good("client certificate: there is none, as for a gateway that asks for none")
+        return
+    finding = _how_long("client certificate", silo, connection.client_certificate, NO_KIT)
+    if finding.mark is Mark.GOOD:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
+                connection.client_certificate, connection.client_key
+            )
+        except (OSError, ssl.SSLError):
+            finding = bad(f"client certificate: {silo.shown(connection.client_key)} is not its key", NO_KIT)
+    yield finding
+
+
+def _how_long(what: str, silo: Silo, path: Path, fix: str) -> Finding:
+    """Whether a file has a certificate in PEM, and how long that is valid."""
     try:
         found = x509.load_pem_x509_certificates(path.read_bytes())
     except OSError:
-        yield bad(f"certificate: {silo.shown(path)} is not there", "ask the coordinator for ca.crt, and put it there")
-        return
+        return bad(f"{what}: {silo.shown(path)} is not there", "ask the coordinator for ca.crt, and put it there")
     except ValueError:
-        yield bad(f"certificate: {silo.shown(path)} is no certificate in PEM", "ask the coordinator for ca.crt again")
-        return
+        return bad(f"{what}: {silo.shown(path)} is no certificate in PEM", f"ask the coordinator for {path.name} again")
     now = datetime.now(UTC)
     days = (min(one.not_valid_after_utc for one in found) - now).days
     if max(one.not_valid_before_utc for one in found) > now:
-        yield bad(
-            "certificate: it is not valid yet", "set this machine's clock, or ask the coordinator for ca.crt again"
+        return bad(
+            f"{what}: it is not valid yet", f"set this machine's clock, or ask the coordinator for {path.name} again"
         )
-    elif days < 0:
-        yield bad("certificate: it has expired", "ask the coordinator for a new ca.crt")
-    elif days < _DAYS_LEFT:
-        yield warning(f"certificate: valid for {days} more days", "ask the coordinator for a new ca.crt")
-    else:
-        yield good(f"certificate: valid for {days:,} more days")
+    if days < 0:
+        return bad(f"{what}: it has expired", fix)
+    if days < _DAYS_LEFT:
+        return warning(f"{what}: valid for {days} more days", fix)
+    return good(f"{what}: valid for {days:,} more days")
 
 
 def coordinator(silo: Silo) -> Iterator[Finding]:
@@ -66,10 +89,19 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         context = ssl.create_default_context(cafile=str(connection.ca_certificate))
     except (OSError, ssl.SSLError):
         raise Unread("the certificate") from None
+    if connection.client_certificate.exists():
+        try:
+            context.load_cert_chain(connection.client_certificate, connection.client_key)
+        except (OSError, ssl.SSLError):
+            raise Unread("the client certificate with its key") from None
     try:
-        date = _date_of(host, port, context)
+        date, verdict = _answer_of(host, port, context)
     except (OSError, http.client.HTTPException) as error:
         yield _no_connection(address, error)
+        return
+    if verdict:
+        said = "asks for a client certificate" if verdict == "missing" else "does not accept the client certificate"
+        yield bad(f"coordinator: {address} {said}", NO_KIT)
         return
     yield good(f"coordinator: {address} answers, and its certificate is the right one")
     if date is None:
@@ -83,23 +115,27 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         yield good("clock: the same as the coordinator's, within a few seconds")
 
 
-def _date_of(host: str, port: int, context: ssl.SSLContext) -> datetime | None:
-    """What time the server says it is, in whatever it answers. Raises OSError or HTTPException."""
+def _answer_of(host: str, port: int, context: ssl.SSLContext) -> tuple[datetime | None, str]:
+    """What time the server says it is, and what it has against this silo's client certificate, in whatever it answers.
+
+    Raises OSError or HTTPException.
+    """
     name = f"[{host}]" if ":" in host else host
     # Like Flower's client it goes through a proxy where the environment names one.
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
     request = urllib.request.Request(f"https://{name}:{port}/", method="HEAD")
     try:
         with opener.open(request, timeout=_SECONDS) as answer:
-            said = answer.headers.get("Date")
+            headers = answer.headers
     except urllib.error.HTTPError as answer:
         # It answers, if only that there is nothing to be had here.
         with answer:
-            said = answer.headers.get("Date")
+            headers = answer.headers
+    said, verdict = headers.get("Date"), headers.get(VERDICT_HEADER, "")
     try:
-        return parsedate_to_datetime(said) if said else None
+        return parsedate_to_datetime(said) if said else None, verdict
     except ValueError:
-        return None
+        return None, verdict
 
 
 def _no_connection(address: str, error: Exception) -> Finding:

@@ -149,6 +149,10 @@ ca-certificate = "connection/ca.crt"
 # The SuperNode's key. The coordinator knows this silo by connection/node.key.pub.
 node-key = "connection/node.key"
 
+# What opens the coordinator's gateway, from the kit that the coordinator has sent.
+client-certificate = "connection/client.crt"
+client-key = "connection/client.key"
+
 # What the agent shows to its SuperNode.
 secret = "connection/secret"
 

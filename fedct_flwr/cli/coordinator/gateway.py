@@ -1,0 +1,95 @@
+"""nginx's settings: one template for the gateway in containers and for that of ``fedct coordinator start``.
+
+``python -m fedct_flwr.cli.coordinator.gateway [BYTES]`` prints those of the container image, with the longest message.
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from fedct_flwr.cli.output import echo
+from fedct_flwr.config.coordinator import LONGEST_MESSAGE
+
+NO_CERTIFICATE: Final = (
+    "this coordinator asks for a client certificate: ask the coordinator for the kit of your silo, and put its "
+    "client.crt and client.key into connection/"
+)
+BAD_CERTIFICATE: Final = (
+    "this coordinator does not accept the client certificate, which has expired or was made by another: ask the "
+    "coordinator for a new kit, and put its client.crt and client.key into connection/"
+)
+VERDICT_HEADER: Final = "Fedct-Client-Certificate"
+"""What the gateway tells of a caller's certificate: missing, or refused; nothing of a good one."""
+_HEALTH: Final = """
+    # For the health check alone.
+    server {
+        listen 127.0.0.1:8080;
+        return 204;
+    }
+"""
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What differs between gateways. Paths are the gateway's own."""
+
+    listen: str
+    """``host:port``, or a port."""
+    certificates: str
+    """The folder with ca.crt, clients.crt, server.pem and server.key."""
+    temporary: str
+    """A folder to write in: bodies that are long."""
+    superlink: tuple[str, int]
+    """Where the SuperLink listens: an IP address, or a name for the ``resolver``."""
+    superlink_name: str
+    """The name that the SuperLink's certificate is for."""
+    max_message: int = LONGEST_MESSAGE
+    """Bytes of the longest body."""
+    timeout: int = 10
+    """Seconds that a caller may be silent in the middle of a request."""
+    resolver: str = ""
+    """The address of a name server, for a SuperLink that may be replaced by one with another address."""
+    health: bool = False
+    """Whether port 8080 of the loopback address answers with 204."""
+
+    def render(self) -> str:
+        """The text of nginx's settings."""
+        host, port = self.superlink
+        resolver = f"        resolver {self.resolver} valid=5s ipv6=off;\n" if self.resolver else ""
+        values = {
+            "LISTEN": self.listen,
+            "CERTIFICATES": self.certificates,
+            "TEMPORARY": self.temporary,
+            "SUPERLINK_HOST": f"[{host}]" if ":" in host else host,
+            "SUPERLINK_PORT": str(port),
+            "SUPERLINK_NAME": self.superlink_name,
+            "MAX_MESSAGE": str(self.max_message),
+            "TIMEOUT": str(self.timeout),
+            "RESOLVER": resolver,
+            "HEALTH": _HEALTH if self.health else "",
+            "VERDICT_HEADER": VERDICT_HEADER,
+            "NO_CERTIFICATE": NO_CERTIFICATE,
+            "BAD_CERTIFICATE": BAD_CERTIFICATE,
+        }
+        template = resources.files("fedct_flwr.cli.coordinator").joinpath("gateway.conf").read_text("utf-8")
+        return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
+
+
+def in_container(max_message: int = LONGEST_MESSAGE) -> Gateway:
+    """The gateway of compose.yaml, next to a service ``superlink``."""
+    return Gateway(
+        listen="8443",
+        certificates="/app/certificates",
+        temporary="/tmp",  # noqa: S108 - a tmpfs of the container's own
+        superlink=("superlink", 8000),
+        superlink_name="superlink",
+        max_message=max_message,
+        resolver="127.0.0.11",
+        health=True,
+    )
+
+
+if __name__ == "__main__":
+    echo(in_container(*map(int, sys.argv[1:])).render(), data=True)
