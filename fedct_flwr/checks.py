@@ -4,7 +4,7 @@ Each part of a run declares what it uses: algorithms, protections, data sets, co
 these declarations meet one run.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -33,7 +33,9 @@ _TRAINED_ONCE: Final = Needs(
     lambda config: bool(config.votes) or config.protection == "teachers",
 )
 _IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.votes and config.epochs))
-_OF_NETWORKS: Final[Uses] = {**OF_NETWORKS, "local-steps": _IN_STEPS, "epochs": _TRAINED_ONCE}
+# Others learn the same from the same records, however often.
+_ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds")
+_OF_NETWORKS: Final[Uses] = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": _TRAINED_ONCE}
 _OF_STUDENTS: Final[Uses] = {**OF_NETWORKS, "local-steps": Needs("epochs = 0", lambda config: not config.epochs)}
 _OF_REFITTED: Final = uses("stop-at-fixed-point")
 
@@ -64,7 +66,7 @@ def check_run(
     config.check_fits(silos, len(subject.public), subject.schema.quantity)
     algorithm.check(config, dataset)
     check_student(config, subject.schema, subject.public)
-    of_learners = _OF_REFITTED.keys() | OF_NETWORKS.keys()
+    of_learners = _OF_REFITTED.keys() | _ONLY_NETWORKS.keys()
     if asked := of_learners & (given.keys() - kept):
         _refuse(config, asked, _of_learners(config, dataset, subject))
     check_tracking(config)
@@ -135,7 +137,8 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
         return [students]
     networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
     named = f"learner {','.join(config.learner)!r}"
-    trained = Choice(named, _OF_NETWORKS if networks else {}, {"network": OF_NETWORKS}, a_network)
+    instead = a_network if subject.schema.classes else _classes_by_a_network
+    trained = Choice(named, _OF_NETWORKS if networks else {}, {"network": _ONLY_NETWORKS}, instead)
     refitted = Choice(
         f"{named}, which trains on from round to round",
         {} if networks else _OF_REFITTED,
@@ -143,3 +146,7 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
         lambda names: "name a learner that starts anew each round, such as 'random-forest'",
     )
     return [[trained, *students], [refitted]]
+
+
+def _classes_by_a_network(names: Sequence[str]) -> str:
+    return "predict classes, and name a network as learner"

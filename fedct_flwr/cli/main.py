@@ -24,7 +24,7 @@ from fedct_flwr import __version__
 from fedct_flwr.cli import coordinator, silo
 from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
 from fedct_flwr.cli.output import console, echo
-from fedct_flwr.printable import printable
+from fedct_flwr.printable import escape_warnings, printable
 from fedct_flwr.types import FedctError, RunError
 
 HELPS = {
@@ -93,6 +93,7 @@ def run() -> None:
         if hasattr(signal, name):  # Windows knows no SIGHUP
             signal.signal(getattr(signal, name), lambda number, frame: sys.exit(128 + number))
     sys.excepthook = _show_unexpected
+    escape_warnings()
     try:
         app()
     except FedctError as error:

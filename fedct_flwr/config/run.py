@@ -96,8 +96,8 @@ class RunConfig(Settings):
     """Where silos share probabilities, what the loss on others' counts beside that on private records: lambda. Real
     silos refuse more than their policy allows, which is 1 unless they say otherwise."""
     warm_up_rounds: int = Field(default=5, ge=1, le=1000)
-    """Where silos share probabilities: rounds of training alone before a silo's first answer, at no bytes. Real silos
-    refuse more than their policy allows, which is 100 unless they say otherwise."""
+    """For networks that share probabilities: rounds of training alone before a silo's first answer, at no bytes. Other
+    learners start anew each time. Real silos refuse more than their policy allows, 100 unless they say otherwise."""
     learner: Names = ("logistic-regression",)
     """One learner for all silos, or one for each in the data set's order."""
     learner_params: str = "{}"

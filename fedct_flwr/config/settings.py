@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
 
-from fedct_flwr.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, printable
+from fedct_flwr.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, formula_fault, printable
 from fedct_flwr.suggest import suggest
 from fedct_flwr.types import ConfigError
 
@@ -49,6 +49,8 @@ def _visible(name: str) -> str:
 def _class_name(name: str) -> str:
     if not name or name != name.strip():
         raise ValueError("it is empty, or begins or ends with a blank: rename it, or ask its author to")
+    if why := formula_fault(name):
+        raise ValueError(f"{why}: rename it, or ask its author to")
     return _visible(name)
 
 
@@ -130,6 +132,8 @@ class Settings(BaseModel):
             raise ConfigError(f"cannot read {path}: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not TOML: {error}") from None
+        except RecursionError:
+            raise ConfigError(f"{path} has tables or lists too deep within each other: take them out") from None
         return cls.read(raw, str(path), path.absolute().parent)
 
 

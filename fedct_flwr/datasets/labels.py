@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.plural import count
-from fedct_flwr.printable import listed
+from fedct_flwr.printable import listed, quoted
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
 
 
@@ -19,7 +19,7 @@ def class_names(labels: pa.ChunkedArray, label: str, path: Path) -> list[str]:
     """
     kind = labels.type
     if pa.types.is_nested(kind) or pa.types.is_temporal(kind) or pa.types.is_binary(kind):
-        raise DataError(f"column {label!r} of {path} holds {kind}: labels must be numbers or text")
+        raise DataError(f"column {label!r} of {path} holds {quoted(str(kind))}: labels must be numbers or text")
     values = [None if value != value else value for value in labels.to_pylist()]
     if missing := values.count(None):
         raise DataError(f"{path} has {count(missing, 'record')} without a label: fill them in or take them out")

@@ -109,11 +109,14 @@ def _check_inside(folder: Path, key: str, paths: Sequence[Path]) -> None:
     try:
         inside = folder.resolve()
         leads_out = not all(path.resolve().is_relative_to(inside) for path in paths)
-    except (OSError, RuntimeError):  # a circle of links
-        leads_out = True
+        is_special = any(path.exists() and not (path.is_file() or path.is_dir()) for path in paths)
+    except OSError as error:
+        raise ConfigError(f"{key}{where} cannot be read: {error.strerror}; ask the coordinator for another") from None
+    except RuntimeError:  # a circle of links
+        leads_out, is_special = True, False
     if leads_out:
         raise ConfigError(f"{key}{where} leads out of the study's folder: put the files into it")
-    if any(path.exists() and not (path.is_file() or path.is_dir()) for path in paths):
+    if is_special:
         raise ConfigError(f"{key}{where} is neither a file nor a folder: ask the coordinator for the study's folder")
 
 

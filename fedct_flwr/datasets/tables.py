@@ -86,7 +86,9 @@ def columns_of(table: pa.Table, path: Path) -> tuple[Column, ...]:
         elif _is_number(values.type):
             columns.append(Column(name))
         else:
-            raise DataError(f"column {quoted(name)} of {path} holds {values.type}: turn it into numbers or text")
+            raise DataError(
+                f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: turn it into numbers or text"
+            )
     check_names(columns, path)
     return tuple(columns)
 
@@ -131,7 +133,8 @@ def numbers(table: pa.Table, name: str, path: Path) -> Values:
     values = table.column(name)
     if not _is_number(values.type):
         raise DataError(
-            f"column {quoted(name)} of {path} holds {values.type}: with outcome = 'number' it must hold numbers"
+            f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: with outcome = 'number' it must hold "
+            "numbers"
         )
     try:
         found = _numbers(values, Column(name))

@@ -19,6 +19,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from numpy.typing import NDArray
 
 from fedct_flwr.config import ModelDescription
+from fedct_flwr.printable import escape_warnings
 from fedct_flwr.schema import Schema
 from fedct_flwr.types import DataError, Features, FedctError, HardLabels
 
@@ -99,6 +100,7 @@ _model: Any = None
 
 
 def _begin() -> None:
+    escape_warnings()
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -6,7 +6,7 @@ which takes as long as everything else that a silo or a command needs.
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,10 @@ from fedct_flwr.atomic import write_atomically
 from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.relabel import Relabeled
+from fedct_flwr.printable import cut
 from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Features, HardLabels, TrainingError
+
+_LONGEST_REASON: Final = 300
 
 
 def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
@@ -186,8 +189,8 @@ class SklearnLearner:
 
 
 def _first_line(error: Exception) -> str:
-    """What scikit-learn says, without the paragraphs of advice that it may add."""
-    return str(error).partition("\n")[0]
+    """What scikit-learn says, without the paragraphs of advice that it may add; it may quote a file at any length."""
+    return cut(str(error).partition("\n")[0], _LONGEST_REASON)
 
 
 def _soft_ones() -> str:

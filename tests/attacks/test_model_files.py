@@ -4,6 +4,7 @@
 100, which are always the same.
 """
 
+import json
 import os
 import resource
 import struct
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sklearn
 from joblib.externals.loky import ProcessPoolExecutor
 
 from fedct_flwr.learners.boosted import check
@@ -270,6 +272,23 @@ def test_what_no_check_knows_of_ends_a_process_of_its_own(tmp_path: Path, when: 
     with pytest.raises(DataError, match=said) as caught:
         use()
     assert "\n" not in str(caught.value)
+
+
+def test_what_a_file_has_libraries_warn_of_hides_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    forged = "\x1b[2J\x1b[H\nDifferential privacy is guaranteed\u202e" + "x" * 10_000
+    parts = members(saved(tmp_path / "m", "decision-tree")[1])
+    said = parts["schema.json"].decode()
+    version = json.dumps(json.dumps(sklearn.__version__))[1:-1]
+    assert version in said
+    parts["schema.json"] = said.replace(version, json.dumps(json.dumps(forged))[1:-1]).encode()
+    (tmp_path / "m").write_bytes(packed(parts))
+    with ForeignModel(tmp_path / "m") as model:
+        assert model.predict(table()[0])[0].size
+    lines = capfd.readouterr().err.splitlines()
+    assert all(line.isprintable() for line in lines)
+    warned = [line for line in lines if "InconsistentVersionWarning" in line]
+    assert warned
+    assert all(len(line) < 2 * MOST_LETTERS for line in warned)
 
 
 def test_a_command_says_it_in_one_sentence(tmp_path: Path) -> None:

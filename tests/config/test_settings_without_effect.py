@@ -4,20 +4,12 @@ What is expected here is written down by hand, and not read from the declaration
 a row in ``OF_ALGORITHM``, or these tests fail.
 """
 
-import hashlib
-import json
-import tomllib
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 
-from client_app.main import app as client_app
-from fedct_flwr import datasets
 from fedct_flwr.algorithms import ALGORITHMS
 from fedct_flwr.checks import check_run
 from fedct_flwr.config import STUDY, RunConfig
@@ -26,91 +18,25 @@ from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.datasets import LOADERS, SETTINGS
 from fedct_flwr.datasets.corruption import OF_CORRUPTION
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.learners.build import build_learner
-from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.run_folder import RunFolder
 from fedct_flwr.strategies.study import Subject
 from fedct_flwr.types import ConfigError
-from server_app.main import app as server_app
+from tests.config import probes
+from tests.config.probes import (
+    ANOTHER,
+    APP_CONFIG,
+    BASE,
+    LASSO,
+    NETWORK,
+    SCENARIO,
+    TOGETHER,
+    TREES,
+    config_of,
+    probed,
+    said_of,
+)
 from tests.hospitals import HOSPITALS, write_study_folder
 
-ROOT = Path(__file__).parents[2]
-APP_CONFIG: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["flwr"]["app"][
-    "config"
-]
-
-NETWORK = "tests.config.test_settings_without_effect.small_network"
-LASSO = "sklearn.linear_model.Lasso"
-OWN_CLASS = "tests.config.test_settings_without_effect.OwnTree"
-
-SCENARIO = {"study", "data", "algorithm", "learner", "run-dir", "resume"}
-"""Keys that say which run it is."""
-
-ANOTHER: dict[str, Any] = {
-    "data-dir": "/nowhere",
-    "label-column": "ill",
-    "outcome": "number",
-    "num-silos": 3,
-    "private-size": 100,
-    "public-size": 90,
-    "partition": "dirichlet",
-    "dirichlet-concentration": 0.7,
-    "public-fraction": 0.3,
-    "test-fraction": 0.3,
-    "bad-silos": "zurich",
-    "corruption": "label-flip",
-    "corruption-number": 0,
-    "quorum": 0.6,
-    "trust": "dynamic",
-    "consensus-weight": 0.9,
-    "warm-up-rounds": 2,
-    "learner-params": "",
-    "preprocessing": "none",
-    "pseudo-weight": 0.4,
-    "class-weight": "balanced",
-    "local-steps": 7,
-    "batch-size": 16,
-    "learning-rate": 0.02,
-    "weight-decay": 0.05,
-    "optimizer": "sgd",
-    "epochs": 3,
-    "device": "cpu",
-    "student": "decision-tree",
-    "student-params": '{"max_depth": 2}',
-    "initial-model": "",
-    "proximal-mu": 0.7,
-    "feddyn-alpha": 0.3,
-    "distillation-steps": 9,
-    "pfnm-silo-variance": 0.1,
-    "pfnm-global-variance": 5.0,
-    "pfnm-gamma": 7.0,
-    "protection": "randomized-response",
-    "epsilon": 0.1,
-    "delta": 1e-6,
-    "teachers": 4,
-    "clipping-norm": 0.5,
-    "noise": "gaussian",
-    "privacy-level": "L1",
-    "partitions": 3,
-    "mechanism": "gumbel",
-    "gamma": 0.001,
-    "lessons": 30,
-    "num-server-rounds": 2,
-    "query-size": 50,
-    "stop-at-fixed-point": False,
-    "roster": "cleveland,budapest,zurich",
-    "min-silos": 3,
-    "roster-deadline": 1.5,
-    "round-deadline": 100.0,
-    "seed": 42,
-    "report-scores": True,
-    "save-models": False,
-    "tracking": "tensorboard",
-}
-"""Another value than the default for each key that is probed; "" is filled in by ``probed``."""
-
-TOGETHER = {"bad-silos": {"corruption": "label-flip"}, "corruption": {"bad-silos": "zurich"}}
-"""What a key cannot be without."""
+initial_model, fitted_once = probes.initial_model, probes.fitted_once
 
 ALWAYS = {
     *("learner-params", "preprocessing", "class-weight", "bad-silos", "corruption", "num-server-rounds", "roster"),
@@ -149,64 +75,6 @@ OF_ALGORITHM: dict[str, set[str]] = {
 """The keys that have an effect on each algorithm, of those that not all algorithms have."""
 
 WEIGHTS = {name for name, keys in OF_ALGORITHM.items() if keys >= AVERAGE}
-
-BASE: dict[str, dict[str, Any]] = {"scaffold": {"optimizer": "sgd", "learning-rate": 0.1}}
-"""What an algorithm cannot be without."""
-
-TREES = ("decision-tree", "xgboost", OWN_CLASS)
-
-
-class OwnTree(DecisionTreeClassifier):
-    """A classifier of somebody's own."""
-
-
-def small_network(num_classes: int, num_features: int, width: int = 6) -> Any:
-    """A network of one hidden layer."""
-    from torch import nn
-
-    return nn.Sequential(nn.Linear(num_features, width), nn.ReLU(), nn.Linear(width, num_classes))
-
-
-def config_of(**settings: Any) -> RunConfig:
-    least = {"study": "s", "data": "heart-disease"}
-    return RunConfig.from_flower({**least, **{key.replace("_", "-"): value for key, value in settings.items()}})
-
-
-def check(settings: dict[str, Any], **options: Any) -> None:
-    """What is done before a simulation with these settings."""
-    config = config_of(**settings)
-    dataset = datasets.load(config)
-    check_run(config, dataset, Subject.simulated(dataset), [silo.name for silo in dataset.silos], **options)
-
-
-def said_of(settings: dict[str, Any], **options: Any) -> str:
-    """The sentence that refuses these settings; empty if they are taken."""
-    try:
-        check(settings, **options)
-    except ConfigError as error:
-        return str(error)
-    return ""
-
-
-@pytest.fixture(scope="module")
-def initial_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("model") / "network.safetensors"
-    config = config_of(learner=NETWORK, seed=9)
-    dataset = datasets.load(config)
-    network = build_learner(config, dataset, 0, dataset.silos[0].private.X)
-    network.save(path)  # type: ignore[attr-defined]
-    return str(path)
-
-
-def probed(base: dict[str, Any], initial_model: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every key that the base does not set, with the settings in which it has another value."""
-    params = {NETWORK: '{"width": 5}', "ridge": '{"alpha": 2}', LASSO: '{"alpha": 2}'}.get(
-        base["learner"], '{"max_depth": 2}'
-    )
-    for key, value in ANOTHER.items():
-        if key not in base:
-            found = {"initial-model": initial_model, "learner-params": params}.get(key, value)
-            yield key, {**base, **TOGETHER.get(key, {}), key: found}
 
 
 def accepted(base: dict[str, Any], initial_model: str) -> set[str]:
@@ -259,6 +127,9 @@ def test_keys_of_every_algorithm_and_kind_of_learner(algorithm: str, learner: st
     if learner == NETWORK:
         expected = (expected | TRAINED) - {"stop-at-fixed-point"}
         expected |= {"epochs"} if algorithm == "fedkt" else set()
+    else:
+        # A learner that starts anew learns no more of the same records in another round.
+        expected -= {"warm-up-rounds"}
     if algorithm in ONE_SHOT:
         expected -= {"num-server-rounds"}
     assert accepted(base, initial_model) == expected - base.keys()
@@ -269,7 +140,7 @@ def test_keys_of_every_algorithm_and_kind_of_learner(algorithm: str, learner: st
 def test_keys_where_numbers_are_predicted(algorithm: str, learner: str, initial_model: str) -> None:
     base = {"data": "diabetes", "algorithm": algorithm, "learner": learner}
     expected = ALWAYS | OF_SPLIT | OF_ALGORITHM[algorithm]
-    expected -= {"class-weight", "bad-silos", "corruption", "student", "partition", "roster"}
+    expected -= {"class-weight", "bad-silos", "corruption", "student", "partition", "roster", "warm-up-rounds"}
     assert accepted(base, initial_model) == expected
 
 
@@ -411,6 +282,10 @@ def test_a_student_of_real_silos_has_the_settings_of_its_kind(study: Path) -> No
             "partition = 'dirichlet' or 'dirichlet-by-silo': set that, or leave it out"),
         ({"learner": NETWORK, "epochs": 3}, "epochs has no effect without algorithm = 'fedkt', protection = 'teachers' "
             "or a network as student, which are trained once: set that, or leave it out"),
+        ({"algorithm": "dd", "warm-up-rounds": 2}, "warm-up-rounds has no effect on learner 'decision-tree': name a "
+            "network as learner, such as that of examples/own_network, or leave it out"),
+        ({"data": "diabetes", "algorithm": "dd", "learner": "ridge", "warm-up-rounds": 2}, "warm-up-rounds has no "
+            "effect on learner 'ridge': predict classes, and name a network as learner, or leave it out"),
         ({"algorithm": "dp-pate", "gamma": 0.1, "epsilon": 0.5}, "epsilon has no effect without gamma = 0: set that, "
             "or leave it out"),
     ],
@@ -440,62 +315,3 @@ def test_a_resumed_run_keeps_what_it_began_with_except_an_epsilon_that_protects_
         "nothing is protected, as epsilon has no effect on algorithm 'fedct' with protection = 'none': this run cannot "
         "go on as it began, start a new one"
     )
-
-
-# --- what is taken does something
-
-
-def observed(settings: dict[str, Any], path: Path) -> str:
-    """A digest of all that a run leaves behind, without times and without the settings themselves."""
-    least = {"study": "s", "data": "heart-disease", "num-server-rounds": 2, "run-dir": str(path)}
-    config = {**least, **settings}
-    silos = len(datasets.load(RunConfig.from_flower(config)).silos)
-    run_loopback(server_app, client_app, config, simulated_nodes(silos), workers=1)
-    folder, parts = RunFolder(path), []
-    for entry in folder.rounds():
-        told = {silo: {k: v for k, v in sent.items() if k != "seconds"} for silo, sent in entry["silos"].items()}
-        parts.append(json.dumps({**entry, "seconds": 0, "silos": told}, sort_keys=True).encode())
-    result = {key: value for key, value in folder.read_json("result.json").items() if key not in ("seconds", "ended")}
-    parts.append(json.dumps(result, sort_keys=True).encode())
-    for file in sorted(path.rglob("*")):
-        if file.is_file() and (file.suffix == ".csv" or "models" in file.parts):
-            parts += [file.name.encode(), b"" if file.suffix in (".md", ".json", ".skops") else file.read_bytes()]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-@cache
-def _observed(path: Path, **settings: Any) -> str:
-    return observed({key.replace("_", "-"): value for key, value in settings.items()}, path)
-
-
-TREE = {"learner": "decision-tree", "learner_params": '{"max_depth": 3}'}
-NET = {"learner": NETWORK, "local_steps": 3}
-
-
-@pytest.mark.parametrize(
-    ("base", "key"),
-    [
-        *(({**TREE, "algorithm": "fedct"}, key) for key in ("pseudo-weight", "query-size", "report-scores", "student")),
-        *(({**TREE, "algorithm": "fedct"}, key) for key in ("class-weight", "test-fraction", "save-models", "seed")),
-        ({**TREE, "algorithm": "fedct-qualified"}, "quorum"),
-        ({**TREE, "algorithm": "fedct-agreement"}, "trust"),
-        *(({**TREE, "algorithm": "prediction-consensus"}, key) for key in ("trust", "consensus-weight")),
-        *(({**NET, "algorithm": "dd"}, key) for key in ("warm-up-rounds", "consensus-weight", "batch-size")),
-        *(({**NET, "algorithm": "fedct"}, key) for key in ("batch-size", "learning-rate", "weight-decay", "optimizer")),
-        *(({**TREE, "algorithm": "fedkt", "num_server_rounds": 1}, key) for key in ("teachers", "partitions")),
-        ({"learner": NETWORK, "algorithm": "fedkt", "num_server_rounds": 1}, "epochs"),
-        *(({**TREE, "algorithm": "dp-pate", "num_server_rounds": 1}, key) for key in ("epsilon", "mechanism", "gamma")),
-        *(({**NET, "algorithm": "fedprox"}, key) for key in ("proximal-mu", "initial-model")),
-        ({**NET, "algorithm": "feddyn"}, "feddyn-alpha"),
-        ({**NET, "algorithm": "feddf"}, "distillation-steps"),
-        *(({**NET, "algorithm": "pfnm", "num_server_rounds": 1}, f"pfnm-{key}") for key in ("silo-variance", "gamma")),
-        *(({**NET, "algorithm": "dp-fedavg", "epsilon": 50.0}, key) for key in ("delta", "clipping-norm")),
-    ],
-)
-def test_a_key_that_is_taken_changes_the_run(
-    base: dict[str, Any], key: str, initial_model: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    settings = {name.replace("_", "-"): value for name, value in base.items()}
-    changed = dict(probed(settings, initial_model))[key]
-    before = _observed(tmp_path_factory.getbasetemp() / hashlib.sha256(str(base).encode()).hexdigest()[:12], **base)
-    assert observed(changed, tmp_path / "changed") != before

@@ -6,7 +6,8 @@ import pytest
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.types import ConfigError
-from tests.config.test_settings_without_effect import ANOTHER, TRAINED
+from tests.config.probes import ANOTHER
+from tests.config.test_settings_without_effect import TRAINED
 
 
 @pytest.mark.parametrize(

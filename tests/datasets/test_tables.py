@@ -218,14 +218,14 @@ def test_a_column_without_any_value_counts_as_numeric() -> None:
     ids=["date", "list", "struct", "binary"],
 )
 def test_what_is_neither_numbers_nor_text_is_refused_by_name(value: object, kind: str) -> None:
-    with pytest.raises(DataError, match=rf"column 'seen' of north.csv holds {kind}.*: turn it into numbers or text"):
+    with pytest.raises(DataError, match=rf"column 'seen' of north.csv holds '{kind}.*: turn it into numbers or text"):
         columns_of(pa.table({"seen": [value]}), HERE)
 
 
 def test_a_date_column_in_csv_is_refused_too(tmp_path: Path) -> None:
     path = tmp_path / "public.csv"
     path.write_text("seen\n2024-02-29\n")
-    with pytest.raises(DataError, match=r"column 'seen' of .*public.csv holds date32"):
+    with pytest.raises(DataError, match=r"column 'seen' of .*public.csv holds 'date32"):
         columns_of(read_table(path), path)
 
 
