@@ -3,7 +3,7 @@
 It runs the ``client_app`` that is installed here. The code that comes with a message is neither written nor imported;
 its hash goes into the egress log. Nothing that goes wrong at a message ends the agent, and no text of an error leaves.
 
-Two threads and a third while a model is trained: the first waits for the signal to stop, the second talks to the
+Two threads, and a third while a model is trained: the first waits for the signal to stop, the second talks to the
 SuperNode and decides, so neither a hanging connection nor long training keeps the agent from stopping.
 """
 

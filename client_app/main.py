@@ -72,29 +72,33 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
     over the answer, and with it where the learner stood after it.
     """
     answers, personal = Answers(workplace.state), Personal(workplace, run_id)
-    digest, terms = hashlib.sha256(payload).digest(), workplace.site.terms
+    question = Question(hashlib.sha256(payload).digest(), decode_instruction(payload, workplace.site.terms))
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these.
     mine = last and (workplace.release_of is None or last.model_digest == workplace.model_digest)
-    if not (last and mine and last.digest == digest):
-        instruction = decode_instruction(payload, terms)
-        if last and instruction.round <= last.round:
-            raise Refused(Refusal.ROUND)
-        if elsewhere := answers.elsewhere(digest, workplace.model_digest):
-            other, last = elsewhere
-            personal.take_over(other)
-        else:
-            reply = _new_reply(Question(digest, instruction), payload, workplace, personal)
-            last = Answered(digest, workplace.model_digest, instruction.round, reply)
-        answers.keep(run_id, last)
-    return last.reply, partial(_learn, personal, Question(digest, decode_instruction(payload, terms)), answers, run_id)
+    if last and mine and last.digest == question.digest:
+        # A question of long ago that is repeated must not undo what was learned since.
+        return last.reply, partial(_learn, personal, question) if answers.is_newest(run_id) else _nothing
+    if last and question.instruction.round <= last.round:
+        raise Refused(Refusal.ROUND)
+    if elsewhere := answers.elsewhere(question.digest, workplace.model_digest):
+        other, last = elsewhere
+        personal.take_over(other)
+    else:
+        reply = _new_reply(question, payload, workplace, personal)
+        last = Answered(question.digest, workplace.model_digest, question.instruction.round, reply)
+    answers.keep(run_id, last)
+    return last.reply, partial(_learn, personal, question)
 
 
-def _learn(personal: Personal, question: Question, answers: Answers, run_id: int) -> None:
-    # Students are taught anew for each question: the personal model has no part in it. And a question of long ago that
-    # is repeated must not undo what was learned since.
-    if not question.instruction.votes and answers.is_newest(run_id):
+def _learn(personal: Personal, question: Question) -> None:
+    # Students are taught anew for each question: the personal model has no part in it.
+    if not question.instruction.votes:
         personal.keep(question)
+
+
+def _nothing() -> None:
+    """Nothing is to be done once the answer has left."""
 
 
 def _new_reply(question: Question, payload: bytes, workplace: Workplace, personal: Personal) -> bytes:

@@ -7,10 +7,11 @@ teaches it nothing that lasts. The model of before the study, of its own records
 import logging
 import struct
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
+from client_app.answers import Answers
 from client_app.state import WRITING, set_back
 from client_app.workplace import Workplace
 from fedct_flwr.atomic import write_atomically
@@ -47,11 +48,14 @@ class Personal:
         self._site = workplace.site
         self._name = f"{_LEARNER}{run_id}"
         self._learned = b""
+        if workplace.state.get(self._name, 0) is None:
+            # An earlier version kept it with the answer, in whose place the next one will be.
+            self.take_over(run_id)
+        self._taken_over = False
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""
         learner, state = self._site.learner, _State.read(self._workplace.state.get(self._name))
-        self._keep_before()
         resumed = self._workplace.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._workplace.model_digest else None
         set_back(learner, mine or None, self._workplace.model if resumed else None)
@@ -61,19 +65,19 @@ class Personal:
 
     def keep(self, question: Question) -> None:
         """Write the model that has learned a question, and where it stands. Never raises: nothing of it is to leave."""
-        learner, digest = self._site.learner, question.digest
+        learner, now = self._site.learner, (question.digest, self._workplace.model_digest)
         if not (isinstance(learner, Resumable) or (isinstance(learner, Saveable) and self._workplace.model)):
             return
-        state, now = _State.read(self._workplace.state.get(self._name)), (digest, self._workplace.model_digest)
-        if state and state[:2] == now:
-            return
         try:
-            if self._learned != digest:
-                self.votes(question)
-            progress = learner.dump() if isinstance(learner, Resumable) else b""
-            self._write(self._workplace.model, learner, progress)
-            self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
-            self._forget_others()
+            state = _State.read(self._workplace.state.get(self._name))
+            learned = state is not None and state[:2] == now
+            # In a run that has taken it over, the model on disk may be that of a run in between.
+            if not learned or self._taken_over:
+                progress = self._progress(state if learned else None, question)
+                self._write(self._workplace.model, learner, progress)
+                self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
+                self._forget_others()
+            self._keep_before()
         except TrainingError as error:
             logger.error("Silo %s: its own model did not learn this round: %s", self._site.silo, error)
         except Exception:
@@ -81,8 +85,25 @@ class Personal:
 
     def take_over(self, run_id: int) -> None:
         """Go on from where the model stood in another run, of which this one is the continuation."""
-        if (kept := self._workplace.state.get(f"{_LEARNER}{run_id}")) is not None:
-            self._workplace.state.put(self._name, kept)
+        self._taken_over = True
+        state = self._workplace.state
+        if (kept := state.get(f"{_LEARNER}{run_id}")) is not None:
+            state.put(self._name, kept)
+        elif before := Answers(state).learned_before(run_id):
+            answered, progress = before
+            state.put(self._name, _State(answered.digest, answered.model_digest, progress).to_bytes())
+
+    def _progress(self, learned: "_State | None", question: Question) -> bytes:
+        """Where a network stands after a question: as it was ``learned`` before, or else as it is learned now.
+
+        Empty for a learner that starts anew each time. Raises TrainingError or ConfigError.
+        """
+        if learned and learned.progress:
+            return learned.progress
+        if self._learned != question.digest:
+            self.votes(question)
+        learner = self._site.learner
+        return learner.dump() if isinstance(learner, Resumable) else b""
 
     def _cotrain(self, instruction: Instruction) -> Votes:
         """What the model says after this round's training: labels, or probabilities or values if asked for."""
@@ -112,7 +133,11 @@ class Personal:
         )
 
     def _keep_before(self) -> None:
-        """Train on the silo's own records alone, once in a study, before anything of others is learned."""
+        """Keep a model that is trained on the silo's own records alone, once in a study.
+
+        Last of all: a network takes as long for it as for ten rounds, and the coordinator waits for the answer. The
+        learner then no longer stands where the question left it, and is set back at the next.
+        """
         path, learner, site = self._workplace.before, self._site.learner, self._site
         if path is None or path.exists() or not isinstance(learner, Saveable):
             return
@@ -160,7 +185,7 @@ class _State(NamedTuple):
     progress: bytes
 
     @classmethod
-    def read(cls, kept: bytes | None) -> "_State | None":
+    def read(cls, kept: bytes | None) -> Self | None:
         if kept is None:
             return None
         digest, model_digest = _HEADER.unpack_from(kept)

@@ -92,7 +92,7 @@ class Release:
         record of the silo, added or removed, with the budget in the ledger, if the labeler keeps what ``Labeler``
         promises. Each event is charged before its noise is drawn, and each charge pays for at most one draw that
         anything later depends on. The number of records, the study's schema, the public set and the consensus count as
-        public; when an answer is given, and whether, is not covered.
+        public. Whether there is an answer depends on public things and on what was charged. Its time is not covered.
     """
 
     labeler: Labeler

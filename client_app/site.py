@@ -50,7 +50,7 @@ class Site:
 
     @property
     def pseudo_weight(self) -> float:
-        """Weight of a pseudo-labeled public example beside 1 for a private one."""
+        """Weight of a pseudo-labeled public example, where a private one has 1."""
         return self.settings.pseudo_weight
 
     @cached_property

@@ -70,13 +70,12 @@ class ClippedGradients:
         """The weighted sum of the clipped gradients, by parameter.
 
         ``weights`` ``(n,)`` count after clipping: an example changes the sum by at most its weight times the norm. One
-        whose gradient is no number adds nothing. There may be no examples.
+        whose gradient is no number, or that the network raises an exception for, adds nothing. There may be no
+        examples.
         """
         sums: dict[nn.Parameter, Tensor] = {}
         at_once = _SINGLY_AT_ONCE if self._is_singly(X, y) else _AT_ONCE
-        for start in range(0, len(X), at_once):
-            rows = slice(start, start + at_once)
-            calls = self._passes(X[rows], y[rows])
+        for rows, calls in self._passable(X, y, at_once):
             norms = _norms(calls, len(y[rows]))
             there = norms.isfinite()
             scales = torch.where(there, weights[rows] * (self._norm / (norms + _TINY)).clamp(max=1), 0)
@@ -102,10 +101,27 @@ class ClippedGradients:
 
     def _is_singly(self, X: Tensor, y: Tensor) -> bool:
         """Whether some layer has a gradient for each example, as one example tells, once."""
-        if self._singly is None and len(X):
-            calls = self._passes(X[:1], y[:1])
-            self._singly = any(call.samples is not None for call in calls)
+        if self._singly is None:
+            _, calls = next(self._passable(X, y, 1), (slice(0), []))
+            self._singly = any(call.samples is not None for call in calls) if calls else None
         return bool(self._singly)
+
+    def _passable(self, X: Tensor, y: Tensor, at_once: int) -> Iterator[tuple[slice, list[_Backprop]]]:
+        """``_passes`` of the examples, so many at once; without those that the network raises an exception for.
+
+        One of them must not decide whether there is an answer: such as a category that an embedding has no row for.
+        """
+        for start in range(0, len(X), at_once):
+            rows = slice(start, min(start + at_once, len(X)))
+            try:
+                calls = self._passes(X[rows], y[rows])
+            except Exception:
+                if at_once > 1:
+                    half = -(-(rows.stop - start) // 2)
+                    for part, found in self._passable(X[rows], y[rows], half):
+                        yield slice(start + part.start, start + part.stop), found
+            else:
+                yield rows, calls
 
     def _passes(self, X: Tensor, y: Tensor) -> list[_Backprop]:
         self._tape, self._recording = [], True

@@ -98,7 +98,8 @@ class DpSgdLabeler(TrainedNetwork):
         ones) and as far as ``noise`` is secure. Not covered: floating point (gradients, noise and their sum are
         float32; only labels leave, never the sums), and how long a step takes, which depends on how many records were
         sampled. No record makes training fail: features are cut off at a million, and what has a gradient that is no
-        number adds nothing.
+        number, or that the network raises an exception for, adds nothing. Not covered either: on a GPU, an index out
+        of range ends the process.
     """
 
     reads_votes: ClassVar[bool] = False
@@ -178,11 +179,16 @@ class DpSgdLabeler(TrainedNetwork):
         self._checked = True
 
     def event(self, asked: Asked) -> DpEvent:
-        """A (Poisson-sampled) Gaussian mechanism for each step of this round; nothing when all steps are taken."""
+        """A (Poisson-sampled) Gaussian mechanism for each step of this round; nothing when all steps are taken.
+
+        Raises TrainingError for records of another shape than public examples: nothing is to be charged for them.
+        """
+        _check_shape(asked)
         return repeated(_step_event(self._sampling, self.noise_multiplier), self._steps_ahead())
 
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:
         """Train for one round's steps, if any are left, and label. Raises TrainingError, in the state of before."""
+        _check_shape(asked)
         if steps := self._steps_ahead():
             if not self._checked:
                 self.check(asked.public)
@@ -285,6 +291,15 @@ class DpSgdLabeler(TrainedNetwork):
 
     def _labels(self, y: HardLabels) -> Tensor:
         return torch.from_numpy(y.astype(np.int64)).to(self._device)
+
+
+def _check_shape(asked: Asked) -> None:
+    """Raise TrainingError unless records have the shape of public examples: each of them would add nothing."""
+    own, public = asked.private.X.shape[1:], asked.public.shape[1:]
+    if own != public:
+        raise TrainingError(
+            f"records of shape {own} do not fit a public set of shape {public}: read both with the same schema"
+        )
 
 
 def _step_event(sampling: float, noise_multiplier: float) -> DpEvent:

@@ -11,7 +11,7 @@ from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import RandomizedResponse
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import ConfigError, HardLabels, TrainingError
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, TrainingError
 
 _LARGEST: Final = 50.0
 """An epsilon per label beyond which no label would ever change."""
@@ -36,6 +36,7 @@ class RandomizedLabeler:
         if num_queries < 1:
             raise ConfigError(f"the planned queries of randomized response are {num_queries}; set them to 1 or more")
         check_epsilon(epsilon)
+        self._num_classes = num_classes
         self._mechanism = RandomizedResponse(num_classes, 1 / _least_noise(num_classes, num_queries, epsilon, delta))
 
     @property
@@ -48,8 +49,13 @@ class RandomizedLabeler:
         return self._mechanism.event(len(asked.positions))
 
     def answer(self, asked: Asked, noise: Noise) -> HardLabels:
-        """The votes, some of them changed at random, ``(positions,)``; an abstention becomes any class."""
-        return self._mechanism(np.asarray(asked.votes), noise)
+        """The votes, some of them changed at random, ``(positions,)``; what is no class becomes any class.
+
+        That is an abstention, or whatever else a learner of one's own says: to fail would tell of the records.
+        """
+        votes = np.asarray(asked.votes)
+        known = (votes >= 0) & (votes < self._num_classes)
+        return self._mechanism(np.where(known, votes, ABSTAIN), noise)
 
     def dump(self) -> bytes:
         """Nothing."""

@@ -64,7 +64,7 @@ def transfer_for(
     check_installed(privacy)
     check_votes(settings, privacy, votes)
     noisy, num_records = privacy.enabled, len(private)
-    # Teachers and students see no pseudo-labels beside records, so a learner that takes no weights will do.
+    # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
     own = learner.model_copy(update={"pseudo_weight": 1.0})
     transformer = None
     if learner.preprocessing == "standard":

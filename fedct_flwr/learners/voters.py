@@ -7,19 +7,19 @@ from numpy.typing import NDArray
 
 from fedct_flwr.consensus import tally
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.types import Examples, Features, HardLabels, TrainingError, VoteCounts
+from fedct_flwr.types import Examples, Features, HardLabels, VoteCounts
 
 
 def trained(learner: Learner, part: Examples) -> Learner | None:
     """The learner, trained on ``part``; None, which casts no vote, without records or if it cannot learn from them.
 
-    To fail as a whole would tell of one record.
+    To fail as a whole would tell of one record, whatever the exception is: a network of one's own may raise any.
     """
     if part.size == 0:
         return None
     try:
         return learner.fit(part.X, part.y)
-    except TrainingError:
+    except Exception:
         return None
 
 
@@ -27,7 +27,7 @@ def vote_of(voter: Learner | None, public: Features) -> HardLabels | None:
     """Its label of each example, ``(examples,)``; None if there is no such voter or it cannot predict."""
     try:
         return None if voter is None else voter.predict(public)
-    except TrainingError:
+    except Exception:
         return None
 
 

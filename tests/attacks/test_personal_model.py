@@ -74,6 +74,7 @@ def test_the_model_of_before_the_study_is_kept_whatever_targets_do_to_the_later_
     assert before is not None
     assert after is not None
     eventually(after.exists)
+    eventually(before.exists)
     silo.end()
     assert isinstance(site.learner, Saveable)
     scores = [balanced_accuracy(site.learner.load(path), site.own_test) for path in (before, after)]  # type: ignore[arg-type]
@@ -86,10 +87,11 @@ def test_it_is_trained_on_the_silos_own_records_alone(make: Make) -> None:
     silo.start()
     silo.ask(1, label=0)
     assert isinstance(silo.outcome(), np.ndarray)
-    silo.end()
     site = real_site(silo.config, silo.study)
     path = model_before(silo.config, site)
     assert path is not None
+    eventually(path.exists)
+    silo.end()
     kept = real_site(silo.config, silo.study).learner.load(path)  # type: ignore[attr-defined]
     alone = site.learner.fit(*site.private)
     np.testing.assert_array_equal(kept.predict(site.own_test.X), alone.predict(site.own_test.X))

@@ -41,6 +41,7 @@ NETWORK = {
     "name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 2, "batch-size": 16,
     "preprocessing": "none",
 }  # fmt: skip
+LOOKING_UP = {**NETWORK, "name": "tests.federation.learners.looking_up", "local-steps": 50}
 TREE = {"name": "decision-tree", "preprocessing": "none"}
 EARLY = {"name": "hist-gradient-boosting", "params": {"early_stopping": True, "max_iter": 2}}
 
@@ -77,6 +78,12 @@ def rare(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return [*common, next(row for row in rows if row[label] == kinds[1])]
 
 
+def unknown(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """One record with a category that a network has no row for."""
+    rows[0]["sex"] = "77"
+    return rows
+
+
 def same(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     return rows
 
@@ -101,6 +108,31 @@ def test_no_record_decides_whether_there_is_an_answer(
     tmp_path: Path, protection: str, record: Callable[[list[dict[str, str]]], list[dict[str, str]]]
 ) -> None:
     learner = NETWORK if protection == "dp-sgd" else EARLY if record is rare else TREE
+    check_one_record_decides_nothing(tmp_path, protection, learner, record)
+
+
+@pytest.mark.parametrize("protection", ["dp-sgd", "teachers", "randomized-response"])
+def test_no_record_that_a_network_raises_an_exception_for_decides_it_either(tmp_path: Path, protection: str) -> None:
+    check_one_record_decides_nothing(tmp_path, protection, LOOKING_UP, unknown)
+
+
+def odd(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """One record by which a learner says what is no class."""
+    rows[0]["chol"] = "1e100"
+    return rows
+
+
+def test_no_record_by_which_a_learner_says_what_is_no_class_decides_it_either(tmp_path: Path) -> None:
+    learner = {"name": "tests.federation.learners.SometimesOutside", "packages": ["tests"], "preprocessing": "none"}
+    check_one_record_decides_nothing(tmp_path, "randomized-response", learner, odd)
+
+
+def check_one_record_decides_nothing(
+    tmp_path: Path,
+    protection: str,
+    learner: dict[str, Any],
+    record: Callable[[list[dict[str, str]]], list[dict[str, str]]],
+) -> None:
     lengths = set()
     for name, change in {"neighbor": same, "attacked": record}.items():
         folder = tmp_path / name

@@ -32,6 +32,17 @@ class OutsideLabelSpace(ClassifierMixin, BaseEstimator):
         return np.full(len(X), 7)
 
 
+class SometimesOutside(ClassifierMixin, BaseEstimator):
+    """Predicts a class that the study does not have if one of its records has a huge value."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        self.outside_ = bool(np.nanmax(X) > 1e9)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), 7 if self.outside_ else 0)
+
+
 def pipeline() -> Pipeline:
     """A pipeline by way of a factory."""
     return make_pipeline(QuantileTransformer(n_quantiles=10), LogisticRegression(max_iter=1000))
@@ -49,6 +60,23 @@ def network(num_features: int, num_classes: int, width: int = 4) -> Any:
     from torch import nn
 
     return nn.Sequential(nn.Linear(num_features, width), nn.ReLU(), nn.Linear(width, num_classes))
+
+
+def looking_up(num_features: int, num_classes: int) -> Any:
+    """A network that looks its second feature up in a table of two rows: it fails where that is neither 0 nor 1."""
+    import torch
+    from torch import nn
+
+    class LookingUp(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(2, 3)
+            self.last = nn.Linear(num_features + 3, num_classes)
+
+        def forward(self, X: Any) -> Any:
+            return self.last(torch.cat([X / 100, self.table(X[:, 1].long())], dim=1))
+
+    return LookingUp()
 
 
 def linear(num_features: int, num_classes: int) -> Any:

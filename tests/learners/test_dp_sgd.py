@@ -591,12 +591,46 @@ def test_weights_that_are_not_finite_stop_it_in_its_last_good_state_from_which_i
     assert model.dump() == twin.dump()
 
 
-def test_a_pass_that_breaks_off_leaves_nothing_behind() -> None:
+def test_records_of_another_shape_are_refused_before_anything_is_charged() -> None:
+    other = asked(Examples(np.zeros((200, 5), np.float32), PRIVATE.y))
+    for refuse in (labeler().event, lambda question: labeler().answer(question, seeded())):
+        with pytest.raises(TrainingError, match="shape"):
+            refuse(other)
+
+
+@pytest.mark.parametrize("at_once", [4096, 2])
+@pytest.mark.parametrize("odd", [0, 3, 6])
+def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, odd: int
+) -> None:
+    monkeypatch.setattr(clipping, "_AT_ONCE", at_once)
+    model = labeler()
+    inputs, labels = torch.from_numpy(PRIVATE.X[:7]), torch.from_numpy(PRIVATE.y[:7].astype(np.int64))
+    others = torch.arange(7) != odd
+    expected = model._clipped.compute(inputs[others], labels[others], torch.ones(6))
+
+    def picky(_: nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
+        if (arguments[0] == inputs[odd]).all(dim=1).any():
+            raise IndexError("index out of range in self")
+
+    model._network.register_forward_pre_hook(picky)
+    model._clipped._singly = None
+    found = model._clipped.compute(inputs, labels, torch.ones(7))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_pass_that_breaks_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
     model, twin = labeler(), labeler()
     for one in (model, twin):
         one.answer(asked(), seeded())
-    with pytest.raises(RuntimeError):
-        model.answer(asked(Examples(np.zeros((200, 5), np.float32), PRIVATE.y)), seeded())
+    with monkeypatch.context() as patched:
+        patched.setattr(dp_sgd, "gaussians", broken)
+        with pytest.raises(RuntimeError):
+            model.answer(asked(), seeded())
     for one in (model, twin):
         one.answer(asked(), seeded(5))
     assert model.dump() == twin.dump()
