@@ -22,6 +22,7 @@ from sklearn.neighbors import KDTree, KNeighborsClassifier
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
+from fedct_flwr.learners import trees
 from fedct_flwr.learners.indices import check, is_xgboosts, require
 from fedct_flwr.types import DataError
 
@@ -90,7 +91,7 @@ def read_object(content: bytes, what: str, packages: Collection[str] = ()) -> An
                 f"{what} holds {', '.join(foreign)}, which no model of the short names is made of, and is not loaded: "
                 f"if you trust whoever wrote it with this machine, add {' '.join(needed)}"
             )
-        with _checked_boosters(found):
+        with trees.checked(), _checked_boosters(found):
             model = skops.io.loads(content, trusted=sorted(found))
         for part in _parts(model, set(), strict=not packages):
             check(part)

@@ -4,6 +4,7 @@
 100, which are always the same.
 """
 
+import io
 import json
 import os
 import resource
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import sys
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import TimeoutError as TooLong
@@ -122,6 +124,22 @@ def test_mutated_files_of_all_learners_end_in_labels_or_one_sentence(tmp_path: P
     # Had nothing reached the readers, nothing would be shown.
     assert found["labels"] > FILES / 20
     assert found["DataError"] > FILES / 20
+
+
+def test_a_tree_whose_nodes_have_no_shape_is_refused(tmp_path: Path, reader: Reader) -> None:
+    """scikit-learn reads the first axis of an array that has none: found by the mutated files above."""
+    name, content = next(item for item in legal_files(tmp_path).items() if item[0] == "decision-tree")
+    flat, forged = io.BytesIO(), tmp_path / "forged"
+    np.save(flat, np.int64(3))
+    changed = 0
+    with zipfile.ZipFile(io.BytesIO(content)) as whole, zipfile.ZipFile(forged, "w") as file:
+        for entry in whole.infolist():
+            part = whole.read(entry)
+            is_nodes = b"left_child" in part[:200]
+            changed += is_nodes
+            file.writestr(entry, flat.getvalue() if is_nodes else part)
+    assert changed == 1
+    assert reader.read(forged, name) == "DataError"
 
 
 class TestBoosters:
