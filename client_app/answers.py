@@ -1,4 +1,4 @@
-"""What a silo has answered, so that a question that comes again gets the same bytes and teaches nobody twice."""
+"""The answers of a silo, so that a repeated question gets the same bytes and is learned once."""
 
 import struct
 from typing import Final, NamedTuple, Self

@@ -1,7 +1,7 @@
 """A silo's personal model: it learns from its own records and from each question's targets, and stays at the silo.
 
-What it has learned is kept only after the answer to the question has left: a question that nobody takes the answer of
-teaches it nothing that lasts. The model of before the study, of its own records alone, is kept next to it.
+The silo keeps what the model has learned only after the answer to the question has left. If nobody takes the answer,
+the model keeps nothing of that question. The model of before the study, of its own records alone, is kept next to it.
 """
 
 import logging
@@ -48,10 +48,10 @@ class Personal:
         self._site = workplace.site
         self._name = f"{_LEARNER}{run_id}"
         self._learned = b""
+        self._taken_over = False
         if workplace.state.get(self._name, 0) is None:
             # An earlier version kept it with the answer, in whose place the next one will be.
-            self.take_over(run_id)
-        self._taken_over = False
+            self._copy_state(run_id)
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""
@@ -86,6 +86,10 @@ class Personal:
     def take_over(self, run_id: int) -> None:
         """Go on from where the model stood in another run, of which this one is the continuation."""
         self._taken_over = True
+        self._copy_state(run_id)
+
+    def _copy_state(self, run_id: int) -> None:
+        """Stand where the model stood in a run, if that is known."""
         state = self._workplace.state
         if (kept := state.get(f"{_LEARNER}{run_id}")) is not None:
             state.put(self._name, kept)

@@ -35,7 +35,7 @@ WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
 
 _AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("afterwards", default=None)
-"""What is to be done once the answer has left; None outside of ``gated``."""
+"""Work for after the answer has left; None outside of ``gated``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Workplace:
 
     ``before`` is where a real silo keeps the model of before the study, trained on its own records alone.
 
-    ``runs_kept``: of so many of Flower's runs ``state`` keeps where the learner stood.
+    ``runs_kept``: number of Flower's runs of which ``state`` keeps where the learner stood.
 
     ``students`` is the folder where a simulated silo keeps its students, if it shall: a real one keeps none.
 

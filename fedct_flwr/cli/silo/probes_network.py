@@ -42,7 +42,7 @@ def client_certificate(silo: Silo) -> Iterator[Finding]:
     """The certificate that opens the coordinator's gateway. Whether the gateway asks for one, only it can tell."""
     connection = silo.config.connection
     if not connection.client_certificate.exists():
-        yield good("client certificate: there is none, as for a gateway that asks for none")
+        yield good("client certificate: missing, which is right if the gateway asks for no certificate")
         return
     finding = _how_long("client certificate", silo, connection.client_certificate, NO_KIT)
     if finding.mark is Mark.GOOD:
