@@ -22,6 +22,7 @@ from typing import IO, Any, Final
 import psutil
 import tomli_w
 
+from fedct_flwr.cli import patient_ray
 from fedct_flwr.cli.flower import APP_NAME, BIN, environment, stage_app
 from fedct_flwr.types import RunError
 
@@ -88,10 +89,12 @@ def superlink(variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
         port = probe.getsockname()[1]
     connection = {"address": f"127.0.0.1:{port}", "insecure": True}
     config = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
-    Path(variables["FLWR_HOME"], "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    home = Path(variables["FLWR_HOME"])
+    (home / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
+    patient_ray.install(home / "bin")
     process = subprocess.Popen(
         [str(BIN / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)],
-        env=variables, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+        env={**variables, "PATH": f"{home / 'bin'}{os.pathsep}{variables['PATH']}"}, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
         end = time.monotonic() + _START_SECONDS

@@ -30,10 +30,10 @@ def simulate(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return fedct(folder, "simulate", "--run-dir", "run", *arguments)
 
 
-def fedct(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def fedct(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(BIN / "fedct"), *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=PATIENCE, env=environment(folder),
+        cwd=folder, capture_output=True, text=True, timeout=PATIENCE, env=environment(folder) | variables,
     )  # fmt: skip
 
 

@@ -1,0 +1,60 @@
+"""Flower's ``flwr-simulation`` with a Ray that starts on a busy machine, too.
+
+Ray 2.55 ends a run before its first round if its agents, two Python programs, have not written their ports to files
+within 15 s (github.com/ray-project/ray/issues/65983), and no setting changes that. With other work on two cores they
+take longer. Here their ports are chosen, and are in those files, before they start.
+"""
+
+import os
+import socket
+import sys
+from contextlib import ExitStack
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any, Final
+
+_PROGRAM: Final = "flwr-simulation"
+_PORTS: Final = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+_ENVIRONMENT: Final = {
+    # Workers started in advance are of no use, as silos have actors: they would compete with Ray's start.
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_register_timeout_seconds": "600",
+}
+
+
+def install(folder: Path) -> None:
+    """Write the program to a new folder. A SuperLink with that folder first in its ``PATH`` starts it."""
+    folder.mkdir()
+    program = folder / _PROGRAM
+    program.write_text(f"#!{sys.executable}\nfrom {__name__} import main\n\nmain()\n", encoding="utf-8")
+    program.chmod(0o700)
+
+
+def main() -> None:
+    """Run ``flwr-simulation``."""
+    from flwr.simulation.app import flwr_simulation
+
+    os.environ.update(_ENVIRONMENT)
+    services: Any = import_module("ray._private.services")
+    persist_port: Any = import_module("ray._raylet").persist_port
+    start_raylet = services.start_raylet
+
+    def with_known_ports(*arguments: Any, **named: Any) -> Any:
+        node = signature(start_raylet).bind(*arguments, **named).arguments
+        ports = _free_ports()
+        for name, port in ports.items():
+            persist_port(node["session_dir"], node["node_id"], name, port)
+        return start_raylet(*arguments, **named | ports)
+
+    services.start_raylet = with_known_ports
+    flwr_simulation()
+
+
+def _free_ports() -> dict[str, int]:
+    with ExitStack() as probes:
+        sockets = {name: probes.enter_context(socket.socket()) for name in _PORTS}
+        for probe in sockets.values():
+            probe.bind(("", 0))
+        return {name: int(probe.getsockname()[1]) for name, probe in sockets.items()}
