@@ -94,7 +94,8 @@ def superlink(variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
     patient_ray.install(home / "bin")
     process = subprocess.Popen(
         [str(BIN / "flower-superlink"), "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)],
-        env={**variables, "PATH": f"{home / 'bin'}{os.pathsep}{variables['PATH']}"}, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+        env={**variables, "PATH": f"{home / 'bin'}{os.pathsep}{variables['PATH']}"}, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
         end = time.monotonic() + _START_SECONDS
