@@ -33,7 +33,7 @@ test: $(VENV)/.dev check ## Run everything that CI checks, but for containers
 
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate, read 10,000 mutated model files (minutes)
 	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
-		tests/client_app/test_gate_fuzz.py tests/attacks/test_model_files.py
+		tests/hospital/test_gate_fuzz.py tests/attacks/test_model_files.py
 
 check: $(VENV)/.dev ## Lint, types, import layers, generated code
 	@$(BIN)/ruff check --quiet .

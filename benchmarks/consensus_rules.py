@@ -18,18 +18,18 @@ from sklearn.metrics import recall_score
 from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import ALGORITHMS
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import Ballot
+from fedct_flwr.consensus.counting import Ballot
+from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.datasets.pooled import split_over_silos
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.public_set import Query
-from fedct_flwr.schema import Schema
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.silo import cotrain
-from fedct_flwr.strategies.label_sharing import LabelSharing
+from fedct_flwr.silo.round import cotrain
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels
 
 RULES: Final = {

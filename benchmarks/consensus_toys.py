@@ -20,12 +20,12 @@ from benchmarks.methods import SETTINGS, one_thread_per_silo
 from benchmarks.prediction_consensus import METHODS, Length, Measured, measure
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus.trust import dynamic, naive, similarity_of_values, targets_of
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.pooled import split_over_silos
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.soft import weighted_values
-from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
-from fedct_flwr.trust import dynamic, naive, similarity_of_values, targets_of
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
 MEANS: Final = np.array([[-2.0, -2.0], [-2.0, 2.0], [2.0, -2.0], [2.0, 2.0]])

@@ -17,13 +17,13 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change, halves
-from client_app.site import simulated_site
 from fedct_flwr import datasets
-from fedct_flwr.bounds import convergence_bound
 from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus.bounds import convergence_bound
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.scoring import accuracy
+from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
 
 SPLITS: Final[dict[str, dict[str, Any]]] = {

@@ -13,10 +13,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from client_app.duplicates import find_duplicates
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.types import Features
 
 SEEDS: Final = range(200, 300)

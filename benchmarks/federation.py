@@ -15,16 +15,16 @@ from flwr.clientapp import ClientApp
 
 from benchmarks import progress
 from client_app.main import app as client_app
-from client_app.workplace import open_workplace
 from fedct_flwr import datasets
-from fedct_flwr.baselines import centralized
+from fedct_flwr.baselines.references import centralized
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import plurality, tally
+from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
+from fedct_flwr.silo.workplace import open_workplace
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, SiloName
 from fedct_flwr.wire.codec import Scores
 from server_app.main import app as server_app

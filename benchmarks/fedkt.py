@@ -14,10 +14,10 @@ import numpy as np
 
 from benchmarks import methods
 from benchmarks.variants import change
-from client_app.site import simulated_site
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import pool
+from fedct_flwr.silo.site import simulated_site
 
 PIPELINE: Final[dict[str, Any]] = {
     "study": "benchmark",

@@ -14,9 +14,9 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, RunConfig
+from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.preprocessing import standard
-from fedct_flwr.learners.transfer import Transfer
 from fedct_flwr.types import Examples
 
 PARTITIONS, TEACHERS = 2, 5

@@ -18,7 +18,7 @@ from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo
 from benchmarks.prediction_consensus import ALONE, Length, Measured, measure
 from fedct_flwr import datasets
-from fedct_flwr.baselines import centralized
+from fedct_flwr.baselines.references import centralized
 from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.types import SiloName

@@ -21,13 +21,13 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import plurality, tally
+from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.federated import pool
-from fedct_flwr.learners.dp_linear import DpLinearLabeler
-from fedct_flwr.learners.labeler import Asked
-from fedct_flwr.learners.public_features import Kind, PublicFeatures
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers.dp_linear import DpLinearLabeler
+from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.labelers.public_features import Kind, PublicFeatures
 from fedct_flwr.privacy.randomness import simulated
-from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
 

@@ -12,15 +12,15 @@ from typing import Any, Final, NamedTuple
 from benchmarks.probe import PeakMemory
 from benchmarks.variants import change
 from client_app.main import app as client_app
-from client_app.site import simulated_site
 from fedct_flwr import datasets
-from fedct_flwr.baselines import centralized
+from fedct_flwr.baselines.references import centralized
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
+from fedct_flwr.silo.site import simulated_site
 from server_app.main import app as server_app
 
 SETTINGS: Final[dict[str, Any]] = {

@@ -31,7 +31,7 @@ from benchmarks.privacy_votes import (
     no_labels,
     xor_votes,
 )
-from fedct_flwr.consensus import plurality
+from fedct_flwr.consensus.counting import plurality
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, Examples, VoteCounts

@@ -10,13 +10,13 @@ from benchmarks.methods import one_thread_per_silo
 from benchmarks.privacy_data import Federation
 from benchmarks.privacy_votes import DELTA
 from client_app.main import app as client_app
-from client_app.site import simulated_site
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS, FederatedDataset, SiloData
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.schema import Schema
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import Examples
 from server_app.main import app as server_app
 

@@ -9,11 +9,11 @@ from sklearn.decomposition import PCA
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import pool
+from fedct_flwr.datasets.partition import iid
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers.public_features import PublicFeatures
 from fedct_flwr.learners.preprocessing import standard
-from fedct_flwr.learners.public_features import PublicFeatures
 from fedct_flwr.learners.sklearn import SklearnLearner, make_estimator
-from fedct_flwr.partition import iid
-from fedct_flwr.schema import Schema
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Examples, Features, HardLabels

@@ -9,11 +9,11 @@ import numpy as np
 
 from benchmarks.methods import one_thread_per_silo
 from benchmarks.privacy_data import Federation, Sizes, learner_of
-from fedct_flwr.consensus import tally
-from fedct_flwr.learners.dp_linear import DpLinearLabeler
-from fedct_flwr.learners.labeler import Asked, Labeler
-from fedct_flwr.learners.randomized import RandomizedLabeler
-from fedct_flwr.learners.teachers import TeachersLabeler, default_teachers
+from fedct_flwr.consensus.counting import tally
+from fedct_flwr.labelers.dp_linear import DpLinearLabeler
+from fedct_flwr.labelers.labeler import Asked, Labeler
+from fedct_flwr.labelers.randomized import RandomizedLabeler
+from fedct_flwr.labelers.teachers import TeachersLabeler, default_teachers
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.mechanisms import Xor
 from fedct_flwr.privacy.mechanisms.xor import tally_bits
@@ -67,7 +67,7 @@ def _dp_linear(federation: Federation, epsilon: float, sizes: Sizes, seed: int) 
 
 def _dp_sgd(federation: Federation, epsilon: float, sizes: Sizes, seed: int) -> VoteCounts:
     """A small network on the same features as the other models, trained once."""
-    from fedct_flwr.learners.dp_sgd import DpSgdLabeler, plan  # not at the top: only this needs torch
+    from fedct_flwr.labelers.dp_sgd import DpSgdLabeler, plan  # not at the top: only this needs torch
 
     one_thread_per_silo()
     public, classes = federation.public.X, len(federation.schema.classes)

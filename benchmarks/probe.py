@@ -13,12 +13,12 @@ import psutil
 _SAMPLE_SECONDS: Final = 0.05
 
 FEDERATION: Final = (
-    "fedct_flwr.consensus.tally",
-    "fedct_flwr.algorithms.plurality",
-    "fedct_flwr.strategies.cotraining.encode_instruction",
-    "fedct_flwr.strategies.cotraining.to_record",
-    "fedct_flwr.strategies.answers.from_record",
-    "fedct_flwr.strategies.answers.decode_reply",
+    "fedct_flwr.consensus.counting.tally",
+    "fedct_flwr.algorithms.table.plurality",
+    "fedct_flwr.coordinator.cotraining.encode_instruction",
+    "fedct_flwr.coordinator.cotraining.to_record",
+    "fedct_flwr.coordinator.answers.from_record",
+    "fedct_flwr.coordinator.answers.decode_reply",
     "client_app.main.from_record",
     "client_app.main.decode_instruction",
     "client_app.main.encode_reply",

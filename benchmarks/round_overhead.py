@@ -22,18 +22,18 @@ import psutil
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from client_app.approval import approve
-from client_app.egress_log import EgressLog
-from client_app.keys import create_egress_key, load_egress_key
-from client_app.site import Site, real_site, terms_of
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.public_set import Query
-from fedct_flwr.silo import cotrain
+from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
+from fedct_flwr.silo.round import cotrain
+from fedct_flwr.silo.site import Site, real_site, terms_of
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
 from fedct_flwr.wire.codec import Instruction, encode_instruction
 from fedct_flwr.wire.messages import to_record
-from tests.client_app.runtime_api import RuntimeApi, secret_file
+from tests.hospital.runtime_api import RuntimeApi, secret_file
 from tests.hospitals import write_silo_folder
 from tests.processes.deployment import Deployment
 
@@ -43,7 +43,7 @@ LEARNER: Final[dict[str, Any]] = {"name": "logistic-regression"}
 IDLE_SECONDS: Final = 30
 _REPLY_SECONDS: Final = 120.0
 _ROOT: Final = Path(__file__).parents[1]
-_AGENT: Final = "import sys; from pathlib import Path; from client_app.agent import start_agent; " \
+_AGENT: Final = "import sys; from pathlib import Path; from fedct_flwr.hospital.agent import start_agent; " \
     "start_agent(Path(sys.argv[1]), lambda text: print(text, flush=True))"  # fmt: skip
 
 

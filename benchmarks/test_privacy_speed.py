@@ -11,8 +11,8 @@ from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDp
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import nn
 
-from fedct_flwr.learners.dp_sgd import DpSgdLabeler
-from fedct_flwr.learners.labeler import Asked
+from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
+from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.learners.networks import fashion_mnist_mlp
 from fedct_flwr.learners.torch_net import TorchLearner, Training
 from fedct_flwr.privacy.budget import Budget

@@ -13,13 +13,13 @@ from flwr.clientapp import ClientApp
 from pytest_benchmark.fixture import BenchmarkFixture
 from threadpoolctl import threadpool_limits
 
-from client_app.site import simulated_site
-from fedct_flwr.agreement import agreement
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import Ballot, plurality, tally
-from fedct_flwr.dawid_skene import dawid_skene
+from fedct_flwr.consensus.agreement import agreement
+from fedct_flwr.consensus.counting import Ballot, plurality, tally
+from fedct_flwr.consensus.dawid_skene import dawid_skene
+from fedct_flwr.consensus.trust import similarity, targets_of, trust, uniform
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.trust import similarity, targets_of, trust, uniform
+from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.wire.codec import Reply, decode_instruction, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
 from server_app.main import app as server_app

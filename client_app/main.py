@@ -10,10 +10,10 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from client_app.answers import Answered, Answers
-from client_app.personal import Personal, Question
-from client_app.weights import train_on
-from client_app.workplace import Workplace, once_left, open_workplace, silo_named
+from fedct_flwr.silo.answers import Answered, Answers
+from fedct_flwr.silo.personal import Personal, Question
+from fedct_flwr.silo.weights import train_on
+from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, silo_named
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, TrainingError, Votes
 from fedct_flwr.wire.codec import Instruction, Reply, decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.messages import from_record, to_record
@@ -22,7 +22,7 @@ from fedct_flwr.wire.weights import asks_for_weights
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
-    from client_app.release import Release
+    from fedct_flwr.silo.release import Release
 
 logger = logging.getLogger("flwr.fedct")
 
@@ -152,7 +152,7 @@ def _released(
     workplace: Workplace, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
 ) -> Votes:
     """What leaves in place of the personal model's labels, or of bare students' votes, as far as the budget goes."""
-    from fedct_flwr.learners.labeler import Asked
+    from fedct_flwr.labelers.labeler import Asked
 
     site = workplace.site
     positions = instruction.query.positions(len(site.public))

@@ -27,7 +27,7 @@ def answers(address: str, ca: str | None) -> bool:
 
 
 def has_contact(path: str) -> bool:
-    """Whether the agent's status says so, and lately. Its fields are those of client_app/agent_status.py."""
+    """Whether the agent's status says so, and lately. Its fields are those of fedct_flwr/hospital/agent_status.py."""
     status = json.loads(Path(path).read_text("utf-8"))
     return bool(status["connected"]) and time.time() - status["seen"] < _LATELY_SECONDS
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from fedct_flwr.printable import PrintableLogs
+from fedct_flwr.text.printable import PrintableLogs
 
 __version__ = "0.1.0"
 

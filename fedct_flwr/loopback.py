@@ -26,7 +26,7 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_limits
 
-from fedct_flwr.strategies.exchange import PromptGrid
+from fedct_flwr.coordinator.exchange import PromptGrid
 
 _FIRST_NODE_ID: Final = 100
 _NO_FILTERS: Final = "`sklearn.utils.parallel.delayed` should be used with `sklearn.utils.parallel.Parallel`"

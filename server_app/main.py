@@ -9,14 +9,14 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import Algorithm
-from fedct_flwr.checks import check_run
+from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
-from fedct_flwr.strategies.roster import Roster
-from fedct_flwr.strategies.study import Study, Subject
+from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 from fedct_flwr.wire.codec import Terms

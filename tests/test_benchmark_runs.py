@@ -32,7 +32,7 @@ from benchmarks.privacy_data import Setting, Sizes, load
 from benchmarks.privacy_votes import MECHANISMS
 from benchmarks.remembered import remembered_fits
 from fedct_flwr import datasets
-from fedct_flwr.baselines import centralized, local_only
+from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from tests.patience import PATIENCE, eventually

@@ -9,7 +9,7 @@ from benchmarks.consensus_figures import between
 from benchmarks.consensus_toys import _GAUSSIANS, consensus_of_polynomials, four_gaussians
 from benchmarks.prediction_consensus import ALONE, CONSENSUS, METHODS, SCENARIOS, Length, Matrix, _matrix, measure
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import find_algorithm
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
 
 

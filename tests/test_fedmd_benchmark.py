@@ -10,7 +10,7 @@ from benchmarks import fedmd
 from benchmarks.prediction_consensus import ALONE, Length
 from benchmarks.variants import VARIANTS
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import find_algorithm
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.types import DataError
 

@@ -79,25 +79,25 @@ def normalized(requirement: str) -> str:
 
 # Files that only need what they import for what that extra is for.
 EXTRAS = {
-    "client_app/release.py": "privacy",
+    "fedct_flwr/silo/release.py": "privacy",
     **{
-        f"fedct_flwr/learners/{name}.py": "privacy"
+        f"fedct_flwr/labelers/{name}.py": "privacy"
         for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
     },
     "fedct_flwr/cli/budget_plot.py": "plot",
     "fedct_flwr/datasets/image_folder.py": "images",
-    "fedct_flwr/learners/boosted.py": "boost",
+    "fedct_flwr/models/boosted.py": "boost",
     "fedct_flwr/learners/networks.py": "torch",
-    "fedct_flwr/learners/onnx_export.py": "onnx",
+    "fedct_flwr/models/onnx_export.py": "onnx",
     "fedct_flwr/learners/tensors.py": "torch",
     "fedct_flwr/learners/vision.py": "vision",
     "fedct_flwr/learners/torch_net.py": "torch",
     "fedct_flwr/learners/trained_network.py": "torch",
-    "fedct_flwr/learners/clipping.py": "dp-sgd",
-    "fedct_flwr/learners/dp_sgd.py": "dp-sgd",
+    "fedct_flwr/labelers/clipping.py": "dp-sgd",
+    "fedct_flwr/labelers/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
     "fedct_flwr/report/page.py": "report",
-    "fedct_flwr/strategies/private_averaging.py": "privacy",
+    "fedct_flwr/baselines/dp_fedavg.py": "privacy",
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}

@@ -53,7 +53,7 @@ def test_every_command_is_explained(site: Path) -> None:
     check(typer.main.get_command(app), ["fedct"])
 
 
-@pytest.mark.parametrize("name", ["fedct_flwr.consensus.plurality", "fedct_flwr.privacy.ledger.Ledger.charge"])
+@pytest.mark.parametrize("name", ["fedct_flwr.consensus.counting.plurality", "fedct_flwr.privacy.ledger.Ledger.charge"])
 def test_the_library_is_explained(name: str, site: Path) -> None:
     assert any(f'id="{name}"' in page.read_text("utf-8") for page in (site / "reference" / "api").glob("*.html"))
 

@@ -16,12 +16,18 @@ from mkdocs.structure.pages import Page
 ROOT: Final = Path(__file__).parents[2]
 _GROUPS: Final = {
     "core": ("Core", "fedct_flwr"),
+    "algorithms": ("Algorithms", "fedct_flwr/algorithms"),
+    "consensus": ("Consensus", "fedct_flwr/consensus"),
+    "baselines": ("Baselines", "fedct_flwr/baselines"),
     "learners": ("Learners", "fedct_flwr/learners"),
+    "labelers": ("Labelers", "fedct_flwr/labelers"),
+    "models": ("Models", "fedct_flwr/models"),
     "privacy": ("Privacy", "fedct_flwr/privacy"),
     "datasets": ("Data sets", "fedct_flwr/datasets"),
-    "strategies": ("Strategies", "fedct_flwr/strategies"),
+    "coordinator": ("At the coordinator", "fedct_flwr/coordinator"),
     "wire": ("Messages", "fedct_flwr/wire"),
-    "client_app": ("At the silo", "client_app"),
+    "silo": ("At the silo", "fedct_flwr/silo"),
+    "hospital": ("The agent", "fedct_flwr/hospital"),
 }
 _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(((?!https?:|mailto:|#)[^)\s]+)\)")
 _origins: dict[str, PurePosixPath] = {}

@@ -89,8 +89,8 @@ def budget(
 
 
 def _all(plan: "Plan", features: int, seed: int) -> "Iterator[Estimate]":
+    from fedct_flwr.labelers.rehearsal import rehearse
     from fedct_flwr.privacy.planner import estimates
-    from fedct_flwr.rehearsal import rehearse
 
     yield rehearse(plan, seed, features)
     yield from estimates(plan, seed)

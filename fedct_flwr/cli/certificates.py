@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedct_flwr.atomic import write_atomically
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.types import ConfigError
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)

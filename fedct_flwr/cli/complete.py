@@ -12,7 +12,7 @@ def data_sets(incomplete: str) -> list[str]:
 
 def algorithms(incomplete: str) -> list[str]:
     """Names of algorithms."""
-    from fedct_flwr.algorithms import ALGORITHMS
+    from fedct_flwr.algorithms.table import ALGORITHMS
 
     return _beginning(incomplete, ALGORITHMS)
 

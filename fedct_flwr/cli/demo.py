@@ -9,11 +9,7 @@ import tomli_w
 import typer
 from rich.markup import escape
 
-from client_app import approval
-from client_app.egress_log import EgressLog
-from client_app.keys import load_egress_key
 from fedct_flwr import datasets
-from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
 from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
@@ -24,6 +20,10 @@ from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.hospital import approval
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.types import ConfigError
 
 STUDY: Final = "heart-disease"

@@ -8,8 +8,8 @@ import numpy as np
 import tomli_w
 
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE
-from fedct_flwr.schema import Schema
 from fedct_flwr.types import DataError, Examples, Features, HardLabels
 
 LABEL = "class"

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.predictions import check_new
-from fedct_flwr.learners.foreign import ForeignModel
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.models.foreign import ForeignModel
 
 
 def export(

@@ -23,7 +23,7 @@ from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
-from fedct_flwr.printable import printable, printable_json
+from fedct_flwr.text.printable import printable, printable_json
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

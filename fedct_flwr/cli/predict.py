@@ -12,7 +12,7 @@ import typer
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
-from fedct_flwr.learners.foreign import ForeignModel
+from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.types import DataError
 
 PREDICTED: Final = "predicted"

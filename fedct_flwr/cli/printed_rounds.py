@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from fedct_flwr.algorithms import Algorithm, what_leaves
+from fedct_flwr.algorithms.table import Algorithm, what_leaves
 from fedct_flwr.cli.output import from_here
 from fedct_flwr.config import RunConfig
-from fedct_flwr.plural import count
-from fedct_flwr.run_folder import RUN_FAILED, RunFolder
-from fedct_flwr.strategies.global_model import FACT
+from fedct_flwr.coordinator.global_model import FACT
+from fedct_flwr.runs.run_folder import RUN_FAILED, RunFolder
+from fedct_flwr.text.plural import count
 from fedct_flwr.types import RunError
 
 

@@ -6,23 +6,23 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from client_app.approval import unprotected_labels
-from client_app.log_entry import read_entries
-from fedct_flwr.algorithms import find_algorithm
-from fedct_flwr.atomic import write_atomically
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output, echo, json_text, plain
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
+from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.learners.protect import check_installed
-from fedct_flwr.printable import printable
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.hospital.approval import unprotected_labels
+from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.labelers.protect import check_installed
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import Account, sheet
 from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
-from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies.label_sharing import LabelSharing
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError, RunError
 
 _ADDING: Final = "adding up what was spent"
@@ -79,7 +79,7 @@ def _of_silo(config: SiloConfig) -> _Page:
     accounts: list[Account] = []
     if privacy.enabled:
         check_installed(privacy)
-        from client_app.release import account_of
+        from fedct_flwr.silo.release import account_of
 
         accounts = [account_of(config, study.name)]
     text = sheet(
@@ -141,8 +141,8 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
     accounts: list[Account] = []
     if privacy.enabled:
         check_installed(privacy)
-        from client_app.release import account
         from fedct_flwr.privacy.ledger import Ledger
+        from fedct_flwr.silo.release import account
 
         accounts = [account(Ledger(run.silo_privacy(silo)), silo, config.study, privacy) for silo in facts["silos"]]
     text = sheet(

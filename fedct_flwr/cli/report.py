@@ -6,11 +6,11 @@ from typing import Annotated, Final
 import typer
 from rich.markup import escape
 
-from fedct_flwr.atomic import write_atomically
 from fedct_flwr.cli.output import Output, console, from_here
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.report.page import check_extra, content, document
 from fedct_flwr.report.summary import read_runs
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 NAME: Final = "report.html"

@@ -12,18 +12,18 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.algorithms import Algorithm, what_leaves
-from fedct_flwr.atomic import write_atomically
-from fedct_flwr.baselines import centralized, local_only
+from fedct_flwr.algorithms.table import Algorithm, what_leaves
+from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import json_text, plain
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.base import Layered, Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
-from fedct_flwr.strategies.global_model import FACT
 from fedct_flwr.types import SiloName, TrainingError
 
 METHODS = ("local", "federated", "centralized")

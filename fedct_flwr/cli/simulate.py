@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import ALGORITHMS
-from fedct_flwr.checks import check_run
+from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.engine import check_interpreter, run_on_engine
 from fedct_flwr.cli.in_process import run_in_process
@@ -27,6 +27,8 @@ from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_option
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.label_sharing import warnings
+from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
@@ -34,9 +36,7 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
-from fedct_flwr.run_folder import RunFolder, check_new, dated
-from fedct_flwr.strategies.label_sharing import warnings
-from fedct_flwr.strategies.study import Subject
+from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"

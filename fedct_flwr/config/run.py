@@ -10,7 +10,7 @@ from fedct_flwr.config.learner import LearnerSettings, Optimizer
 from fedct_flwr.config.privacy import MAX_TEACHERS, PrivacySettings, Protection, VoteNoise, check_together
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, Settings, kebab
 from fedct_flwr.config.transfer import MAX_PARTITIONS, TransferSettings
-from fedct_flwr.suggest import suggest
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
 STUDY: Final = "study"

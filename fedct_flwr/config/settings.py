@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
 
-from fedct_flwr.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, formula_fault, printable
-from fedct_flwr.suggest import suggest
+from fedct_flwr.text.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, formula_fault, printable
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
 # Flower carries signed 64-bit integers.

@@ -21,7 +21,7 @@ from fedct_flwr.datasets import (
 )
 from fedct_flwr.datasets.corruption import corrupted
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
-from fedct_flwr.suggest import suggest
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
 LOADERS: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {

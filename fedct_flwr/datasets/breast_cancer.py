@@ -6,7 +6,7 @@ Abourayya et al., arXiv:2310.05696, §5: 85 private records over 5 silos, 370 pu
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.pooled import split_over_silos
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, Examples
 
 

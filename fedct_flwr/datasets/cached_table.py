@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr.datasets import cache
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import columns_of, encode, read_table
-from fedct_flwr.plural import count
-from fedct_flwr.schema import Schema
+from fedct_flwr.text.plural import count
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
 
 _UCI: Final = "https://archive.ics.uci.edu/dataset"

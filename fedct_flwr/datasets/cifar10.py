@@ -14,7 +14,7 @@ from fedct_flwr.datasets import cache
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.images import scaled
 from fedct_flwr.datasets.pooled import split_over_silos
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
 
 CLASSES: Final = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

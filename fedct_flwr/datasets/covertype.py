@@ -13,7 +13,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.cache import data_folder
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.pooled import split_over_silos
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
 
 CLASSES: Final = (

@@ -9,7 +9,7 @@ import numpy as np
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.pooled import split_over_silos
-from fedct_flwr.schema import Column, Schema
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.types import Examples
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import Answers, DataError, Examples, SiloName
 
 

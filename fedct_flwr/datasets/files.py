@@ -6,11 +6,11 @@ from typing import Final
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import SUFFIXES, columns_of, encode, numbers, read_table
-from fedct_flwr.printable import fault
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import generator
+from fedct_flwr.text.printable import fault
 from fedct_flwr.types import Answers, DataError, Examples
 
 PUBLIC: Final = "public"

@@ -13,8 +13,8 @@ import numpy as np
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
 

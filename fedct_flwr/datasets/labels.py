@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.plural import count
-from fedct_flwr.printable import listed, quoted
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
 
 

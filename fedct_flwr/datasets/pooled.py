@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fedct_flwr import partition
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import partition
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import DataError, Examples, HardLabels
 

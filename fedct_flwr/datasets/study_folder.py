@@ -17,10 +17,10 @@ import numpy as np
 from fedct_flwr.config import DataSettings, StudyConfig
 from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import columns_of, encode, read_table
-from fedct_flwr.printable import fault, listed, quoted
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.schema import Schema
+from fedct_flwr.text.printable import fault, listed, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 
 STUDY_FILE: Final = "study.toml"

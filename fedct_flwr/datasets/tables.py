@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from fedct_flwr.plural import count
-from fedct_flwr.printable import listed, quoted
-from fedct_flwr.schema import Column, check_names
+from fedct_flwr.datasets.schema import Column, check_names
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import DataError, Features, Values
 
 SUFFIXES: Final = (".csv", ".parquet")

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.datasets.image_folder import images_in, read_images
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode, read_table
-from fedct_flwr.schema import Schema
 from fedct_flwr.types import DataError, Features
 
 

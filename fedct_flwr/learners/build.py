@@ -7,14 +7,14 @@ import numpy as np
 
 from fedct_flwr.config import LearnerSettings, RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import make, make_regressor, package
 from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.schema import Schema
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import DataError, Features, SiloName
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from fedct_flwr.suggest import suggest
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
 TORCHVISION: Final = "torchvision"

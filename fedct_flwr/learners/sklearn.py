@@ -15,11 +15,11 @@ from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from fedct_flwr.atomic import write_atomically
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.relabel import Relabeled
-from fedct_flwr.printable import cut
+from fedct_flwr.text.printable import cut
 from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Features, HardLabels, TrainingError
 
 _LONGEST_REASON: Final = 300

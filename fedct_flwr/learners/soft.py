@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.consensus.trust import check_probabilities
 from fedct_flwr.learners.base import Distillable, Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
-from fedct_flwr.trust import check_probabilities
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config.learner import Optimizer
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.tensors import weights_in

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from fedct_flwr.consensus import plurality
+from fedct_flwr.consensus.counting import plurality
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, RandomizedResponse, Xor

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedct_flwr.config import PrivacySettings
-from fedct_flwr.printable import printable
 from fedct_flwr.privacy.leaving import Answers
+from fedct_flwr.text.printable import printable
 from fedct_flwr.types import SiloName
 
 UNIT: Final = "one record of a silo, added or removed"

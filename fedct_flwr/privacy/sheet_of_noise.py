@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
-from fedct_flwr.printable import printable
 from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, scores
+from fedct_flwr.text.printable import printable
 
 _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 from numpy.random import Generator
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import Decide
+from fedct_flwr.consensus.counting import Decide
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
 from fedct_flwr.privacy.fedkt import price_of

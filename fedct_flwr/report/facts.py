@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.plural import count
 from fedct_flwr.report.figure import Section, Table
 from fedct_flwr.report.summary import Run
 from fedct_flwr.report.words import UNKNOWN
+from fedct_flwr.text.plural import count
 
 
 def privacy(runs: Sequence[Run]) -> Section:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from fedct_flwr import __version__
-from fedct_flwr.printable import printable
 from fedct_flwr.report.accuracy import accuracy
 from fedct_flwr.report.consensus import consensus
 from fedct_flwr.report.facts import privacy, settings
@@ -20,6 +19,7 @@ from fedct_flwr.report.glance import Glance, glance
 from fedct_flwr.report.silos import silos, traffic
 from fedct_flwr.report.summary import Run
 from fedct_flwr.report.trust import trust
+from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError
 
 # In the strings of a JSON text in ASCII: a backslash's own escape, a control character, or characters by their numbers.

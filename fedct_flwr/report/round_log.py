@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.json_lines import JsonLines
+from fedct_flwr.files.json_lines import JsonLines
 from fedct_flwr.types import SiloName
 
 _OF_SILO: Final = ("bytes_sent", "seconds", "agreement", "distance")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
 
@@ -63,8 +63,8 @@ def _of_result(cost: Mapping[str, Any]) -> Spending:
 def _of_ledgers(folder: RunFolder, config: RunConfig, silos: Sequence[SiloName]) -> Spending:
     try:
         # Need the extra privacy, which a report of other runs does not.
-        from client_app.release import account
         from fedct_flwr.privacy.ledger import Ledger
+        from fedct_flwr.silo.release import account
 
         num_public = int(folder.read_json("config.json").get("num_public", 0))
         privacy = config.privacy_settings(config.asked_about(num_public))

@@ -9,12 +9,12 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.algorithms import ALGORITHMS, what_leaves
+from fedct_flwr.algorithms.table import ALGORITHMS, what_leaves
 from fedct_flwr.config import STUDY
 from fedct_flwr.config.run import ONE_SHOT, SOFT
 from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Spending, spending
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import measure_of
 from fedct_flwr.types import RunError, SiloName
 

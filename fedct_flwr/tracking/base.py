@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 logger = logging.getLogger("flwr.fedct")

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config import RunConfig
-from fedct_flwr.run_folder import RunFolder, versions
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.runs.run_folder import RunFolder, versions
 from fedct_flwr.tracking.base import parts_of
 
 if TYPE_CHECKING:

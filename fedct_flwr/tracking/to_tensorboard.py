@@ -19,7 +19,7 @@ from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 
 FOLDER: Final = "tensorboard"
 RESULT: Final = "result"

@@ -13,8 +13,8 @@ from typing import Final, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from fedct_flwr.public_set import PublicSet, Query
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName, SoftVotes, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.counts import can_count, counts_size, pack_counts, unpack_counts

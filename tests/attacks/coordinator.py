@@ -17,11 +17,11 @@ from typing import Final
 import psutil
 import pytest
 
-from client_app.keys import create_node_key
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.kit import make_kit
 from fedct_flwr.cli.flower import SuperLink
+from fedct_flwr.hospital.keys import create_node_key
 from tests.hospitals import write_study_folder
 from tests.processes.deployment import ROOT, free_port
 

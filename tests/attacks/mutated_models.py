@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.model_file import save_model
-from fedct_flwr.schema import Column, Schema
-from tests.learners.test_model_file import LABELS, LISTED, SCHEMA, description, saved, table
+from fedct_flwr.models.model_file import save_model
+from tests.models.test_model_file import LABELS, LISTED, SCHEMA, description, saved, table
 
 NETWORK: Final = "fashion-mnist-mlp"
 PIXELS: Final = 784

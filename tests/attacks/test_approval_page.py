@@ -25,24 +25,24 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from client_app.agent import _Agent
 from fedct_flwr.cli import main, scoreboard, silo
 from fedct_flwr.cli.output import SafeConsole, echo, json_text
 from fedct_flwr.cli.printed_rounds import PrintedRounds
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.learners.model_file import load_model, save_model, suffix
-from fedct_flwr.printable import fault, printable, quoted
+from fedct_flwr.hospital.agent import _Agent
+from fedct_flwr.models.model_file import load_model, save_model, suffix
 from fedct_flwr.privacy.sheet import Account, sheet
 from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import as_script, content, document
 from fedct_flwr.report.summary import RunReader
+from fedct_flwr.text.printable import fault, printable, quoted
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.conftest import fedct, here, kit  # noqa: F401 - fixtures, which tests name as arguments
 from tests.cli.model_process import read_here
 from tests.cli.runner import Outcome
 from tests.cli.silos import Kit
 from tests.cli.test_silo_predict import train
-from tests.learners.test_model_file import description, trained
+from tests.models.test_model_file import description, trained
 from tests.report.folders import add_round, add_scores, begin
 
 Fedct = Callable[..., Outcome]

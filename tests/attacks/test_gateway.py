@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from client_app.keys import create_node_key
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import create_client_certificate
 from fedct_flwr.cli.coordinator.gateway import NO_CERTIFICATE, VERDICT_HEADER, Gateway, in_container
@@ -30,6 +29,7 @@ from fedct_flwr.cli.silo.connect import supernode_command
 from fedct_flwr.cli.silo.findings import Silo
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.config.coordinator import LONGEST_MESSAGE
+from fedct_flwr.hospital.keys import create_node_key
 from tests.attacks.coordinator import (
     PATIENCE,
     SILO,

@@ -11,10 +11,10 @@ import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.config import STUDY, RunConfig
-from fedct_flwr.learners.model_file import load_model
-from fedct_flwr.model_card import as_markdown, card, promised, promised_by_noise
+from fedct_flwr.models.card import as_markdown, card, promised, promised_by_noise
+from fedct_flwr.models.model_file import load_model
 from fedct_flwr.privacy import tally_noise
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.federation import conftest
 from tests.federation.conftest import Federation
 

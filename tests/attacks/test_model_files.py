@@ -25,13 +25,13 @@ import pytest
 import sklearn
 from joblib.externals.loky import ProcessPoolExecutor
 
-from fedct_flwr.learners.boosted import check
-from fedct_flwr.learners.foreign import LIMIT, ForeignModel
-from fedct_flwr.learners.model_file import load_model
+from fedct_flwr.models.boosted import check
+from fedct_flwr.models.foreign import LIMIT, ForeignModel
+from fedct_flwr.models.model_file import load_model
 from fedct_flwr.types import DataError, FedctError
 from tests.attacks.mutated_models import PIXELS, legal_files, members, mutated, packed
-from tests.learners import test_model_file
-from tests.learners.test_model_file import description, saved, table
+from tests.models import test_model_file
+from tests.models.test_model_file import description, saved, table
 
 FILES = int(os.environ.get("FEDCT_FUZZ", "1000")) // 10
 SEED = int.from_bytes(os.urandom(4)) if "FEDCT_FUZZ" in os.environ else 0

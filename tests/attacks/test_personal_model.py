@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from client_app import agent
-from client_app.log_entry import Event
-from client_app.site import real_site
-from client_app.workplace import model_before, model_of
+from fedct_flwr.hospital import agent
+from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.workplace import model_before, model_of
 from fedct_flwr.wire.refusal import Refusal
-from tests.client_app.agents import Make, Silo, silos_in
-from tests.client_app.runtime_api import RuntimeApi
+from tests.hospital.agents import Make, Silo, silos_in
+from tests.hospital.runtime_api import RuntimeApi
 from tests.patience import eventually
 
 NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 20, "batch-size": 16}
@@ -27,7 +27,7 @@ NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.01)
-    monkeypatch.setattr("client_app.supernode._BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("fedct_flwr.hospital.supernode._BEAT_SECONDS", 0.05)
     with silos_in(tmp_path) as make:
         yield make
 

@@ -15,19 +15,19 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from client_app import workplace
-from client_app.log_entry import Event
 from client_app.main import app
-from client_app.site import terms_of
-from client_app.workplace import gated
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.public_set import Query
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.silo import workplace
+from fedct_flwr.silo.site import terms_of
+from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.client_app.agents import Make, silos_in
+from tests.hospital.agents import Make, silos_in
 from tests.hospitals import write_silo_folder
 from tests.patience import eventually
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from client_app.duplicates import DuplicateReport, find_duplicates
-from client_app.log_entry import read_entries
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.schema import Column, Schema
+from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
+from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.types import ConfigError
 from tests.cli.conftest import fedct, here, kit
 from tests.cli.silos import Fedct, Kit

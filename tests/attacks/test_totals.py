@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
-from client_app import agent
-from client_app.books import Left, Spent, left
-from client_app.egress_log import EgressLog
-from client_app.gate import Gate, Held
-from client_app.log_entry import Event, LogEntry, entry_of, read_entries
-from fedct_flwr.public_set import Query
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.hospital import agent
+from fedct_flwr.hospital.books import Left, Spent, left
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.log_entry import Event, LogEntry, entry_of, read_entries
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import Instruction, encode_instruction, encode_refusal
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.client_app.agents import Make, silos_in
-from tests.client_app.gates import CODE, KEY, Silo, open_silo, outcome
+from tests.hospital.agents import Make, silos_in
+from tests.hospital.gates import CODE, KEY, Silo, open_silo, outcome
 
 ROUNDS = 9
 REFUSAL = len(encode_refusal("cleveland", Refusal.ROUND))

@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from client_app.egress_log import EgressLog
-from client_app.keys import load_egress_key
-from client_app.log_entry import Event, LogEntry
 from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.log_entry import Event, LogEntry
 from tests.cli.runner import Outcome
 from tests.hospitals import write_silo_folder
 from tests.patience import PATIENCE

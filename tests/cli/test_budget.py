@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.cli.budget import budget
+from fedct_flwr.labelers.rehearsal import NUM_FEATURES
 from fedct_flwr.privacy.planner import DECAY
-from fedct_flwr.rehearsal import NUM_FEATURES
 from tests.cli.runner import Outcome, plain
 
 Run = Callable[..., Outcome]

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from client_app.keys import create_node_key
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import is_good_for
 from fedct_flwr.cli.coordinator import register, run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.main import app
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.hospital.keys import create_node_key
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, DataError, FedctError, RunError
 from tests.hospitals import HOSPITALS, write_study_folder
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from client_app.approval import current, terms_digest
-from client_app.keys import load_egress_key, load_public_key
-from client_app.log_entry import read_entries
-from client_app.log_proof import verify_log
-from client_app.site import real_site
 from fedct_flwr.cli.certificates import is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.approval import current, terms_digest
+from fedct_flwr.hospital.keys import load_egress_key, load_public_key
+from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.silo.site import real_site
 from fedct_flwr.types import ConfigError
 from tests.hospitals import HOSPITALS, dataset
 

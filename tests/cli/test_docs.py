@@ -23,15 +23,15 @@ import tomli_w
 import typer
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import ALGORITHMS
-from fedct_flwr.checks import check_run
+from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.kit import make_kit
 from fedct_flwr.cli.main import app
 from fedct_flwr.config import CoordinatorConfig, RunConfig, SiloConfig, StudyConfig
+from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.strategies.study import Subject
 from tests.blocks import PAGES, REASONS, Block, blocks
 from tests.cli.silos import Fedct
 from tests.hospitals import write_silo_folder

@@ -9,14 +9,14 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from client_app.approval import terms_digest
-from client_app.keys import create_node_key
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import RENEW_BEFORE, lasts, load_certificate
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.approval import terms_digest
+from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct
 from tests.hospitals import write_silo_folder

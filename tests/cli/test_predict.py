@@ -12,11 +12,11 @@ import pyarrow.parquet
 import pytest
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.model_file import load_model, save_model
-from fedct_flwr.schema import Column, Schema
+from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct

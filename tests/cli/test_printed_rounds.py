@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from fedct_flwr.cli.printed_rounds import PrintedRounds
-from fedct_flwr.json_lines import JsonLines
-from fedct_flwr.run_folder import Checkpoint, RunFolder
+from fedct_flwr.files.json_lines import JsonLines
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from tests.report.folders import SILOS, add_round, add_weights_round, begin
 
 

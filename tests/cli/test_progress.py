@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fedct_flwr.algorithms import find_algorithm
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli.coordinator import run
 from fedct_flwr.cli.output import Output
 from fedct_flwr.config import RunConfig
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.cli.silos import Fedct, Kit
 from tests.hospitals import dataset
 from tests.terminal import errors_on_a_terminal

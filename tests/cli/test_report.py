@@ -11,7 +11,7 @@ import pytest
 
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.report import page
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.cli.runner import Outcome
 from tests.report.folders import begin, finished
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fedct_flwr.algorithms import ALGORITHMS
-from fedct_flwr.baselines import centralized, local_only
+from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.cli.scoreboard import (
     METHODS,
     SiloScores,
@@ -28,7 +28,7 @@ from fedct_flwr.cli.scoreboard import (
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.run_folder import RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.runs.run_folder import RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.scoring import balanced_accuracy
 
 NAN = float("nan")

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from client_app.approval import current, terms_digest
-from client_app.log_entry import Event, LogEntry, read_entries
-from client_app.release import DATA_SET
-from client_app.revocation import withdraw
-from client_app.site import terms_of
+from fedct_flwr.hospital.approval import current, terms_digest
+from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
+from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import Reply, Scores, encode_reply
 from tests.cli.silos import Fedct, Kit
@@ -282,7 +282,7 @@ def test_a_missing_extra_is_named_before_anybody_is_asked(
     fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     protect(kit)
-    monkeypatch.setattr("fedct_flwr.learners.protect.find_spec", lambda name: None)
+    monkeypatch.setattr("fedct_flwr.labelers.protect.find_spec", lambda name: None)
     outcome = fedct("silo", "approve", kit.folder)
     assert outcome.code == ConfigError.exit_code
     assert outcome.sentence.endswith("needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'")

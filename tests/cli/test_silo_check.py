@@ -11,15 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from client_app.approval import approve, revoke
-from client_app.release import DATA_SET
 from fedct_flwr.cli.silo import check as check_module
+from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import DataError
 from tests.cli.silos import Authority, Fedct, Kit, https_server, make_kit
-from tests.client_app.labelers import drawing
+from tests.silo.labelers import drawing
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 SECRETS = ("Erika Mustermann", "Zaphod Beeblebrox", "1234567.5", "MRN-998877", "weird-label-9")
@@ -452,7 +452,7 @@ def test_a_promise_that_can_be_kept_is_said_with_what_is_spent(
     fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "privacy:" not in fedct("silo", "check", kit.folder, "--offline").out
-    monkeypatch.setattr("fedct_flwr.learners.protect.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.labelers.protect.labeler_for", drawing)
     kit.edit('protection = "none"', 'protection = "dp-linear"')
     assert protected(fedct, kit) == ("✓ privacy: dp-linear, epsilon 1, delta 1e-05 for each record in total; 0 spent")
     with Ledger(kit.state) as ledger:
@@ -465,7 +465,7 @@ def test_a_promise_that_can_be_kept_is_said_with_what_is_spent(
 def test_a_delta_that_allows_too_much_is_warned_of_without_the_number_of_records(
     fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedct_flwr.learners.protect.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.labelers.protect.labeler_for", drawing)
     kit.edit('protection = "none"', 'protection = "dp-linear"')
     kit.edit("delta = 1e-05", "delta = 0.01")
     said = fedct("silo", "check", kit.folder, "--offline").out
@@ -476,7 +476,7 @@ def test_a_delta_that_allows_too_much_is_warned_of_without_the_number_of_records
 
 
 def test_a_protection_whose_extra_is_missing_names_it(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.learners.protect.find_spec", lambda name: None)
+    monkeypatch.setattr("fedct_flwr.labelers.protect.find_spec", lambda name: None)
     kit.edit('protection = "none"', 'protection = "teachers"')
     assert protected(fedct, kit).startswith(
         "✗ privacy: protection = 'teachers' needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'"
@@ -484,7 +484,7 @@ def test_a_protection_whose_extra_is_missing_names_it(fedct: Fedct, kit: Kit, mo
 
 
 def test_dp_sgd_without_a_network_is_bad(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.learners.protect.check_installed", lambda privacy: None)
+    monkeypatch.setattr("fedct_flwr.labelers.protect.check_installed", lambda privacy: None)
     kit.edit('protection = "none"', 'protection = "dp-sgd"')
     outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
     assert finding(outcome.out, "privacy").startswith("✗ privacy: dp-sgd cannot be set up for these records")

@@ -32,7 +32,7 @@ def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
 def test_a_client_certificate_is_shown(fedct: Fedct, kit: Kit) -> None:
     (kit.folder / "connection" / "client.crt").touch()
     command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
-    assert command[1:4] == ["-P", "-m", "client_app.certified_supernode"]
+    assert command[1:4] == ["-P", "-m", "fedct_flwr.hospital.certified_supernode"]
     given = dict(zip(command[4::2], command[5::2], strict=True))
     assert given["--client-certificate"] == str(kit.folder / "connection" / "client.crt")
     assert given["--client-key"] == str(kit.folder / "connection" / "client.key")

@@ -8,12 +8,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from client_app.keys import load_egress_key, load_public_key
 from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, SiloConfig, TransferSettings
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import Connection, DataSettings
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.keys import load_egress_key, load_public_key
 from fedct_flwr.types import ConfigError
 from tests.cli.runner import files_below
 from tests.cli.silos import Authority, Fedct, Kit, make_kit

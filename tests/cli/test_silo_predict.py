@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from client_app.site import real_site
-from client_app.workplace import model_of
 from fedct_flwr.learners.base import Saveable
+from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.workplace import model_of
 from fedct_flwr.types import DataError
 from tests.cli.silos import Fedct, Kit
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from client_app.approval import approve, current
-from client_app.gate import Gate, Held
-from client_app.log_entry import Event, read_entries
-from client_app.revocation import is_revoked, put_down
-from client_app.site import terms_of
-from fedct_flwr.public_set import Query
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.hospital.approval import approve, current
+from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.silo.site import terms_of
 from fedct_flwr.wire.codec import Instruction, encode_instruction
 from fedct_flwr.wire.messages import to_record
 from tests.cli.silos import Fedct, Kit

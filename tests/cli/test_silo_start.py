@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from client_app.approval import approve, revoke
-from client_app.log_entry import Event, read_entries
-from client_app.revocation import is_revoked, withdraw
+from fedct_flwr.hospital.approval import approve, revoke
+from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.hospital.revocation import is_revoked, withdraw
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit
 from tests.patience import PATIENCE, eventually

@@ -11,16 +11,16 @@ from typing import Any
 import psutil
 import pytest
 
-from client_app.agent_status import STATUS_FILE, Status
-from client_app.approval import approve
-from client_app.gate import Gate
-from client_app.log_entry import Event, LogEntry
-from client_app.release import DATA_SET
-from client_app.revocation import withdraw
 from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
+from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.gate import Gate
+from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.wire.refusal import Refusal
 from tests.cli.silos import Fedct, Kit
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from client_app.approval import approve
-from client_app.log_entry import Event, LogEntry
+from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit
 

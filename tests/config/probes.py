@@ -9,12 +9,12 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr import datasets
-from fedct_flwr.checks import check_run
+from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.schema import Schema
-from fedct_flwr.strategies.study import Subject
 from fedct_flwr.types import ConfigError, Features
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from server_app.main import app as server_app
 from tests.config import probes
 from tests.config.probes import NETWORK, probed

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.algorithms import ALGORITHMS
-from fedct_flwr.checks import check_run
+from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.config.privacy import OF_PROTECTION
 from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS, SETTINGS
 from fedct_flwr.datasets.corruption import OF_CORRUPTION
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.strategies.study import Subject
 from fedct_flwr.types import ConfigError
 from tests.config import probes
 from tests.config.probes import (

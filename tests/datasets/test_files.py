@@ -13,7 +13,7 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
-from fedct_flwr.schema import Column
+from fedct_flwr.datasets.schema import Column
 from fedct_flwr.types import DataError
 
 MARKER = "Erika-4711"

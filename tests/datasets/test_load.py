@@ -9,8 +9,8 @@ import pytest
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import LOADERS, FederatedDataset, SiloData, load
 from fedct_flwr.datasets.federated import hold_out, pool, shuffled
-from fedct_flwr.public_set import PublicSet
-from fedct_flwr.schema import Schema
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
 
 

@@ -13,8 +13,8 @@ import tomli_w
 from PIL import Image
 
 from fedct_flwr.config import DataSettings
+from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
-from fedct_flwr.schema import Column
 from fedct_flwr.types import ConfigError, DataError, Examples, FedctError
 from tests.hospitals import dataset, write_silo_folder, write_study_folder
 

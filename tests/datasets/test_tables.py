@@ -11,8 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.tables import columns_of, encode, read_table
-from fedct_flwr.schema import Column
 from fedct_flwr.types import DataError
 
 HERE = Path("north.csv")

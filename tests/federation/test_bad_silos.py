@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import ALGORITHMS, find_algorithm
+from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets.corruption import OF_LABELS
-from fedct_flwr.strategies.label_sharing import LabelSharing
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 

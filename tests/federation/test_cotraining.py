@@ -9,17 +9,17 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
 from client_app.main import app as client_app
-from client_app.site import simulated_site
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import find_algorithm
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.asking import no_targets
+from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.public_set import Query
 from fedct_flwr.seeding import seed_words
-from fedct_flwr.strategies.asking import no_targets
-from fedct_flwr.strategies.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
-from fedct_flwr.strategies.roster import Roster
+from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import Instruction, Terms, decode_instruction
 from fedct_flwr.wire.messages import from_record

@@ -12,11 +12,11 @@ from safetensors.numpy import load_file
 from scipy import stats
 
 from client_app.main import app as client_app
+from fedct_flwr.baselines import dp_fedavg as private_averaging
+from fedct_flwr.baselines.dp_fedavg import clipped
 from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.accounting import epsilon
-from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies import private_averaging
-from fedct_flwr.strategies.private_averaging import clipped
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_reply, to_weights
 from tests.federation.conftest import Federation

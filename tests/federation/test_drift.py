@@ -11,16 +11,16 @@ from flwr.app import Context, Message
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from client_app import site
 from client_app.main import app as client_app
 from fedct_flwr import datasets
+from fedct_flwr.baselines import weight_sharing
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Correction
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.torch_net import TorchLearner
-from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies import weight_sharing
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo import site
 from fedct_flwr.types import ConfigError, Examples
 from fedct_flwr.wire.weights import to_weights
 from tests.federation.conftest import Federation

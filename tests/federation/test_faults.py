@@ -10,7 +10,7 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from client_app.main import app as client_app
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record, to_record
 from tests.federation.conftest import DEADLINE, Federation

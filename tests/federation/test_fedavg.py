@@ -14,7 +14,7 @@ from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.base import Averageable, Resumable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.weights import to_reply, to_weights

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from client_app.release import DATA_SET
 from fedct_flwr import datasets
-from fedct_flwr.checks import check_run
+from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.label_sharing import warnings
+from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.mechanisms import Gaussian, Laplace
 from fedct_flwr.privacy.moments import fedkt_epsilon
-from fedct_flwr.run_folder import RunFolder
-from fedct_flwr.strategies.label_sharing import warnings
-from fedct_flwr.strategies.study import Subject
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import ConfigError, RunError
 from tests.federation import learners
 from tests.federation.conftest import Federation

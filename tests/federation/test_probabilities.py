@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message
 
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 

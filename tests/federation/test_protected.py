@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from client_app.release import DATA_SET
-from client_app.site import simulated_site
 from fedct_flwr.privacy.ledger import Ledger
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.refusal import Refusal
-from tests.client_app.labelers import drawing
 from tests.federation.conftest import Federation
+from tests.silo.labelers import drawing
 
 NETWORK: dict[str, Any] = {
     "learner": "tests.federation.learners.network", "learner-params": "{}", "local-steps": 5, "batch-size": 16,
@@ -45,7 +45,7 @@ def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two answers of epsilon 0.4 are all that 1 covers."""
-    monkeypatch.setattr("client_app.site.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
     with pytest.raises(RunError, match=Refusal.PRIVACY_BUDGET.sentence):
         federation.run(protection="dp-linear", epsilon=1.0, num_server_rounds=5)
     folder = RunFolder(federation.path / "run")
@@ -56,7 +56,7 @@ def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
 def test_a_resumed_run_goes_on_with_its_ledgers_and_its_plan(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("client_app.site.labeler_for", drawing)
+    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
     settings = {"protection": "dp-linear", "epsilon": 2.0}
     folder = federation.run(num_server_rounds=2, **settings)
     with pytest.raises(RunError, match="set back num-server-rounds"):
@@ -71,7 +71,7 @@ def test_a_protection_covers_no_weights(federation: Federation) -> None:
 
 
 def test_dp_sgd_is_for_networks(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.learners.protect.check_installed", lambda privacy: None)
+    monkeypatch.setattr("fedct_flwr.labelers.protect.check_installed", lambda privacy: None)
     with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'decision-tree' is none"):
         federation.run(protection="dp-sgd")
 

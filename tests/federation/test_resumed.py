@@ -7,7 +7,7 @@ import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
-from fedct_flwr.run_folder import Checkpoint, RunFolder
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import RunError
 from tests.federation.conftest import Federation
 

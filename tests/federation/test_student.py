@@ -15,9 +15,9 @@ from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.model_file import load_model
 from fedct_flwr.learners.sklearn import load_model as load_pipeline
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.models.model_file import load_model
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 from tests.federation.conftest import Federation

@@ -9,13 +9,13 @@ import pytest
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, package
 from fedct_flwr.learners.sklearn import load_model
-from fedct_flwr.public_set import PublicSet, Query
-from fedct_flwr.schema import Schema
-from fedct_flwr.silo import cotrain
+from fedct_flwr.silo.round import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
 
 CLASSES = ("a", "b", "c")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.preprocessing import standard
-from fedct_flwr.schema import Column, Schema
 from fedct_flwr.types import DataError
 
 NAN = np.nan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.consensus import consistent
+from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.mechanisms import ConfidentGaussian, Gaussian, Laplace

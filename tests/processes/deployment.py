@@ -23,13 +23,6 @@ from typing import Any, Final, Self, TypeVar
 import psutil
 from typer.testing import CliRunner, Result
 
-from client_app.agent_status import STATUS_FILE
-from client_app.approval import approve
-from client_app.egress_log import EgressLog
-from client_app.keys import create_egress_key, create_node_key, load_egress_key, load_public_key, public_key_path
-from client_app.log_entry import Event, LogEntry, read_entries
-from client_app.log_proof import verify_log
-from client_app.workplace import WITHOUT_GATE
 from fedct_flwr.cli.certificates import create_authority
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
@@ -38,12 +31,25 @@ from fedct_flwr.cli.main import app
 from fedct_flwr.config import STUDY as STUDY_DATA
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.hospital.agent_status import STATUS_FILE
+from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import (
+    create_egress_key,
+    create_node_key,
+    load_egress_key,
+    load_public_key,
+    public_key_path,
+)
+from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
+from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.workplace import WITHOUT_GATE
 from fedct_flwr.types import FedctError
-from tests.client_app.held import held_in
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
 from tests.marks import MARK, end_all
 from tests.patience import PATIENCE, eventually
+from tests.silo.held import held_in
 
 ROOT: Final = Path(__file__).parents[2]
 _AGAIN_SECONDS: Final = 1.0

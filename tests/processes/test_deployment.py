@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from client_app.log_entry import Event
 from fedct_flwr.cli.coordinator import run as coordinator_run
 from fedct_flwr.cli.flower import SuperLink, Unreachable
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
 from tests.processes.deployment import Deployment
 

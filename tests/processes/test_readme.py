@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fedct_flwr.cli.flower import environment
 from fedct_flwr.cli.main import app
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.attacks.coordinator import needs_nginx_and_bubblewrap
 from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.marks import MARK, end_all, marked

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedct_flwr.run_folder import (
+from fedct_flwr.runs.run_folder import (
     RoundRecord,
     RunFolder,
     SiloRecord,

@@ -9,7 +9,7 @@ import pytest
 from fedct_flwr.report.accuracy import accuracy
 from fedct_flwr.report.figure import Section
 from fedct_flwr.report.summary import read_runs
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.report.folders import SILOS, add_round, add_scores, add_weights_round, begin, finished
 
 STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-from fedct_flwr.consensus import Trust
+from fedct_flwr.consensus.counting import Trust
 from fedct_flwr.report import live as module
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_runs
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
 from tests.readme import ROOT, shown
 from tests.report.folders import add_round, add_scores, begin, finished
@@ -206,7 +206,7 @@ def assert_focus_stays(page: Page, folder: RunFolder) -> None:
 def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Path) -> None:
     # It does not end before the page is there.
     (tmp_path / "hold").touch()
-    learner = ["--learner", "tests.client_app.held.Held", "--learner-params", json.dumps({"folder": str(tmp_path)})]
+    learner = ["--learner", "tests.silo.held.Held", "--learner-params", json.dumps({"folder": str(tmp_path)})]
     command = [str(Path(sys.executable).with_name("fedct")), "simulate", "--in-process", *learner]
     process = subprocess.Popen(
         [*command, "--rounds", "2", "--run-dir", "run"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,

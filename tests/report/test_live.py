@@ -12,7 +12,7 @@ import pytest
 
 from fedct_flwr.report import live as module
 from fedct_flwr.report.live import Feed, LiveServer, live
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
 from tests.patience import PATIENCE
 from tests.report.folders import add_round, add_scores, begin

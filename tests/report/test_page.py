@@ -13,7 +13,7 @@ from fedct_flwr.report.figure import COLORS, MUTED, numbers
 from fedct_flwr.report.over_rounds import MOST_POINTS, spread
 from fedct_flwr.report.page import Content, as_script, content, document, fragment, plotly_script
 from fedct_flwr.report.summary import read_runs
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from tests.report.folders import (
     SILOS,
     add_round,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.report.round_log import Course, RoundLog
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from tests.report.folders import CLASSES, SILOS, add_round, add_weights_round, begin
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.consensus import Trust
+from fedct_flwr.consensus.counting import Trust
 from fedct_flwr.report.page import content, fragment
 from fedct_flwr.report.summary import RunReader, labels, read_runs
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
 from tests.report.folders import SILOS, add_round, add_scores, begin, finished, safetensors
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedct_flwr.consensus import Trust
+from fedct_flwr.consensus.counting import Trust
 from fedct_flwr.report.figure import Figure, Section
 from fedct_flwr.report.silos import silos as about_silos
 from fedct_flwr.report.summary import read_runs

@@ -8,13 +8,13 @@ import pytest
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from client_app import workplace
 from client_app.main import app as client_app
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.learners.model_file import load_model
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.run_folder import RunFolder
+from fedct_flwr.models.model_file import load_model
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo import workplace
 from fedct_flwr.types import ConfigError, DataError
 from server_app.main import app as server_app
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder

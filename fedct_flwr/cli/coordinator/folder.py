@@ -8,10 +8,10 @@ from typing import Annotated, Final, TypeAlias
 import tomli_w
 import typer
 
-from fedct_flwr.atomic import write_atomically
 from fedct_flwr.config import CoordinatorConfig
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_study
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.types import ConfigError
 
 CONNECTION: Final = "deployment"

@@ -13,9 +13,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms import Algorithm
-from fedct_flwr.atomic import write_atomically
-from fedct_flwr.checks import check_run
+from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.cli import complete, scoreboard
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
@@ -24,10 +23,11 @@ from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_option
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.run_folder import RunFolder, check_new, dated
-from fedct_flwr.strategies.study import Subject
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2

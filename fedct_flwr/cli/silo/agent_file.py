@@ -7,7 +7,7 @@ from typing import Final
 
 import psutil
 
-from client_app.agent_status import Status, read_status
+from fedct_flwr.hospital.agent_status import Status, read_status
 
 CONTACT_SECONDS: Final = 60.0
 """So long the agent may be without a word from its SuperNode and count as healthy."""

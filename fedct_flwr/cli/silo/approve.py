@@ -10,25 +10,25 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from client_app import approval
-from client_app.books import Left, Spent, left, spent
-from client_app.duplicates import DuplicateReport, find_duplicates
-from client_app.egress_log import EgressLog
-from client_app.keys import load_egress_key
-from client_app.log_entry import LogEntry
-from client_app.revocation import put_down
-from client_app.site import terms_of
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
+from fedct_flwr.hospital import approval
+from fedct_flwr.hospital.books import Left, Spent, left, spent
+from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.log_entry import LogEntry
+from fedct_flwr.hospital.revocation import put_down
+from fedct_flwr.labelers.protect import check_installed
 from fedct_flwr.learners.catalog import CLASSIFIERS
-from fedct_flwr.learners.protect import check_installed
-from fedct_flwr.printable import printable, quoted
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import promise, spent_words, together_words
-from fedct_flwr.public_set import Query
+from fedct_flwr.silo.site import terms_of
+from fedct_flwr.text.printable import printable, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
 from fedct_flwr.wire.codec import Instruction, Soft, longest_reply
 from fedct_flwr.wire.counts import can_count
@@ -101,7 +101,7 @@ def approve(
             out.show(document)
             raise typer.Exit(1)
         if config.privacy.enabled:
-            from client_app.release import approve_budget
+            from fedct_flwr.silo.release import approve_budget
 
             # First, as a budget that is in force lets nothing out that is not approved.
             approve_budget(config, study.name, approval.terms_digest(config, study))
@@ -226,8 +226,8 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
 
     ``bare``: labels that have left without a protection.
     """
-    from client_app.release import account_of
     from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.silo.release import account_of
 
     weakness = budget_of(config.privacy).weakness(num_records)
     found = account_of(config, study.name)

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from client_app import certified_supernode
 from fedct_flwr.cli.output import echo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
 from fedct_flwr.config import Connection, SiloConfig
+from fedct_flwr.hospital import certified_supernode
 from fedct_flwr.types import ConfigError
 
 # Nothing is reported to anybody, and nothing is fetched.

@@ -6,8 +6,6 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from client_app.site import real_site
-from client_app.workplace import model_before, model_of
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
@@ -15,6 +13,8 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners.base import Saveable
+from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.workplace import model_before, model_of
 from fedct_flwr.types import ConfigError, DataError
 
 _BEFORE: Final = Path("before")

@@ -10,13 +10,13 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
 
-from client_app.approval import approving_digests, current
-from client_app.keys import load_egress_key, load_public_key, public_key_path
-from client_app.log_entry import read_entries
-from client_app.log_proof import verify_log
-from client_app.revocation import is_revoked
 from fedct_flwr.cli.silo.findings import Finding, Silo, bad, good, warning
-from fedct_flwr.plural import count
+from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
+from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.text.plural import count
 from fedct_flwr.types import ConfigError, FedctError
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

@@ -12,7 +12,7 @@ def privacy(silo: Silo) -> Iterator[Finding]:
     promised = config.privacy
     if not promised.enabled:
         return
-    from fedct_flwr.learners.protect import check_installed, labeler_for
+    from fedct_flwr.labelers.protect import check_installed, labeler_for
 
     try:
         check_installed(promised)
@@ -20,8 +20,8 @@ def privacy(silo: Silo) -> Iterator[Finding]:
         # What is missing is this program's to know, and tells nothing of the records.
         yield bad(f"privacy: {error}", "install the extra where the agent runs")
         return
-    from client_app.release import account_of
     from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.silo.release import account_of
 
     size = silo.records.size
     if budget_of(promised).weakness(size):

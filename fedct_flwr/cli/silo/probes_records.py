@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from client_app.duplicates import find_duplicates
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, count, good, warning
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.study_folder import read_records, read_study
 from fedct_flwr.datasets.tables import encode, read_table
-from fedct_flwr.printable import listed, quoted
+from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, FedctError
 
 _LISTED: Final = 5

@@ -13,7 +13,7 @@ def students(silo: Silo) -> Iterator[Finding]:
     config, agreed, records = silo.config, silo.study, silo.records
     if "counts" not in config.policy.kinds:
         return
-    from fedct_flwr.learners.students import transfer_for
+    from fedct_flwr.labelers.students import transfer_for
 
     noisy = config.privacy.enabled
     number = config.transfer.most_students(noisy=noisy)

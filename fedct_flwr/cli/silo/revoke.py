@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from client_app.approval import current
-from client_app.egress_log import EgressLog
-from client_app.keys import load_egress_key
-from client_app.log_entry import read_entries
-from client_app.revocation import is_revoked, put_down, withdraw
 from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.hospital.approval import current
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.revocation import is_revoked, put_down, withdraw
 from fedct_flwr.types import ConfigError, RunError
 
 

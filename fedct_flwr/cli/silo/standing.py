@@ -7,13 +7,13 @@ from typing import Any, Final
 from rich.markup import escape
 from rich.table import Table
 
-from client_app.approval import Approval, approving_digests, in_force
-from client_app.books import spent
-from client_app.log_entry import Event, LogEntry, read_entries
-from client_app.revocation import is_revoked
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.hospital.approval import Approval, approving_digests, in_force
+from fedct_flwr.hospital.books import spent
+from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
+from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
@@ -72,11 +72,11 @@ def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     privacy = config.privacy
     said: dict[str, Any] = {"protection": privacy.protection, "epsilon": privacy.epsilon, "delta": privacy.delta}
     found = None
-    from fedct_flwr.learners.protect import check_installed
+    from fedct_flwr.labelers.protect import check_installed
 
     try:
         check_installed(privacy)
-        from client_app.release import account_of
+        from fedct_flwr.silo.release import account_of
 
         found = account_of(config, study.name) if study else None
     except FedctError:

@@ -3,16 +3,16 @@
 import signal
 from datetime import datetime
 
-from client_app.agent import start_agent
-from client_app.approval import approving_digests, current
-from client_app.egress_log import EgressLog
-from client_app.keys import load_egress_key
-from client_app.log_entry import read_entries
-from client_app.revocation import put_down
 from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.agent import start_agent
+from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.revocation import put_down
 from fedct_flwr.types import ConfigError
 
 

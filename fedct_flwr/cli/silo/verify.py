@@ -7,15 +7,15 @@ from typing import Annotated, Final
 
 import typer
 
-from client_app.books import Left, left
-from client_app.keys import load_public_key, public_key_path
-from client_app.log_entry import LOG_FILE, Event, read_entries
-from client_app.log_proof import Verdict, verify_log
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.plural import count
+from fedct_flwr.hospital.books import Left, left
+from fedct_flwr.hospital.keys import load_public_key, public_key_path
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, read_entries
+from fedct_flwr.hospital.log_proof import Verdict, verify_log
+from fedct_flwr.text.plural import count
 from fedct_flwr.types import ConfigError, RunError, SiloName
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")

@@ -15,7 +15,7 @@ from fedct_flwr.privacy.mechanisms.gumbel import Gumbel
 from fedct_flwr.privacy.mechanisms.laplace import Laplace
 from fedct_flwr.privacy.mechanisms.randomized_response import RandomizedResponse
 from fedct_flwr.privacy.mechanisms.xor import Xor
-from fedct_flwr.suggest import suggest
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
 __all__ = [

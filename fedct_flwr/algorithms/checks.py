@@ -1,0 +1,152 @@
+"""What is wrong with the settings of a run, said before anything runs. A setting without effect is wrong.
+
+Each part of a run declares what it uses: algorithms, protections, data sets, corruptions and kinds of learners. Here
+these declarations meet one run.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from fedct_flwr.algorithms.table import ALGORITHMS, Algorithm, find_algorithm
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config.learner import OF_NETWORKS
+from fedct_flwr.config.privacy import OF_PROTECTION
+from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
+from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.datasets import SETTINGS as OF_DATA
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.datasets.corruption import OF_CORRUPTION
+from fedct_flwr.learners.base import Resumable
+from fedct_flwr.learners.build import named_learners
+from fedct_flwr.models.student import check_student, make_student
+from fedct_flwr.tracking import check_tracking
+from fedct_flwr.types import ConfigError, SiloName
+
+_TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params", "initial-model"})
+"""Algorithms that do not use these say why in their own ``check``."""
+
+_PROMISES: Final = frozenset({"epsilon", "delta"})
+
+_TRAINED_ONCE: Final = Needs(
+    "algorithm = 'fedkt', protection = 'teachers' or a network as student, which are trained once",
+    lambda config: bool(config.votes) or config.protection == "teachers",
+)
+_IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.votes and config.epochs))
+# Others learn the same from the same records, however often.
+_ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds")
+_OF_NETWORKS: Final[Uses] = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": _TRAINED_ONCE}
+_OF_STUDENTS: Final[Uses] = {**OF_NETWORKS, "local-steps": Needs("epochs = 0", lambda config: not config.epochs)}
+_OF_REFITTED: Final = uses("stop-at-fixed-point")
+
+
+def check_run(
+    config: RunConfig,
+    dataset: FederatedDataset | None,
+    subject: Subject,
+    silos: Collection[SiloName],
+    *,
+    named: Collection[str] = (),
+    begun: Mapping[str, Any] | None = None,
+) -> Algorithm:
+    """The run's algorithm, if nothing is wrong with the settings. Raises ConfigError or DataError.
+
+    Without a ``dataset``, silos are real. ``silos`` are all that there are. ``named`` are keys that somebody has set,
+    although perhaps to their defaults. ``begun`` are the settings that a resumed run began with: it keeps those that
+    have no effect, except for an epsilon.
+    """
+    algorithm = find_algorithm(config)
+    if dataset is None:
+        config.check_real(named)
+    given = _given(config, named)
+    kept = {key for key in given if begun is not None and begun.get(key) == given[key]}
+    _refuse(config, given.keys() - kept, _of_settings(config, algorithm))
+    if why := "epsilon" in kept and _why("epsilon", config, _of_settings(config, algorithm)):
+        raise ConfigError(f"{why.rpartition(': ')[0]}: this run cannot go on as it began, start a new one")
+    config.check_fits(silos, len(subject.public), subject.schema.quantity)
+    algorithm.check(config, dataset)
+    check_student(config, subject.schema, subject.public)
+    of_learners = _OF_REFITTED.keys() | _ONLY_NETWORKS.keys()
+    if asked := of_learners & (given.keys() - kept):
+        _refuse(config, asked, _of_learners(config, dataset, subject))
+    check_tracking(config)
+    return algorithm
+
+
+def _given(config: RunConfig, named: Collection[str]) -> dict[str, Any]:
+    """Settings that somebody has chosen: Flower does not tell which, so those that differ from their defaults."""
+    settings, defaults = config.to_flower(), RunConfig.defaults()
+    return {
+        key: value for key, value in settings.items() if key in defaults and (value != defaults[key] or key in named)
+    }
+
+
+def _refuse(config: RunConfig, keys: Collection[str], aspects: Collection[list[Choice]]) -> None:
+    """Raise ConfigError for the first of these keys that an aspect of the run has no use for."""
+    # In the order of the run config, so that the sentence does not depend on hashes.
+    for key in RunConfig.defaults():
+        if key in keys and (why := _why(key, config, aspects)):
+            raise ConfigError(why)
+
+
+def _why(key: str, config: RunConfig, aspects: Collection[list[Choice]]) -> str:
+    why = next(filter(None, (why_without_effect(key, choices, config) for choices in aspects)), "")
+    unprotected = why and key in _PROMISES and not config.gamma
+    return f"nothing is protected, as {why}" if unprotected else why
+
+
+def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
+    """What settings alone decide; each aspect must have a use for a key that one of its options has."""
+    algorithms = {
+        name: {key: need for key, need in other.settings.items() if key not in _TOLD_BY_ALGORITHMS}
+        for name, other in ALGORITHMS.items()
+    }
+    methods = [_choice("algorithm", "algorithm {!r}", config.algorithm, algorithm.settings, algorithms)]
+    if config.data == STUDY:
+        real = Choice(
+            "real silos, which keep their models to themselves",
+            {},
+            {"simulated": uses("save-models")},
+            lambda names: "run a simulation",
+        )
+        return [methods, [real]]
+    methods.append(
+        _choice("protection", "protection = {!r}", config.protection, OF_PROTECTION[config.protection], OF_PROTECTION)
+    )
+    everything = {key: need for used in OF_DATA.values() for key, need in used.items()}
+    simulated = {name: used for name, used in OF_DATA.items() if name != STUDY}
+    data = _choice("data set", "data set {!r}", config.data, OF_DATA.get(config.data, everything), simulated)
+    corruption = _choice(
+        "corruption", "corruption = {!r}", config.corruption, OF_CORRUPTION[config.corruption], OF_CORRUPTION
+    )
+    return [methods, [data], [corruption]]
+
+
+def _choice(setting: str, said: str, name: str, used: Uses, options: Mapping[str, Uses]) -> Choice:
+    return Choice(said.format(name), used, options, partial(set_to, setting))
+
+
+def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: Subject) -> list[list[Choice]]:
+    """What learners decide, which have to be made to know of what kind they are."""
+    students = []
+    if config.student:
+        student = make_student(config, subject.schema, subject.public).learner
+        used = _OF_STUDENTS if isinstance(student, Resumable) else {}
+        students.append(Choice(f"student {config.student!r}", used, {"network": OF_NETWORKS}, a_network))
+    if dataset is None:
+        return [students]
+    networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
+    named = f"learner {','.join(config.learner)!r}"
+    instead = a_network if subject.schema.classes else _classes_by_a_network
+    trained = Choice(named, _OF_NETWORKS if networks else {}, {"network": _ONLY_NETWORKS}, instead)
+    refitted = Choice(
+        f"{named}, which trains on from round to round",
+        {} if networks else _OF_REFITTED,
+        {"refitted": _OF_REFITTED},
+        lambda names: "name a learner that starts anew each round, such as 'random-forest'",
+    )
+    return [[trained, *students], [refitted]]
+
+
+def _classes_by_a_network(names: Sequence[str]) -> str:
+    return "predict classes, and name a network as learner"

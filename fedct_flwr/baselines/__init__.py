@@ -1,0 +1,1 @@
+"""Baselines: what co-training is measured against, a file each."""

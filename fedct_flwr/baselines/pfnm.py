@@ -1,0 +1,112 @@
+"""PFNM: one round in which silos train apart, and then neurons that do the same are found and averaged.
+
+Yurochkin, Agarwal, Ghosh, Greenewald, Hoang, Khazaeni, "Bayesian nonparametric federated learning of neural networks",
+ICML 2019, arXiv:1905.12022, with a single communication. The matching is ``matching.match_networks``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+
+from fedct_flwr.baselines.fedavg import Averaging
+from fedct_flwr.baselines.matching import Layer, Prior, match_networks
+from fedct_flwr.baselines.weight_sharing import AVERAGING, Network, WeightSharing, network
+from fedct_flwr.config import RunConfig
+from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.coordinator.introductions import introduce
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.learners.base import Layered
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ConfigError, SiloName
+from fedct_flwr.wire.weights import ARRAYS, Weights, to_arrays, to_weights
+
+
+class MatchedAveraging(Averaging):
+    """The global network is as wide as it takes to hold all neurons that silos do not share.
+
+    ``begin`` are the weights that silos train from, by name; who is not among them trains from the common ones.
+    ``layers`` are the names of each layer's weights and biases.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        *,
+        begin: Mapping[SiloName, Weights],
+        layers: Sequence[tuple[str, str]],
+        prior: Prior,
+        seed: int,
+        **options: Any,
+    ) -> None:
+        super().__init__(roster, **options)
+        self._known = roster
+        self._begin = begin
+        self._layers = layers
+        self._prior = prior
+        self._seed = seed
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """The weights that each silo which is there begins with."""
+        introduce(grid, self._known, self._deadline)
+        return super().configure_train(server_round, arrays, config, grid)
+
+    def _outgoing_to(self, silo: SiloName) -> ArrayRecord:
+        return to_arrays(self._begin[silo]) if silo in self._begin else self._sent
+
+    def _average(self, server_round: int, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        networks = []
+        for reply in replies:
+            weights = to_weights(reply.content.array_records[ARRAYS])
+            networks.append([Layer(weights[matrix], weights[biases]) for matrix, biases in self._layers])
+        found = match_networks(networks, self._prior, generator(self._seed, "matching"))
+        names = [name for pair in self._layers for name in pair]
+        values = [value.astype(np.float32) for layer in found for value in layer]
+        return to_arrays(dict(zip(names, values, strict=True))), None
+
+
+@dataclass(frozen=True)
+class MatchedWeightSharing(WeightSharing):
+    """PFNM, with ``pfnm-silo-variance``, ``pfnm-global-variance`` and ``pfnm-gamma``.
+
+    Each silo begins with a fresh network of its own, as what is matched may have been trained without the others in
+    mind; or all with ``initial-model``. ``result.json`` tells how wide the global model's hidden layers are.
+    """
+
+    strategy: type[Averaging] = MatchedAveraging
+    settings: ClassVar[Uses] = AVERAGING | uses("pfnm-silo-variance", "pfnm-global-variance", "pfnm-gamma")
+
+    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+        begin = {}
+        if not config.initial_model:
+            begin = {silo.name: network(config, dataset, n).weights() for n, silo in enumerate(dataset.silos)}
+        return {
+            "begin": begin,
+            "layers": _layered(config, network(config, dataset, 0)).layers,
+            "prior": Prior(config.pfnm_silo_variance, config.pfnm_global_variance, config.pfnm_gamma),
+            "seed": config.seed,
+        }
+
+    def _take_over(self, model: Network, weights: Weights) -> None:
+        # Checked before the run began.
+        cast(Layered, model).widen(weights)
+
+    def _facts(self, weights: Weights) -> dict[str, Any]:
+        *hidden, _ = (len(value) for value in weights.values() if value.ndim == 1)
+        return {"hidden_widths": hidden}
+
+
+def _layered(config: RunConfig, model: Network) -> Layered:
+    if isinstance(model, Layered) and model.layers:
+        return model
+    raise ConfigError(
+        f"algorithm {config.algorithm!r} matches neurons of fully connected layers, and learner {config.learner[0]!r} "
+        "has others, or none that is hidden: use fashion-mnist-mlp, or an nn.Sequential of several nn.Linear with "
+        "biases, and nothing but activations, nn.Dropout and nn.Flatten between them"
+    )

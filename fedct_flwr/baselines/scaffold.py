@@ -1,0 +1,77 @@
+"""SCAFFOLD: FedAvg with every silo's gradients corrected by how its own differ from those of all silos.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh, "SCAFFOLD: stochastic controlled averaging for federated learning",
+arXiv:1910.06378, Algorithm 1 with option II and a global step size of 1. The silos' part is
+``learners.drift.ControlVariates``. The paper minimizes the plain mean of the silos' losses; here, as in FedAvg, each
+weighs as its number of records, so what is minimized is the loss on all records.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+
+from fedct_flwr.baselines.fedavg import Averaging, share
+from fedct_flwr.baselines.weight_sharing import WeightSharing, network, num_records
+from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.learners.drift import CONTROL_VARIATES
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.weights import to_arrays, to_weights, with_control, without_control
+
+
+class ControlledAveraging(Averaging):
+    """Averages weights, and keeps the average of the silos' control variates, which goes out with the weights.
+
+    ``parameters`` are the weights that have one. ``num_records`` are those of all silos: whoever is absent keeps its
+    control variate, and its part of the average. A reply that comes too late is lost, and with it what the silo's
+    control variate has changed by: the average is then no longer that of the silos', as in the paper's algorithm.
+    """
+
+    def __init__(self, roster: Roster, *, parameters: Sequence[str], num_records: int, **options: Any) -> None:
+        super().__init__(roster, **options)
+        self._parameters = parameters
+        self._num_records = num_records
+        self._control: dict[str, Any] = {}
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Weights and control variates for every silo that is there and not busy."""
+        config[CONTROL_VARIATES] = True
+        return super().configure_train(server_round, arrays, config, grid)
+
+    def _outgoing(self, arrays: ArrayRecord) -> ArrayRecord:
+        weights = to_weights(arrays)
+        self._control = self._control or {name: np.zeros_like(weights[name]) for name in self._parameters}
+        return to_arrays(with_control(weights, self._control))
+
+    def _average(self, server_round: int, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        arrays, metrics = super()._average(server_round, replies)
+        if arrays is None:
+            return None, metrics
+        weights, change = without_control(to_weights(arrays))
+        part = share(replies, self._num_records)
+        self._control = {name: value + part * change[name] for name, value in self._control.items()}
+        return to_arrays(weights), metrics
+
+
+@dataclass(frozen=True)
+class ControlledWeightSharing(WeightSharing):
+    """SCAFFOLD; needs ``optimizer = "sgd"``, as control variates are means of gradients that steps were made of."""
+
+    strategy: type[Averaging] = ControlledAveraging
+    leaves: ClassVar[str] = "the weights of its network and its control variate, which is of their size"
+
+    def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
+        first = network(config, dataset, 0)
+        if first.reach is None:
+            raise ConfigError(
+                f"algorithm {config.algorithm!r} needs steps that are multiples of gradients: set optimizer = 'sgd', "
+                "and a learning-rate for it, such as 0.1"
+            )
+        return {"parameters": first.parameters, "num_records": num_records(config, dataset)}

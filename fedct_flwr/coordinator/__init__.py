@@ -1,0 +1,1 @@
+"""The coordinator: rounds, the exchange with silos, the roster, the global model."""

@@ -1,0 +1,77 @@
+"""What silos are asked in a round: all the same, or each with targets of its own."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fedct_flwr.consensus.counting import Consensus, State
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.seeding import seed_words
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName
+from fedct_flwr.wire.codec import Instruction, Soft, SoftTargets, Terms
+
+
+class Learning(NamedTuple):
+    """How silos learn from each other's probabilities: not at all for ``warm_up`` rounds, then with this weight.
+
+    With weight 0 they learn from others first, and then from their own records. Warm-up rounds need no messages: the
+    first answer of a silo comes after all of them. Whoever joins later begins so too.
+    """
+
+    weight: float = 0.5
+    warm_up: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """Makes the instructions of a run. ``votes`` and ``learning`` are explained in ``CoTraining``."""
+
+    terms: Terms
+    consensus: Consensus
+    query_size: int
+    votes: int
+    learning: Learning
+    seed: int
+
+    @property
+    def softly(self) -> bool:
+        """Whether probabilities or values are asked for, and each silo has targets of its own."""
+        return self.consensus.targets is not None
+
+    def instruction(self, server_round: int, table: Answers) -> Instruction:
+        """What all silos are asked, but those that have targets of their own; ``table`` are the labels so far.
+
+        Silos train on the labels of the round before and not on older ones, which worse models gave: on FashionMNIST
+        (5,000 of 50,000 examples a round) that is .838 after 1000 steps, where the whole table gave .826.
+        """
+        fresh = no_targets(self.terms.num_public)
+        if self.softly:
+            warm_up = Soft(self.learning.warm_up)
+            return Instruction(server_round, self._query(server_round), fresh, soft=warm_up)
+        if server_round > 1:
+            before = self._query(server_round - 1).positions(self.terms.num_public)
+            fresh[before] = table[before]
+        return Instruction(server_round, self._query(server_round), fresh, self.votes)
+
+    def own(self, instruction: Instruction, state: State, silo: SiloName) -> Instruction | None:
+        """The same for a silo that has targets of its own in this state of the consensus; None for others."""
+        targets = self.consensus.targets(state, silo) if self.consensus.targets else None
+        if targets is None:
+            return None
+        learned = SoftTargets(self._query(instruction.round - 1), targets, self.learning.weight)
+        return replace(instruction, soft=Soft(targets=learned))
+
+    def _query(self, server_round: int) -> Query:
+        low, high = seed_words(self.seed, "query", server_round)[:2]
+        return Query(low | high << 32, self.query_size)
+
+
+def no_targets(num_public: int) -> HardLabels:
+    """The table before the first round: nothing is labeled."""
+    return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
+
+
+def empty_table(terms: Terms) -> Answers:
+    """What silos share before the first round: no label, or no value."""
+    return np.full(terms.num_public, np.nan, dtype=np.float32) if terms.quantity else no_targets(terms.num_public)

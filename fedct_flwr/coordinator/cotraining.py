@@ -1,0 +1,311 @@
+"""Federated co-training as a Flower strategy: the pseudo-label table takes the place of the global model.
+
+Where the consensus has a target for each silo, silos share probabilities, and each is sent its own. The table then
+holds the labels that these stand for. Where a quantity is predicted, they share its values, and so does the table.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from statistics import fmean
+from typing import Any, Final
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from numpy.typing import NDArray
+
+from fedct_flwr.config.run import WHOLE_SET_UP_TO
+from fedct_flwr.consensus.counting import Ballot, Consensus, State, agreed
+from fedct_flwr.coordinator.answers import Answer, ballots, read_answer
+from fedct_flwr.coordinator.asking import Asking, Learning, empty_table, no_targets
+from fedct_flwr.coordinator.exchange import prompt
+from fedct_flwr.coordinator.introductions import introduce
+from fedct_flwr.coordinator.questions import Questions
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord, ValuesRecord, ValuesSent
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ABSTAIN, Answers, HardLabels, SiloName
+from fedct_flwr.wire.codec import Fit, Instruction, Scores, Terms, encode_instruction
+from fedct_flwr.wire.messages import to_record
+
+logger = logging.getLogger("flwr.fedct")
+
+_TARGETS: Final = "targets"
+
+
+def targets_to_arrays(targets: Answers) -> ArrayRecord:
+    """The pseudo-label table ``(num_public,)``, or that of values, as Flower's arrays."""
+    return ArrayRecord({_TARGETS: Array(targets)})
+
+
+def arrays_to_targets(arrays: ArrayRecord) -> Answers:
+    """The same table out of Flower's arrays."""
+    return arrays[_TARGETS].numpy()
+
+
+class CoTraining(Strategy):
+    """Each round: send the consensus, receive every silo's votes, form the next consensus.
+
+    ``start`` means what it means for every Flower strategy, with ``initial_arrays`` from ``targets_to_arrays`` and
+    the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point (the same silos
+    voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
+    deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of so many votes on each example.
+    A consensus that has targets asks for probabilities, or for values if those are the terms; ``learning`` is for it.
+
+    Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        consensus: Consensus,
+        roster: Roster,
+        *,
+        min_silos: int = 2,
+        query_size: int = 0,
+        votes: int = 0,
+        learning: Learning | None = None,
+        stop_at_fixed_point: bool = True,
+        seed: int = 0,
+        folder: RunFolder | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self._terms = terms
+        self._consensus = consensus
+        self._roster = roster
+        self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
+        self._asking = Asking(terms, consensus, self._query_size, votes, learning or Learning(), seed)
+        self._stop_at_fixed_point = stop_at_fixed_point
+        self._seed = seed
+        self._folder = folder
+        self._rounds_done = checkpoint.round if checkpoint else 0
+        self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
+        self._deadline = 3600.0
+        self._questions = Questions(roster, min_silos)
+        self._table = empty_table(terms)
+        self._instruction = Instruction(0, Query(0, 0), no_targets(terms.num_public))
+        self._instruction_bytes = 0
+        self._voters: frozenset[SiloName] = frozenset()
+        self._unintroduced = True
+        self.fixed_point: int | None = None
+        """The round in which the consensus stopped changing, if it did."""
+        if folder and checkpoint:
+            self._remember(folder.rounds())
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run the rounds. Flower's own loop can neither stop early nor begin after round 1, so this is ours."""
+        self._deadline = timeout
+        self.summary()
+        result = Result(arrays=initial_arrays)
+        if self._is_over(num_rounds):
+            return result
+        grid = prompt(grid)
+        self._roster.wait(grid)
+        train_config = train_config or ConfigRecord()
+
+        def evaluate(number: int) -> None:
+            if evaluate_fn and (scores := evaluate_fn(number, result.arrays)) is not None:
+                result.evaluate_metrics_serverapp[number] = scores
+
+        evaluate(self._rounds_done)
+        for number in range(self._rounds_done + 1, num_rounds + 1):
+            messages = self.configure_train(number, result.arrays, train_config, grid)
+            replies = grid.send_and_receive(messages, timeout=timeout)
+            result.arrays, metrics = self.aggregate_train(number, replies)
+            result.train_metrics_clientapp[number] = metrics
+            evaluate(number)
+            if self._is_over(num_rounds):
+                break
+        return result
+
+    def _is_over(self, num_rounds: int) -> bool:
+        return self._rounds_done >= num_rounds or (self._stop_at_fixed_point and self.fixed_point is not None)
+
+    def _remember(self, rounds: Sequence[Mapping[str, Any]]) -> None:
+        """Take over from the round log what a fixed point is told by."""
+        self._voters = frozenset(rounds[-1]["silos"]) if rounds else frozenset()
+        for record in reversed(rounds):
+            if not record["fixed_point"]:
+                break
+            self.fixed_point = record["round"]
+
+    def summary(self) -> None:
+        """Log what is about to happen."""
+        logger.info(
+            "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
+            self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
+            self._terms.quantity or f"{self._terms.num_classes} classes", self._terms.public_fingerprint.hex()[:16],
+        )  # fmt: skip
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """One instruction for all nodes on the roster that are there now, or for each its own."""
+        self._table = arrays_to_targets(arrays)
+        # After a resume nobody knows a node without a name, and each silo goes on with its own targets.
+        if self._asking.softly and self._unintroduced and server_round > 1:
+            introduce(grid, self._roster, self._deadline)
+        self._unintroduced = False
+        self._instruction = self._asking.instruction(server_round, self._table)
+        self._instruction_bytes = 0
+        question = partial(self._question, for_all=self._record_of(self._instruction))
+        return self._questions.ask(grid, question, server_round, self._deadline)
+
+    def _question(self, silo: SiloName, for_all: RecordDict) -> RecordDict:
+        own = self._asking.own(self._instruction, self._state, silo)
+        return self._record_of(own) if own else for_all
+
+    def _record_of(self, instruction: Instruction) -> RecordDict:
+        payload = encode_instruction(instruction, self._terms)
+        self._instruction_bytes = max(self._instruction_bytes, len(payload))
+        return to_record(payload)
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Message]) -> tuple[ArrayRecord, MetricRecord]:
+        """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
+        read = partial(read_answer, terms=self._terms, instruction=self._instruction)
+        valid, absent = self._questions.sort(server_round, replies, read)
+        answers = {silo: answer for silo, (answer, _) in valid.items()}
+
+        positions = self._instruction.query.positions(self._terms.num_public)
+        incumbent = self._table[positions]
+        rng = generator(self._seed, "consensus", server_round)
+        before = self._state
+        decided, self._state = self._consensus.apply(self._ballots(answers), incumbent, before, rng)
+        targets = self._table.copy()
+        targets[positions] = decided
+        moved = (decided != incumbent).any() or (self._asking.softly and not _same(before, self._state))
+        self._note_fixed_point(server_round, bool(moved), frozenset(valid), len(positions))
+
+        common: dict[str, Any] = {
+            "round": server_round,
+            "seconds": round(time.time() - self._questions.asked_at, 3),
+            "queried": len(decided),
+            "instruction_bytes": self._instruction_bytes,
+            "bytes_sent": sum(len(answer.payload) for answer in answers.values()),
+            "absent": absent,
+            "fixed_point": self.fixed_point is not None,
+        }
+        record: RoundRecord | ValuesRecord
+        if self._terms.quantity:
+            record = ValuesRecord(**common, **self._of_values(valid, decided, incumbent))
+            told = {"distance": record.distance}
+            said = f"silos lie {record.distance:.4g} off the consensus"
+        else:
+            record = RoundRecord(**common, **self._of_labels(valid, decided, incumbent, targets))
+            told = {"changed": record.changed, "abstained": record.abstained, "agreement": record.agreement}
+            said = f"{record.changed} labels changed, {record.abstained} abstained, silos agree with the consensus on "
+            said += f"{record.agreement:.1%}"
+        logger.info(
+            "Round %s: %s silos, %s, %s bytes received%s",
+            server_round, len(record.silos), said, record.bytes_sent, " - fixed point" if record.fixed_point else "",
+        )  # fmt: skip
+        if self._folder:
+            # First, so that who waits for a round's record finds its trust too.
+            if self._consensus.trust:
+                self._folder.append_trust(server_round, self._consensus.trust(self._state))
+            self._folder.append_round(record)
+            self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
+        self._rounds_done = server_round
+        metrics = MetricRecord({"silos": len(record.silos), **told, "bytes-sent": record.bytes_sent})
+        return targets_to_arrays(targets), metrics
+
+    def _note_fixed_point(self, server_round: int, changed: bool, voters: frozenset[SiloName], asked: int) -> None:
+        """Note whether the same silos voted on the whole public set and no target changed.
+
+        If all of them refit, nothing changes any more then. Those that train on may still change labels.
+        """
+        if changed or voters != self._voters or asked < self._terms.num_public:
+            self.fixed_point = None
+        elif self.fixed_point is None:
+            self.fixed_point = server_round
+        self._voters = voters
+
+    def _ballots(self, answers: dict[SiloName, Answer]) -> Iterator[Ballot]:
+        return ballots(answers, self._terms, self._instruction)
+
+    def _of_values(
+        self, valid: Mapping[SiloName, tuple[Answer, float]], decided: Answers, incumbent: Answers
+    ) -> dict[str, Any]:
+        """What a round's record says of values."""
+        silos, quality = {}, self._consensus.report(self._state)
+        for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
+            answer, seconds = valid[silo]
+            distance = _root_mean_square(votes[:, 0] - decided)
+            scores = _known(answer.scores) if answer.scores else None
+            silos[silo] = ValuesSent(len(answer.payload), round(seconds, 3), distance, scores, quality.get(silo))
+        had_one = ~np.isnan(incumbent)
+        return {
+            "distance": _root_mean_square(np.array([silo.distance for silo in silos.values()])),
+            "moved": _root_mean_square((decided - incumbent)[had_one]) if had_one.any() else None,
+            "silos": silos,
+        }
+
+    def _of_labels(
+        self,
+        valid: Mapping[SiloName, tuple[Answer, float]],
+        decided: HardLabels,
+        incumbent: HardLabels,
+        targets: HardLabels,
+    ) -> dict[str, Any]:
+        """The same of labels."""
+        labeled, had_one, differs = decided != ABSTAIN, incumbent != ABSTAIN, decided != incumbent
+        silos, quality = {}, self._consensus.report(self._state)
+        for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
+            answer, seconds = valid[silo]
+            silos[silo] = SiloRecord(
+                bytes_sent=len(answer.payload),
+                seconds=round(seconds, 3),
+                agreement=agreed(votes, decided),
+                scores=_known(answer.scores) if answer.scores else None,
+                quality=quality.get(silo),
+            )
+        counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
+        return {
+            "changed": int(differs.sum()),
+            "abstained": int((~labeled).sum()),
+            "agreement": fmean(silo.agreement for silo in silos.values()),
+            "class_counts": dict(zip(self._terms.classes, counts.tolist(), strict=True)),
+            "silos": silos,
+            "churn": float(differs[had_one].mean()) if had_one.any() else None,
+            "accuracy_spread": _spread(silos.values()),
+        }
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        """Nobody is asked: what a silo is willing to tell travels on its reply."""
+        return []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> None:
+        """There is nothing to aggregate."""
+
+
+def _same(state: State, other: State) -> bool:
+    return all(np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f") for name, value in state.items())
+
+
+def _root_mean_square(values: NDArray[np.floating[Any]]) -> float:
+    return float(np.sqrt(np.mean(values.astype(np.float64) ** 2)))
+
+
+def _spread(silos: Iterable[SiloRecord]) -> float | None:
+    known = [silo.scores["pooled_accuracy"] for silo in silos if silo.scores and "pooled_accuracy" in silo.scores]
+    return float(np.std(known)) if len(known) > 1 else None
+
+
+def _known(scores: Scores | Fit) -> dict[str, float]:
+    return {name: value for name, value in scores._asdict().items() if not math.isnan(value)}

@@ -1,0 +1,102 @@
+"""At the end of a run in which silos share labels: the student, its card, and how good it is beside their vote."""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from fedct_flwr.config import ModelDescription, RunConfig
+from fedct_flwr.coordinator.ensemble import ModelPath, silos_vote
+from fedct_flwr.coordinator.study import Study, Subject
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.models.card import STUDENT, as_markdown, card, promised
+from fedct_flwr.models.model_file import save_model, suffix
+from fedct_flwr.models.student import make_student, train_student
+from fedct_flwr.scoring import Predictor, accuracy, balanced_accuracy
+from fedct_flwr.types import HardLabels, RunError
+
+logger = logging.getLogger("flwr.fedct")
+
+FACT: Final = "global_model"
+"""Where ``result.json`` tells of it."""
+
+
+def add_global_model(
+    study: Study,
+    targets: HardLabels,
+    title: str,
+    model_path: ModelPath,
+    privacy: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train the student that the run config names on ``targets`` ``(num_public,)``, and keep it with its card.
+
+    ``model_path`` is the algorithm's; ``privacy`` what it promises, if that is not what the settings of the silos'
+    protection promise. Returns what ``result.json`` tells: nothing where no student is wanted. Scores are of the pooled
+    test set, where there is one; the vote is that of what a simulation keeps of the silos.
+    Raises RunError if no example is labeled or the files cannot be written, TrainingError.
+    """
+    config, subject, folder = study.config, study.subject, study.folder
+    if not config.student:
+        return {}
+    student = make_student(config, subject.schema, subject.public)
+    labels = train_student(student, subject.public, targets)
+    path = folder.global_model(suffix(student.learner))
+    scores: dict[str, dict[str, float]] = {}
+    most: float | None = None
+    if subject.test.size:
+        scores[STUDENT] = _scores(student.learner, subject)
+        most = float(np.bincount(subject.test.y).max() / subject.test.size)
+    if subject.test.size and (vote := silos_vote(study, model_path)):
+        scores["ensemble"] = _scores(vote, subject)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        content = save_model(path, student.learner, student.transformer, _description(config, subject))
+        facts = card(
+            config,
+            title,
+            public_fingerprint=study.terms.public_fingerprint.hex(),
+            num_public=len(subject.public),
+            labels=labels,
+            rounds=folder.rounds(),
+            privacy=promised(config) if privacy is None else privacy,
+            file=path.name,
+            content=content,
+            scores=scores,
+            most=most,
+        )
+        write_atomically(path.with_suffix(".json"), (json.dumps(facts, indent=2) + "\n").encode())
+        write_atomically(path.with_suffix(".md"), as_markdown(facts).encode())
+    except OSError as error:
+        raise RunError(
+            f"cannot write the global model to {path}: {error.strerror}; see to that, then resume the run"
+        ) from error
+    logger.info(
+        "Global model: %s, trained on %s public labels%s", path, labels,
+        "".join(f"; accuracy of the {name}: {s['accuracy']:.3f}" for name, s in scores.items())
+        + ("" if most is None else f" (of the most frequent class alone: {most:.3f})"),
+    )  # fmt: skip
+    told = {"file": str(path.relative_to(folder.path)), "labels": labels, "scores": scores}
+    return {FACT: told if most is None else {**told, "most_frequent_class": most}}
+
+
+def _description(config: RunConfig, subject: Subject) -> ModelDescription:
+    settings = config.student_settings()
+    return ModelDescription.read(
+        {
+            "study": config.study,
+            "classes": subject.schema.classes,
+            "columns": [(column.name, column.categories) for column in subject.schema.columns],
+            "learner": settings.name,
+            "params": settings.params,
+            "shape": subject.public.X.shape[1:],
+            "image-size": subject.image_size,
+            "image-mode": subject.image_mode,
+        },
+        "the global model",
+    )
+
+
+def _scores(model: Predictor, subject: Subject) -> dict[str, float]:
+    return {"accuracy": accuracy(model, subject.test), "balanced_accuracy": balanced_accuracy(model, subject.test)}

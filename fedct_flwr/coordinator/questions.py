@@ -1,0 +1,163 @@
+"""One question a round to every silo's node, its replies sorted by silo, and who still owes one.
+
+Shared by all strategies, whatever they send and read.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Final, NamedTuple, TypeVar
+
+from flwr.app import DEFAULT_TTL, Message, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.serverapp import Grid
+
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.types import RunError, SiloName
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+logger = logging.getLogger("flwr.fedct")
+
+# Flower passes an exception's text on verbatim, and that may quote data: only the codes are read.
+_ERRORS: Final[dict[int, str]] = {
+    ErrorCode.LOAD_CLIENT_APP_EXCEPTION: "the silo could not load its app; see the log at the silo",
+    ErrorCode.CLIENT_APP_RAISED_EXCEPTION: "the silo's app failed; see the log at the silo",
+    ErrorCode.MESSAGE_UNAVAILABLE: "the message expired before the silo replied",
+    ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "the message expired before the silo replied",
+    ErrorCode.NODE_UNAVAILABLE: "the silo's node went offline",
+}
+_OTHER_ERROR: Final = "Flower could not deliver the message or its reply"
+_SILENT: Final = "no reply within the deadline"
+_BUSY: Final = "still busy with an earlier round"
+
+_T = TypeVar("_T")
+
+
+class _Owed(NamedTuple):
+    """A message without a reply so far: to which node, and when it was sent (seconds since the epoch)."""
+
+    node_id: int
+    sent_at: float
+
+
+class Questions:
+    """Asks the nodes on the roster, but none that still works on the question of an earlier round.
+
+    A node is busy until its reply comes, Flower says that none will come, or it has started anew. To give it more
+    work meanwhile would only pile up; in a simulation it would take a second worker away from the others.
+    """
+
+    def __init__(self, roster: Roster, min_silos: int) -> None:
+        self._roster = roster
+        self._min_silos = min_silos
+        self._messages: list[Message] = []
+        self._busy: frozenset[int] = frozenset()
+        self._owed: dict[str, _Owed] = {}
+        self._absent: dict[str, str] = {}
+        self.asked_at = 0.0
+        """When the last question was asked, in seconds since the epoch."""
+
+    def ask(
+        self, grid: Grid, content: Callable[[SiloName], RecordDict], server_round: int, deadline: float
+    ) -> list[Message]:
+        """The round's question to every node that is there and not busy, for Flower to send.
+
+        ``content`` is given the silo's name, or something else as long as nobody knows it (``Roster.name``).
+        """
+        present = self._roster.nodes(grid)
+        self._busy = self._still_busy(grid) & frozenset(present)
+        self.asked_at = time.time()
+        self._messages = [
+            Message(
+                content=content(self._roster.name(node_id)),
+                dst_node_id=node_id,
+                message_type="train",
+                # Longer than the deadline: that a reply comes late tells that its silo is free again.
+                ttl=max(deadline, DEFAULT_TTL),
+                group_id=str(server_round),
+            )
+            for node_id in present
+            if node_id not in self._busy
+        ]
+        return self._messages
+
+    def sort(
+        self,
+        server_round: int,
+        replies: Iterable[Message],
+        read: Callable[[Message], tuple[SiloName, _T | Refusal]],
+    ) -> tuple[dict[SiloName, tuple[_T, float]], dict[str, str]]:
+        """What silos replied, with the seconds that it took, and for the others why they did not; both by name.
+
+        ``read`` gives the silo that a message names and what it says, or why it says nothing; it raises Refused for
+        a message that is none of this protocol's. Raises RunError if fewer than ``min_silos`` silos replied.
+        """
+        valid: dict[SiloName, tuple[_T, float]] = {}
+        reasons: dict[int, str] = {}
+        # Flower gives messages their ids when it sends them.
+        asked = {message.metadata.message_id: message for message in self._messages}
+        silent = {message.metadata.dst_node_id: _SILENT for message in self._messages}
+        silent |= dict.fromkeys(self._busy, _BUSY)
+        answered = set()
+        for message in replies:
+            question = asked.get(message.metadata.reply_to_message_id)
+            # Not by the sender: Flower reports that a node is gone under its own id.
+            node = question.metadata.dst_node_id if question else None
+            if question is None or node not in silent:
+                continue
+            del silent[node]
+            answered.add(message.metadata.reply_to_message_id)
+            if message.has_error():
+                reasons[node] = _ERRORS.get(message.error.code, _OTHER_ERROR)
+                continue
+            try:
+                silo, said = read(message)
+                if isinstance(said, Refusal):
+                    self._roster.introduce(node, silo)
+                    raise Refused(said)
+                self._roster.claim(node, silo)
+            except Refused as refused:
+                reasons[node] = refused.reason.sentence
+            else:
+                valid[silo] = said, max(0.0, message.metadata.created_at - question.metadata.created_at)
+        self._owed |= {
+            name: _Owed(message.metadata.dst_node_id, self.asked_at)
+            for name, message in asked.items()
+            if name not in answered
+        }
+        absent = {self._roster.name(node): reason for node, reason in reasons.items()}
+        absent |= self._roster.explain_silence(silent, heard_of={*valid, *absent})
+        valid, absent = dict(sorted(valid.items())), dict(sorted(absent.items()))
+        self._log(server_round, valid.keys(), absent)
+        if len(valid) < self._min_silos:
+            raise RunError(
+                f"round {server_round} has {len(valid)} valid replies but min-silos is {self._min_silos}: "
+                + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+            )
+        return valid, absent
+
+    def _still_busy(self, grid: Grid) -> frozenset[int]:
+        """The nodes that owe a reply. What they send late is dropped unread."""
+        if self._owed:
+            for reply in grid.pull_messages(list(self._owed)):
+                self._owed.pop(reply.metadata.reply_to_message_id, None)
+            # What a node was working on when it stopped is lost, and nobody will reply to it.
+            started = {int(node.node_id): _seconds(node.last_activated_at) for node in grid.get_nodes()}
+            self._owed = {
+                name: owed for name, owed in self._owed.items() if started.get(owed.node_id, 0.0) <= owed.sent_at
+            }
+        return frozenset(owed.node_id for owed in self._owed.values())
+
+    def _log(self, server_round: int, valid: Iterable[SiloName], absent: dict[str, str]) -> None:
+        for name, reason in absent.items():
+            if self._absent.get(name) != reason:
+                logger.warning("Round %s: without %s: %s", server_round, name, reason)
+        for name in sorted(self._absent.keys() & set(valid)):
+            logger.info("Round %s: %s is back", server_round, name)
+        self._absent = absent
+
+
+def _seconds(timestamp: str) -> float:
+    """Seconds since the epoch of a time as Flower writes it; 0 if there is none."""
+    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

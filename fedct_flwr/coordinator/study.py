@@ -1,0 +1,53 @@
+"""What the coordinator has at hand before the first round, whatever the algorithm."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.types import Examples
+from fedct_flwr.wire.codec import Terms
+
+
+class Subject(NamedTuple):
+    """What a study is about, as far as its coordinator knows. ``test`` may be empty.
+
+    ``image_size`` and ``image_mode`` say how folders of images are read, where it is about such.
+    """
+
+    schema: Schema
+    public: PublicSet
+    test: Examples
+    image_size: tuple[int, int] | None = None
+    image_mode: Literal["gray", "color"] = "color"
+
+    @classmethod
+    def simulated(cls, dataset: FederatedDataset) -> "Subject":
+        """Of a simulation."""
+        return cls(dataset.schema, dataset.public, dataset.test)
+
+    @classmethod
+    def real(cls, study: StudyFolder) -> "Subject":
+        """Of a study's folder."""
+        return cls(study.schema, study.public, study.test, study.config.image_size, study.config.image_mode)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """One run: its settings, what it is about, what silos must agree to, who they are, and where results go.
+
+    ``dataset`` is the data set of simulated silos; of real ones nothing is here.
+    """
+
+    config: RunConfig
+    dataset: FederatedDataset | None
+    subject: Subject
+    terms: Terms
+    roster: Roster
+    folder: RunFolder
+    checkpoint: Checkpoint | None = None

@@ -1,0 +1,80 @@
+"""What the columns and the classes of a study mean, so that every silo's numbers mean the same."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from fedct_flwr.text.printable import fault, formula_fault, listed, quoted
+from fedct_flwr.types import MAX_CLASSES, DataError
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature of a table.
+
+    ``categories`` is None for a numeric column. Otherwise the column holds the position of its value in
+    ``categories``, or ``len(categories)`` for a value that the public set does not have.
+    Missing values are NaN in both kinds.
+    """
+
+    name: str
+    categories: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The label space and the columns that all silos of a study share.
+
+    ``classes[c]`` is the name of class ``c``. ``columns`` is empty where features are no table (images). Where a number
+    is predicted, there are no classes, and ``quantity`` is the number's name.
+
+    Raises DataError for fewer than two classes, too many, or names that repeat.
+    """
+
+    classes: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+    quantity: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the label space."""
+        if self.quantity and not self.classes:
+            return
+        if self.quantity:
+            raise DataError(f"a study predicts classes or a quantity, found both {self.quantity!r} and classes")
+        if not 2 <= len(self.classes) <= MAX_CLASSES:
+            # Too many are no classes but perhaps patients' names: none of them is quoted.
+            only = f" ({self.classes[0]!r})" if len(self.classes) == 1 else ""
+            raise DataError(
+                f"a study needs between 2 and {MAX_CLASSES} classes, found {len(self.classes)}{only}: "
+                "check that the label column is the right one"
+            )
+        if len(set(self.classes)) != len(self.classes):
+            raise DataError(f"class names repeat: {listed(self.classes)}")
+
+    @classmethod
+    def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:
+        """A table of numeric columns only."""
+        return cls(classes, tuple(Column(name) for name in names))
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Positions of the categorical columns."""
+        return tuple(i for i, column in enumerate(self.columns) if column.categories is not None)
+
+
+def check_names(columns: Iterable[Column], where: object, classes: Sequence[str] = ()) -> None:
+    """Raise DataError for a name of a column, category or class that hides something or is too long.
+
+    ``where`` they stand. The author of a study chooses them, and people decide by what they read.
+    """
+    for name in classes:
+        _check_name(name, f"the class {quoted(name)} of {where}", formula_fault(name))
+    for column in columns:
+        _check_name(column.name, f"the column {quoted(column.name)} of {where}")
+        for category in column.categories or ():
+            _check_name(category, f"the value {quoted(category)} of the column {quoted(column.name)} of {where}")
+
+
+def _check_name(name: str, what: str, other: str | None = None) -> None:
+    if why := fault(name) or other:
+        raise DataError(f"{what} cannot be taken, as {why}: rename it, or ask its author to")

@@ -1,0 +1,1 @@
+"""The agent at a hospital: its SuperNode, the gate, approvals, the egress log, keys."""

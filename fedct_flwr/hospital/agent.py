@@ -1,0 +1,416 @@
+"""The silo's agent: one process that stays, takes messages from its SuperNode, and lets answers out through the gate.
+
+It runs the ``client_app`` that is installed here. The code that comes with a message is neither written nor imported;
+its hash goes into the egress log. Nothing that goes wrong at a message ends the agent, and no text of an error leaves.
+
+Two threads, and a third while a model is trained: the first waits for the signal to stop, the second talks to the
+SuperNode and decides, so neither a hanging connection nor long training keeps the agent from stopping.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from flwr.app import Context, Message, RecordDict
+from threadpoolctl import ThreadpoolController
+
+from client_app.main import app
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
+from fedct_flwr.hospital.approval import approving_digests, current
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, Task
+from fedct_flwr.privacy.budget import budget_of
+from fedct_flwr.silo.state import WRITING
+from fedct_flwr.silo.workplace import gated, open_workplace
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import cut, printable
+from fedct_flwr.types import FedctError, RunError
+from fedct_flwr.wire.codec import decode_instruction
+from fedct_flwr.wire.refusal import Refusal
+
+logger = logging.getLogger("flwr.fedct")
+
+_POLL_SECONDS: Final = 0.02
+_IDLE_POLL_SECONDS: Final = 0.5
+_POLL_SHARE: Final = 0.01
+"""Of the time since the last message: so much later, at most, is the next one found."""
+_AGAIN_SECONDS: Final = 0.1
+_MAX_AWAY_SECONDS: Final = 5.0
+_MAX_REFUSAL_SECONDS: Final = 60.0
+"""Each refusal is a line of the log: this bounds what a hostile coordinator can make of it."""
+_FILE_SECONDS: Final = 10.0
+"""To write the file that is being written when the process is to end."""
+_PING_SECONDS: Final = 1.0
+_WATCH_SECONDS: Final = 0.1
+_GRACE_SECONDS: Final = 4.0
+"""To say goodbye to the SuperNode when stopped."""
+_WRITE_SECONDS: Final = 1.0
+_REFRESH_SECONDS: Final = 2.0
+
+_HASH_DIGITS: Final = 64
+"""Of a SHA-256. What is said to be one comes from the coordinator, and may be a text of any length."""
+
+Say = Callable[[str], None]
+
+
+def start_agent(silo_file: Path, say: Say) -> None:
+    """``run_agent`` until SIGTERM or SIGINT, as all that a process does: then the process ends, with exit code 0.
+
+    Raises ConfigError, DataError or RunError as ``run_agent`` does, before it has begun.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    run_agent(silo_file, stop=stop, say=say)
+    # Training cannot be interrupted, and Python waits for or trips over what still runs inside a library. So the
+    # process ends at once, but not in the middle of a file.
+    WRITING.acquire(timeout=_FILE_SECONDS)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
+    """Answer messages until ``stop`` is set; returns within seconds, also in the middle of training.
+
+    A model may then still be in training, in a thread whose result nobody takes: see ``start_agent``. ``say`` gets one
+    sentence for whatever a person at the silo should know. Raises ConfigError, DataError, or RunError if another
+    process works for this silo or its egress log is not intact.
+    """
+    silo_file = silo_file.resolve()
+    settings = SiloConfig.read_toml(silo_file)
+    files = Watched(silo_file, settings)
+    # Read once more: what is watched was there before what is used was read.
+    config = SiloConfig.read_toml(silo_file)
+    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+        put_down(log, config.state)
+        supernode = SuperNode(config.connection.supernode, config.connection.secret)
+        try:
+            agent = _Agent(silo_file, config, log, supernode, files, stop, say)
+            worker = threading.Thread(target=agent.run, name="agent", daemon=True)
+            worker.start()
+            stop.wait()
+            worker.join(_GRACE_SECONDS)
+            agent.end()
+            if agent.failed:
+                raise RunError("the agent met an unexpected error; see the log")
+        finally:
+            supernode.close()
+    with contextlib.suppress(OSError, ValueError):
+        say("stopped")
+
+
+class Watched:
+    """The files that decide what may leave. Size and time of each are compared, contents are not read.
+
+    Of a folder in the study's folder, such as one of images, it is the folder's own time: it is asked for before each
+    decision, and what lies deeper was read once, when the agent started.
+    """
+
+    def __init__(self, silo_file: Path, config: SiloConfig) -> None:
+        self._silo_file = silo_file
+        self._config = config
+        self._before = self._now()
+
+    def unchanged(self) -> bool:
+        """Whether all are as they were at the start."""
+        return self._now() == self._before
+
+    def _now(self) -> tuple[tuple[str, int, int], ...]:
+        files = {self._silo_file, self._config.egress_key}
+        if self._config.data.test_file:
+            files.add(self._config.data.test_file)
+        with contextlib.suppress(OSError):
+            files.update(self._config.study.iterdir())
+        found = []
+        for path in sorted(files):
+            try:
+                state = path.stat()
+            except OSError:
+                found.append((str(path), -1, -1))
+            else:
+                found.append((str(path), state.st_size, state.st_mtime_ns))
+        return tuple(found)
+
+
+class _Agent:
+    def __init__(
+        self,
+        silo_file: Path,
+        config: SiloConfig,
+        log: EgressLog,
+        supernode: SuperNode,
+        files: Watched,
+        stop: threading.Event,
+        say: Say,
+    ) -> None:
+        study = read_study(config.study)
+        self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(silo_file)}
+        self._gate = Gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
+        self._supernode = supernode
+        self.failed = False
+        self._stop = stop
+        self._tell = say
+        # Warm from here on: data, public set and learner are kept by the client app.
+        with gated():
+            site = open_workplace(self._context(0, 0, {})).site
+        self._terms = site.terms
+        self._threads = ThreadpoolController()
+        self._status = _StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
+        self._trouble = ""
+        self._code_seen = ("", 0)
+        self._looked_up = 0.0
+        log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
+        records = count(site.private.size, "record")
+        self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
+            f"{config.learner.name}; {_approval(config, study, log)}")  # fmt: skip
+        for sentence in _promised(config, site.private.size):
+            self._say(sentence)
+
+    def run(self) -> None:
+        """Answer messages until stopped."""
+        try:
+            self._serve()
+        except BaseException:
+            logger.exception("The agent met an unexpected error")
+            self.failed = True
+        finally:
+            self._stop.set()
+
+    def end(self) -> None:
+        """Note that the agent has stopped."""
+        self._status.put(urgent=True, pid=0, connected=False, working=False)
+
+    def _serve(self) -> None:
+        last, away, refused = time.monotonic(), 0.0, 0.0
+        while not self._stop.is_set():
+            try:
+                task = self._supernode.acquire()
+            except Exception as error:
+                self._no_contact(error)
+                away = min(2 * away or _AGAIN_SECONDS, _MAX_AWAY_SECONDS)
+                self._stop.wait(away)
+                continue
+            away = 0.0
+            self._contact()
+            if task is None:
+                pause = _POLL_SHARE * (time.monotonic() - last)
+                self._stop.wait(min(max(pause, _POLL_SECONDS), _IDLE_POLL_SECONDS))
+                continue
+            answered = self._work(task)
+            last = time.monotonic()
+            # Nobody makes a silo hammer by asking what it refuses.
+            refused = 0.0 if answered else min(2 * refused or _AGAIN_SECONDS, _MAX_REFUSAL_SECONDS)
+            if refused > _AGAIN_SECONDS:
+                self._rest(refused)
+
+    def _work(self, task: Task) -> bool:
+        """Answer one message. Whether labels left."""
+        before = self._gate.answers()
+        self._show_code(task)
+        self._status.put(working=True)
+        afterwards: list[Callable[[], None]] = []
+        try:
+            with self._supernode.kept_alive(task, self._contact):
+                answer = self._answer(task, afterwards)
+            if task.lost.is_set():
+                self._say(f"the SuperNode gave up run {task.run_id} meanwhile: the answer stays here")
+            elif answer is None:
+                self._say(f"nothing is sent to run {task.run_id}; the egress log says why")
+            else:
+                self._supernode.push(task, answer)
+        except SuperNodeError as error:
+            self._say(f"the answer to run {task.run_id} was not handed over: {error}")
+        except Exception:
+            logger.exception("An unexpected error at a message")
+        answered = self._gate.answers() != before
+        if answered:
+            self._settle(afterwards)
+        self._status.put(working=False)
+        return answered
+
+    def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> RecordDict | None:
+        """What goes back, out of the gate; None if nothing does. ``afterwards`` gets what is to be done after that."""
+        gate, run = self._gate, task.run_id
+        if task.message.metadata.message_type != "train":
+            return gate.refuse(Refusal.MALFORMED, run, task.code_hash)
+        try:
+            request = gate.admit(task.message.content, run, task.code_hash)
+        except Held as held:
+            return held.record
+        number = decode_instruction(request, self._terms).round
+        self._status.put(round=number)
+        began, before, answers = time.monotonic(), gate.spent(), gate.answers()
+        reply = self._trained(task, afterwards)
+        if self._stop.is_set():
+            self._say(f"stopped in round {number} of run {run}: no labels left")
+            return gate.refuse(Refusal.STOPPING, run, task.code_hash)
+        if reply is None:
+            return gate.refuse(Refusal.INTERNAL, run, task.code_hash)
+        # What is logged as released shall be on its way, not in a drawer: somebody must be there to take it.
+        if not self._supernode.awaits(task):
+            task.lost.set()
+            return gate.refuse(Refusal.NOT_AWAITED, run, task.code_hash, send=False)
+        answer = gate.release(reply.content, request, run, task.code_hash)
+        if gate.answers() != answers:
+            sent, seconds = gate.spent().bytes - before.bytes, time.monotonic() - began
+            self._say(f"round {number} of run {run}: labels left in {sent} bytes, after {seconds:.1f} s")
+        return answer
+
+    def _trained(self, task: Task, afterwards: list[Callable[[], None]]) -> Message | None:
+        """The client app's reply; None if it has none, or if the agent is to stop before it is there."""
+        context = self._context(task.run_id, task.node_id, task.run_config)
+        replies: list[Message] = []
+
+        def work() -> None:
+            with gated() as later:
+                replies.append(app(task.message, context))
+            afterwards.extend(later)
+
+        self._in_background(work, self._status.put)
+        return replies[0] if replies else None
+
+    def _settle(self, afterwards: list[Callable[[], None]]) -> None:
+        """Let the silo's own model learn, once the answer has left: nobody outside waits for that, or is told."""
+
+        def work() -> None:
+            for each in afterwards:
+                each()
+
+        self._in_background(work, self._look_up)
+
+    def _in_background(self, work: Callable[[], None], meanwhile: Callable[[], None]) -> None:
+        """Do some work in a thread until it is done, or the agent is to stop: training cannot be interrupted."""
+        done = threading.Event()
+
+        def worker() -> None:
+            try:
+                # Threads that wait for each other cost more than they bring, and this is not the only process here.
+                with self._threads.limit(limits=1):
+                    work()
+            except BaseException:
+                logger.exception("An unexpected error in the client app")
+            finally:
+                done.set()
+
+        threading.Thread(target=worker, name="training", daemon=True).start()
+        while not done.wait(_WATCH_SECONDS) and not self._stop.is_set():
+            meanwhile()
+
+    def _context(self, run: int, node: int, run_config: dict[str, bool | float | int | str]) -> Context:
+        # Fresh for each message: what lasts is in files here, and nothing goes back but the answer.
+        return Context(run, node, self._node_config, RecordDict(), run_config)
+
+    def _say(self, sentence: str) -> None:
+        # A full disk under the log or a terminal that is gone is no reason to answer nobody.
+        with contextlib.suppress(OSError, ValueError):
+            self._tell(printable(sentence))
+
+    def _show_code(self, task: Task) -> None:
+        if self._code_seen != (task.code_hash, task.run_id):
+            self._code_seen = (task.code_hash, task.run_id)
+            self._say(
+                f"run {task.run_id} offers code with SHA-256 {cut(task.code_hash, _HASH_DIGITS)}, which is not executed"
+            )
+
+    def _contact(self) -> None:
+        if self._trouble or not self._status.connected:
+            self._say(f"connected to the SuperNode at {self._supernode.address}")
+        self._trouble = ""
+        self._status.put(connected=True, seen=time.time())
+
+    def _no_contact(self, error: Exception) -> None:
+        if isinstance(error, SuperNodeError):
+            sentence = str(error)
+        else:
+            sentence = f"an unexpected error with the SuperNode at {self._supernode.address}; see the log"
+            logger.error("An unexpected error with the SuperNode", exc_info=error)
+        if sentence != self._trouble and not self._stop.is_set():
+            self._say(f"{sentence}; trying again")
+        self._trouble = sentence
+        self._status.put(connected=False)
+
+    def _rest(self, seconds: float) -> None:
+        """Take no task for so long, but keep an eye on the SuperNode."""
+        end = time.monotonic() + seconds
+        while not self._stop.wait(min(_PING_SECONDS, max(0.0, end - time.monotonic()))) and time.monotonic() < end:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        """See whether the SuperNode is there, once a second."""
+        if time.monotonic() - self._looked_up < _PING_SECONDS:
+            return
+        self._looked_up = time.monotonic()
+        try:
+            self._supernode.ping()
+        except FedctError as error:
+            self._no_contact(error)
+        else:
+            self._contact()
+
+
+class _StatusFile:
+    """``agent.json``: replaced at most once a second, unsynced, and left alone if the disk is full."""
+
+    def __init__(self, path: Path, status: Status) -> None:
+        self._path = path
+        self._status = status
+        self._lock = threading.Lock()
+        self._written = -_REFRESH_SECONDS
+        self._last = ""
+        self.put()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the SuperNode answered last time."""
+        return self._status.connected
+
+    def put(self, *, urgent: bool = False, **changes: float) -> None:
+        """Change fields; the file follows a second later, two for ``seen`` alone, at once if urgent."""
+        with self._lock:
+            for name, value in changes.items():
+                setattr(self._status, name, value)
+            age = time.monotonic() - self._written
+            facts = json.dumps(asdict(self._status) | {"seen": 0})
+            if not urgent and age < (_WRITE_SECONDS if facts != self._last else _REFRESH_SECONDS):
+                return
+            self._written, self._last = time.monotonic(), facts
+            scratch = self._path.with_name(f".{self._path.name}")
+            try:
+                scratch.touch(mode=0o600)
+                scratch.write_text(json.dumps(asdict(self._status)), encoding="utf-8")
+                scratch.replace(self._path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    scratch.unlink(missing_ok=True)
+
+
+def _promised(config: SiloConfig, num_records: int) -> list[str]:
+    """What is promised, and what is wrong with it; nothing where nothing is."""
+    privacy = config.privacy
+    if not privacy.enabled:
+        return []
+    weakness = budget_of(privacy).weakness(num_records)
+    promised = f"protection {privacy.protection}: epsilon {privacy.epsilon:g}, delta {privacy.delta:g} for each record"
+    return [f"{promised}, in total over the whole study", *([f"warning: {weakness}"] if weakness else [])]
+
+
+def _approval(config: SiloConfig, study: StudyFolder, log: EgressLog) -> str:
+    if current(log.entries()) in approving_digests(config, study):
+        return "approved"
+    return "not approved as it is now, so nothing leaves: stop the agent and run 'fedct silo approve'"

@@ -1,0 +1,172 @@
+"""What a silo has approved: a digest of all that decides what may leave, as a line of the egress log.
+
+Whoever changes the study, the public set, the learner, the policy, or what the silo's labels mean, changes the digest:
+nothing leaves any more until somebody approves again. Only the last line that approves or revokes counts.
+
+To approve again gives nothing back that was spent: the limits of a policy are totals over all that ever left for a
+study and its public set. Who wants more raises a limit in ``silo.toml`` and approves that.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.hospital.duplicates import DuplicateReport
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.codec import VERSION
+
+_FORMAT: Final = 1
+_TERMS: Final = "terms"
+_PRIVACY: Final = "privacy"
+_TRANSFER: Final = "transfer"
+_SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Approval:
+    """An approval as it stands in the log: the digest of the terms (32 bytes), of which study, when, in which line."""
+
+    digest: bytes
+    study: str
+    time: str
+    number: int
+
+
+def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
+    """SHA-256 (32 bytes) over all that is approved.
+
+    That is: versions of this format and of the messages, the silo's name, the study (name, classes, columns, public
+    set, test set), learner, policy, privacy (where something is promised), label column and mapping, which share of the
+    records is for testing, and to which coordinator all of it goes, as ``silo.toml`` writes it. Not where files lie,
+    and not the records: they may grow. A test file counts as one, wherever it lies.
+    """
+    return _digest(_agreed(config, study))
+
+
+def approving_digests(config: SiloConfig, study: StudyFolder) -> frozenset[bytes]:
+    """The digests of which each is an approval of the terms as they are now.
+
+    These are ``terms_digest``, and that of a version that knew no lessons, where none are set: it approved the same.
+    """
+    agreed = _agreed(config, study)
+    versions = [agreed]
+    if _TRANSFER in agreed and (before := config.transfer.as_before_lessons) is not None:
+        versions.append(agreed | {_TRANSFER: before})
+    return frozenset(map(_digest, versions))
+
+
+def _agreed(config: SiloConfig, study: StudyFolder) -> dict[str, object]:
+    return {
+        "format": [_FORMAT, VERSION],
+        "silo": config.silo,
+        "study": study.digest.hex(),
+        "policy": config.policy.decides,
+        "superlink": config.connection.superlink,
+        **config.decides_model,
+    }
+
+
+def _digest(agreed: Mapping[str, object]) -> bytes:
+    return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
+
+
+def approve(
+    log: EgressLog, config: SiloConfig, study: StudyFolder, duplicates: DuplicateReport | None = None
+) -> LogEntry:
+    """Put an approval of the terms as they are now into the log. Raises RunError if it cannot be written.
+
+    For whoever reads the log later, the line also tells what the approver was told of ``duplicates`` (None: they were
+    not looked for; with an alarm, it was approved despite them), and which versions of what software were installed.
+    Neither is part of the terms.
+    """
+    details: dict[str, object] = {
+        _TERMS: terms_digest(config, study).hex(),
+        "num-public": len(study.public),
+        "learner": config.learner.name,
+        "superlink": config.connection.superlink,
+        "policy": config.policy.model_dump(mode="json"),
+        "duplicates": (
+            {
+                "exact": duplicates.exact,
+                "near": duplicates.near,
+                "own-exact": duplicates.own_exact,
+                "alarm": duplicates.alarm,
+            }
+            if duplicates
+            else None
+        ),
+        "versions": {name: _version(name) for name in (*_SOFTWARE, *config.learner.packages)},
+    }
+    if config.privacy.enabled:
+        details[_PRIVACY] = config.privacy.model_dump(mode="json")
+    return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
+
+
+def revoke(log: EgressLog) -> LogEntry:
+    """Take back whatever was approved. Raises RunError if it cannot be written."""
+    return _append(log, LogEntry(Event.REVOKED))
+
+
+def in_force(entries: Iterable[LogEntry]) -> Approval | None:
+    """The approval that counts after these lines, or None."""
+    found: Approval | None = None
+    for entry in entries:
+        if entry.event in (Event.APPROVED, Event.REVOKED):
+            found = approval_in(entry)
+    return found
+
+
+def current(entries: Iterable[LogEntry]) -> bytes | None:
+    """The digest of the terms that are approved after these lines, or None."""
+    found = in_force(entries)
+    return found.digest if found else None
+
+
+def unprotected_labels(entries: Iterable[LogEntry], study: str) -> int:
+    """Labels of a study that left under approvals without a protection: no promise covers them."""
+    protected, labels = False, 0
+    for entry in entries:
+        if entry.event is Event.APPROVED:
+            protected = _PRIVACY in entry.details
+        elif entry.event is Event.RELEASED and entry.study == study and not protected:
+            labels += entry.queries
+    return labels
+
+
+def was_protected(entries: Iterable[LogEntry]) -> bool:
+    """Whether an approval has ever promised something."""
+    return any(entry.event is Event.APPROVED and _PRIVACY in entry.details for entry in entries)
+
+
+def approval_in(entry: LogEntry) -> Approval | None:
+    """The approval that this line gives; None for a line that revokes one, or gives none that can be read."""
+    terms = entry.details.get(_TERMS)
+    if entry.event is not Event.APPROVED or not isinstance(terms, str):
+        return None
+    try:
+        return Approval(bytes.fromhex(terms), entry.study, entry.time, entry.number)
+    except ValueError:
+        return None
+
+
+def _version(package: str) -> str | None:
+    """The version that is installed; None if that is not known under this name."""
+    try:
+        return version(package)
+    except (PackageNotFoundError, ValueError):
+        return None
+
+
+def _append(log: EgressLog, entry: LogEntry) -> LogEntry:
+    try:
+        return log.append(entry)
+    except OSError as error:
+        reason = error.strerror or error
+        raise RunError(f"cannot write the egress log {log.path}: {reason}; nothing was changed") from None

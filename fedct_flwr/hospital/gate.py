@@ -1,0 +1,257 @@
+"""The only way out of a silo: requests and replies pass here, or are refused for one of a fixed set of reasons.
+
+Formal guarantee: what ``release`` returns is one record with one bytes field, which the gate itself encoded from
+labels, counts of votes or probabilities that answer the request under the approved terms and are of a kind that the
+policy lets out, or the silo's name and the number of a refusal. The line of the log that says so is on disk before it
+returns. Anything that goes wrong in here is a refusal, never an exception and never a pass; if the log cannot be
+written, nothing leaves but the fixed refusal that says so.
+
+A question counts when ``admit`` lets it in: the log has its SHA-256, and its round and labels are used up, before a
+model is trained. So whether it counts does not depend on the records, and nothing is learned for free. The same
+question in the same round of the same run counts once; other contents in that round are refused, for as long as there
+is a log. All bytes count that leave, those of refusals too: where the total has no room for a refusal, nothing is sent.
+
+A round is a round of one run of Flower's. The same question in another run gets the same answer, which the client app
+sees to; a new run that asks the same round with other labels is a new question, and only the policy's totals cap how
+many of those are answered.
+
+The gate keeps no record but the egress log: totals, answered rounds and the approval are what its lines add up to.
+"""
+
+import hashlib
+import logging
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from flwr.app import RecordDict
+
+from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.hospital.admission import Books
+from fedct_flwr.hospital.approval import approving_digests
+from fedct_flwr.hospital.books import Spent
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.silo.site import terms_of
+from fedct_flwr.wire.codec import (
+    Instruction,
+    Reply,
+    decode_instruction,
+    decode_reply,
+    encode_refusal,
+    encode_reply,
+    longest_reply,
+)
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal, Refused
+from fedct_flwr.wire.weights import asks_for_weights
+
+logger = logging.getLogger("flwr.fedct")
+
+_IN_TURN: Final = 1.0
+"""What targets of weight 0 count: they are learned alone, in as many steps as the records after them."""
+_HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
+
+
+class Held(Refused):
+    """A request that the gate refused, which the log says. ``record`` goes back as it is; None: nothing is sent."""
+
+    def __init__(self, reason: Refusal, record: RecordDict | None) -> None:
+        super().__init__(reason)
+        self.record = record
+
+
+class Gate:
+    """What may leave one silo in one study.
+
+    ``unchanged`` says whether the files behind the approved terms are still those that this process has read; it is
+    asked before each decision.
+    """
+
+    def __init__(self, config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged: Callable[[], bool]) -> None:
+        self._silo = config.silo
+        self._policy: Policy = config.policy
+        self._terms = terms_of(study)
+        self._approving = approving_digests(config, study)
+        self._log = log
+        self._unchanged = unchanged
+        self._books = Books(study)
+        self._one_at_a_time = threading.Lock()
+        self._not_logged = encode_refusal(self._silo, Refusal.NOT_LOGGED)
+        log.follow(self._books.add)
+
+    def admit(self, content: RecordDict, run_id: int, code_hash: str) -> bytes:
+        """The payload of a request that may be answered. Raises Held, whose record goes back instead of an answer.
+
+        Whatever would exceed a limit of the policy is refused here, before a model is trained in vain, or for too long.
+        A question that is let in counts from here on.
+        """
+        with self._one_at_a_time:
+            reason, number, asked = Refusal.INTERNAL, 0, ""
+            try:
+                self._check_approved()
+                if asks_for_weights(content):
+                    raise Refused(Refusal.WEIGHTS)
+                payload = from_record(content)
+                instruction = decode_instruction(payload, self._terms)
+                number, asked = instruction.round, _digest(payload)
+                self._check_asked(instruction)
+                longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
+                known = self._books.admitted(run_id, number, asked) is not None
+                labels = 0 if known else instruction.labels(self._terms.num_classes)
+                self._check_limits(labels, longest, new_round=not known)
+                if not known:
+                    self._put_down(self._entry(Event.ADMITTED, run_id, instruction, asked, code_hash))
+            except Refused as refused:
+                reason = refused.reason
+            except Exception:
+                logger.exception("The gate of %s: an unexpected error at a request", self._silo)
+            else:
+                return payload
+            raise Held(reason, self._refuse(reason, run_id, code_hash, number, asked))
+
+    def release(self, content: RecordDict, request_payload: bytes, run_id: int, code_hash: str) -> RecordDict | None:
+        """What goes back: the reply, if it may leave, or else a refusal; None: nothing is sent. Never raises.
+
+        ``request_payload`` is what ``admit`` returned. The same answer to the last round may leave again, and counts
+        towards the bytes; another answer to a round that was answered may not.
+        """
+        with self._one_at_a_time:
+            reason, number, asked = Refusal.INTERNAL, 0, ""
+            try:
+                self._check_approved()
+                instruction = decode_instruction(request_payload, self._terms)
+                number, asked = instruction.round, _digest(request_payload)
+                self._check_asked(instruction)
+                payload = self._checked_reply(content, instruction)
+                self._put_down(self._released(payload, instruction, run_id, asked, code_hash))
+            except Refused as refused:
+                reason = refused.reason
+            except Exception:
+                logger.exception("The gate of %s: an unexpected error at a reply", self._silo)
+            else:
+                return to_record(payload)
+            return self._refuse(reason, run_id, code_hash, number, asked)
+
+    def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
+        """A logged refusal, for the agent's own reasons; None: nothing is sent. Never raises.
+
+        ``send``: whether somebody is there to take it; otherwise the log says that nothing left.
+        """
+        with self._one_at_a_time:
+            return self._refuse(reason, run_id, code_hash, 0, "", send=send)
+
+    def spent(self) -> Spent:
+        """What counts towards the limits so far, over all approvals of this study and public set."""
+        return self._books.spent
+
+    def answers(self) -> int:
+        """How many messages with labels left so far, repeated ones too, over all studies."""
+        return self._books.answers
+
+    def _check_approved(self) -> None:
+        if self._books.approved not in self._approving or self._unchanged() is not True:
+            raise Refused(Refusal.NOT_APPROVED)
+
+    def _check_asked(self, instruction: Instruction) -> None:
+        policy, soft = self._policy, instruction.soft
+        if instruction.kind not in policy.kinds:
+            raise Refused(Refusal.POLICY)
+        weight = (soft.targets.weight or _IN_TURN) if soft and soft.targets else 0.0
+        if soft and (soft.rounds > policy.max_local_rounds or weight > policy.max_consensus_weight):
+            logger.warning(
+                "Silo %s is asked for %s rounds of training (max-local-rounds is %s), in which others' probabilities "
+                "count %g (max-consensus-weight is %g)",
+                self._silo, soft.rounds, policy.max_local_rounds, weight, policy.max_consensus_weight,
+            )  # fmt: skip
+            raise Refused(Refusal.LIMIT)
+
+    def _check_limits(self, queries: int, size: int, *, new_round: bool) -> None:
+        policy, (rounds, asked, sent) = self._policy, self._books.spent
+        if (
+            rounds + new_round > policy.max_rounds
+            or asked + queries > policy.max_queries
+            or sent + size > policy.max_bytes
+        ):
+            raise Refused(Refusal.LIMIT)
+
+    def _checked_reply(self, content: RecordDict, instruction: Instruction) -> bytes:
+        """A reply with labels, encoded anew. Raises Refused; with a refusal's own reason if the reply is one."""
+        reply = decode_reply(from_record(content), self._terms, instruction)
+        if reply.silo != self._silo:
+            raise Refused(Refusal.SILO)
+        if isinstance(reply.outcome, Refusal):
+            raise Refused(reply.outcome)
+        if reply.scores is not None and not self._policy.metrics:
+            raise Refused(Refusal.POLICY)
+        return encode_reply(Reply(instruction.round, self._silo, reply.outcome, reply.scores), self._terms)
+
+    def _released(self, payload: bytes, instruction: Instruction, run_id: int, asked: str, code_hash: str) -> LogEntry:
+        """The line that lets a reply out. Raises Refused (ROUND, LIMIT)."""
+        question, answer = self._books.admitted(run_id, instruction.round, asked), _digest(payload)
+        if question is None or question.answer not in ("", answer):
+            raise Refused(Refusal.ROUND)
+        # Its round and labels have counted since it was admitted.
+        self._check_limits(0, len(payload), new_round=False)
+        event = Event.REPEATED if question.answer else Event.RELEASED
+        entry = self._entry(event, run_id, instruction, asked, code_hash)
+        return replace(entry, bytes=len(payload), payload=answer)
+
+    def _entry(self, event: Event, run_id: int, instruction: Instruction, asked: str, code_hash: str) -> LogEntry:
+        return LogEntry(
+            event,
+            self._terms.study,
+            self._terms.public_fingerprint.hex(),
+            run_id,
+            instruction.round,
+            instruction.kind,
+            instruction.labels(self._terms.num_classes),
+            code=_hash_only(code_hash),
+            request=asked,
+        )
+
+    def _put_down(self, entry: LogEntry) -> None:
+        """Write a line. Raises Refused (NOT_LOGGED)."""
+        try:
+            self._log.append(entry)
+        except OSError:
+            logger.exception("Silo %s cannot write its egress log", self._silo)
+            raise Refused(Refusal.NOT_LOGGED) from None
+
+    def _refuse(
+        self, reason: Refusal, run_id: int, code_hash: str, number: int, asked: str, *, send: bool = True
+    ) -> RecordDict | None:
+        payload = encode_refusal(self._silo, reason)
+        send = send and self._books.spent.bytes + len(payload) <= self._policy.max_bytes
+        record = to_record(payload)
+        try:
+            entry = LogEntry(
+                Event.REFUSED,
+                self._terms.study,
+                self._terms.public_fingerprint.hex(),
+                run_id,
+                number,
+                bytes=len(payload) if send else 0,
+                payload=_digest(payload) if send else "",
+                code=_hash_only(code_hash),
+                reason=reason.name,
+                request=asked,
+            )
+            self._log.append(entry)
+        except Exception:
+            logger.exception("Silo %s cannot write its egress log", self._silo)
+            record = to_record(self._not_logged)
+        logger.warning("Silo %s sends no labels: %s", self._silo, reason.sentence)
+        return record if send else None
+
+
+def _digest(payload: bytes) -> str:
+    return hashlib.sha256(payload).hexdigest()
+
+
+def _hash_only(code_hash: str) -> str:
+    """The hash, which comes from the coordinator: anything that is none has no place in the log."""
+    return code_hash.lower() if _HASH.fullmatch(code_hash) else "not a hash"

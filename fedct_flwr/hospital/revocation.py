@@ -1,0 +1,34 @@
+"""An approval can be withdrawn at once, also while the agent is at work and nobody else may write the egress log.
+
+A file says so: the gate asks for it before each decision, and whoever opens the log next puts it down there.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.hospital.approval import revoke
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.types import RunError
+
+REVOKED: Final = "revoked"
+
+
+def withdraw(state: Path) -> None:
+    """From now on nothing leaves. Raises RunError if that cannot be written."""
+    try:
+        write_atomically(state / REVOKED, b"")
+    except OSError as error:
+        raise RunError(f"cannot write to {state}: {error.strerror}; stop the agent instead") from None
+
+
+def is_revoked(state: Path) -> bool:
+    """Whether the approval was withdrawn, and that does not stand in the log yet."""
+    return (state / REVOKED).exists()
+
+
+def put_down(log: EgressLog, state: Path) -> None:
+    """Write a withdrawn approval into the log, if there is one. Raises RunError, and it stays withdrawn."""
+    if is_revoked(state):
+        revoke(log)
+        (state / REVOKED).unlink()

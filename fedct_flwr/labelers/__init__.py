@@ -1,0 +1,1 @@
+"""Labelers: whose labels leave a silo under a protection."""

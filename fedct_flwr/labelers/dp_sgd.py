@@ -1,0 +1,315 @@
+"""A network whose labels may leave: trained by DP-SGD, over all rounds of a study, on private and public examples.
+
+Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, with momentum, and a rate that declines.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+import torch
+from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
+from torch import Tensor, nn
+
+from fedct_flwr.labelers.clipping import ClippedGradients
+from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
+from fedct_flwr.privacy.calibration import calibrate
+from fedct_flwr.privacy.gaussian_noise import gaussians
+from fedct_flwr.privacy.mechanisms.base import repeated
+from fedct_flwr.privacy.randomness import ONE, Noise, bernoulli
+from fedct_flwr.types import ABSTAIN, ConfigError, Features, HardLabels, TrainingError
+
+_LEAST_NOISE: Final = 0.2
+_MOST_NOISE: Final = 1e6
+_NOISE_AT_ONCE: Final = 1 << 18
+"""Gaussian numbers to draw in one go: small networks need few for a step."""
+_EXAMPLES_TO_CHECK: Final = 4
+
+_STEPS: Final = 30
+_RATE: Final = 1500.0
+"""Of the first step, times the square of the number of steps, for a clipping norm of 1."""
+_MEMORY: Final = 3.0
+"""Momentum forgets within one such part of all steps."""
+_DECLINE: Final = 5.0
+"""The rate ends at the beginning's share of 1 / (1 + this)."""
+_CLEAR: Final = 500.0
+"""Records over noise, as 2000 have at epsilon 1: with more, the weights may go further."""
+_FURTHEST: Final = 4.0
+_PUBLIC_WEIGHT: Final = 0.3
+_PUBLIC_BATCH: Final = 256
+_HUGE: Final = 1e300
+_REACH: Final = 1e6
+"""Features are cut off there: far beyond what any has, and far from where single precision ends."""
+
+
+class Plan(NamedTuple):
+    """In how many steps a study is trained, in the words of ``DpSgdLabeler``."""
+
+    total_steps: int
+    steps_per_round: int
+
+
+def plan(rounds: int) -> Plan:
+    """Few steps, each meant for all records at once: about 30, and at least one in each round.
+
+    Where each step takes all records, their number costs time and no privacy: noise and signal of all steps together
+    are the same, however many they are.
+    """
+    steps = -(-_STEPS // rounds)
+    return Plan(steps * rounds, steps)
+
+
+class DpSgdLabeler(TrainedNetwork):
+    """Labels what it is asked about by a network that ``total_steps`` of DP-SGD train, ``steps_per_round`` a round.
+
+    Each step takes every private record with probability ``batch_size / num_records``, independently, and adds up
+    their gradients, each clipped to ``clipping_norm``. Noise goes on top: normal, in every weight, with standard
+    deviation ``noise_multiplier * clipping_norm``, the least for which all steps together cost at most ``epsilon`` at
+    ``delta``, per record. The sum is divided by the number of records in an average batch.
+
+    Pseudo-labeled public examples cost nothing, but early labels are bad, and whoever believes them too much never
+    learns better: all silos end in one class. So their gradients are clipped as those of records are (for the balance,
+    not for privacy), and the weight of their mean is 0.3 times the share of all steps that are done, against 1 for the
+    records'; the weighted mean of both is the step's gradient.
+
+    Descent with momentum, 1 - 3 / ``total_steps``. The rate begins at ``learning_rate`` and declines, as
+    1 / (1 + 5 x the share of steps done). Adam would divide each weight's gradient by what is mostly noise.
+
+    By default, the weights go equally far in however many steps, and further the more records there are for the noise.
+    These numbers, and those of ``plan``, were chosen on scikit-learn's digits with 5 x 200 records, for as many records
+    over noise as 2000 have at epsilon 1 to 8: a silo that tries some out on its own records would have to pay for that.
+
+    After ``total_steps`` it only labels, for nothing. ``transformer`` must be fitted to public examples alone.
+    Raises ConfigError for settings out of range, and for a network whose gradients cannot be clipped one by one.
+
+    Formal guarantees:
+        Adjacent data sets differ in one record, added or removed. What is public: ``num_records``, the schema, the
+        public set, the consensus targets, the network as it begins, and all settings. Then everything that ``answer``
+        returns and ``dump`` tells is a function of public things and of Poisson-sampled Gaussian mechanisms of sampling
+        probability ``batch_size / num_records`` (at most 1: then nothing is sampled) and noise multiplier
+        ``noise_multiplier``, one per step, whose events ``event`` returns; together ``(epsilon, delta)``-DP. A record
+        of another data set of another size is still sampled with the same probability. Public examples' gradients and
+        their weight are functions of the weights before the step and of public things.
+
+        That holds for real numbers, for a network that treats each example by itself (``check`` tries it on public
+        ones) and as far as ``noise`` is secure. Not covered: floating point (gradients, noise and their sum are
+        float32; only labels leave, never the sums), and how long a step takes, which depends on how many records were
+        sampled. No record makes training fail: features are cut off at a million, and what has a gradient that is no
+        number, or that the network raises an exception for, adds nothing. Not covered either: on a GPU, an index out
+        of range ends the process.
+    """
+
+    reads_votes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        make_network: Callable[[], nn.Module],
+        num_classes: int,
+        *,
+        num_records: int,
+        batch_size: int,
+        total_steps: int,
+        steps_per_round: int,
+        learning_rate: float | None = None,
+        clipping_norm: float,
+        epsilon: float,
+        delta: float,
+        seed: int,
+        device: str,
+        transformer: Any = None,
+    ) -> None:
+        for name, number in {
+            "num-records": num_records,
+            "batch-size": batch_size,
+            "total-steps": total_steps,
+            "steps-per-round": steps_per_round,
+            "learning-rate": 1.0 if learning_rate is None else learning_rate,
+            "clipping-norm": clipping_norm,
+        }.items():
+            if not (math.isfinite(number) and number > 0):
+                raise ConfigError(f"{name} of the DP-SGD labeler is {number}; set it to a number above 0")
+        self._batch_size = batch_size
+        self._total_steps = total_steps
+        self._steps_per_round = steps_per_round
+        self._clipping_norm = clipping_norm
+        self._expected = min(batch_size, num_records)
+        self._sampling = self._expected / num_records
+        self.noise_multiplier = _least_noise(self._sampling, total_steps, epsilon, delta)
+        """Standard deviation of the noise, as a multiple of the clipping norm."""
+        self._checked = False
+        if learning_rate is None:
+            clear = self._expected * math.sqrt(total_steps) / self.noise_multiplier
+            further = min(_FURTHEST, math.sqrt(clear / _CLEAR))
+            learning_rate = further * _RATE / (total_steps**2 * clipping_norm)
+        super().__init__(
+            make_network,
+            num_classes,
+            learning_rate=learning_rate,
+            seed=seed,
+            device=device,
+            transformer=transformer,
+        )
+
+    def reset(self) -> None:
+        """A fresh network, as at the start of the study."""
+        super().reset()
+        self._clipped = ClippedGradients(self._network, self._clipping_norm)
+
+    def check(self, public: Features) -> None:
+        """Raise ConfigError unless the network maps such examples to logits and each one's gradient can be clipped.
+
+        Tries it on a few of them: the norms that clipping goes by must be those of each example's own gradient.
+        """
+        self.check_output(public)
+        X = self._tensor(public[:_EXAMPLES_TO_CHECK])
+        y = torch.zeros(len(X), dtype=torch.int64, device=self._device)
+        self._ready_to_train()
+        try:
+            right = self._clipped.are_right(X, y)
+        except Exception as error:
+            raise ConfigError(f"the network's gradients cannot be clipped: {error}") from error
+        if not right:
+            raise ConfigError(
+                "the network's gradients cannot be clipped example by example: use one that treats every example "
+                "alone, uses every layer once, and changes no layer's output in place"
+            )
+        self._checked = True
+
+    def event(self, asked: Asked) -> DpEvent:
+        """A (Poisson-sampled) Gaussian mechanism for each step of this round; nothing when all steps are taken.
+
+        Raises TrainingError for records of another shape than public examples: nothing is to be charged for them.
+        """
+        _check_shape(asked)
+        return repeated(_step_event(self._sampling, self.noise_multiplier), self._steps_ahead())
+
+    def answer(self, asked: Asked, noise: Noise) -> HardLabels:
+        """Train for one round's steps, if any are left, and label. Raises TrainingError, in the state of before."""
+        _check_shape(asked)
+        if steps := self._steps_ahead():
+            if not self._checked:
+                self.check(asked.public)
+            before = self.dump()
+            try:
+                self._train(asked, steps, noise)
+            except BaseException:
+                self.restore(before)
+                raise
+        return self.label(asked.public, asked.positions)
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a dump. Raises TrainingError if it is not one of this labeler's. Runs no code."""
+        super().restore(state)
+        if self._steps_done < 0:
+            self.reset()
+            raise TrainingError("the stored state has taken fewer steps than none")
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(
+            self._network.parameters(),
+            lr=self._learning_rate,
+            momentum=max(0.0, 1 - _MEMORY / self._total_steps),
+            fused=self._device.type in ("cpu", "cuda"),
+        )
+
+    def _steps_ahead(self) -> int:
+        # A longer plan before this one may have taken more.
+        return max(0, min(self._steps_per_round, self._total_steps - self._steps_done))
+
+    def _ready_to_train(self) -> None:
+        """In training mode, but without dropout.
+
+        Its masks go by an example's place in the batch: one record more or less would change what all others add.
+        """
+        self._network.train()
+        for module in self._network.modules():
+            if isinstance(module, nn.modules.dropout._DropoutNd):
+                module.eval()
+
+    def _train(self, asked: Asked, steps: int, noise: Noise) -> None:
+        # Where training stands decides which public examples it draws, which need not be secret.
+        seed = self._seed + self._steps_done
+        with seeded(seed, self._device):
+            self._descend(asked, steps, seed, noise)
+        # Of the weights, which are private already, and not of the loss, in which one record may be seen.
+        if not all(bool(value.isfinite().all()) for value in self._clipped.parameters):
+            raise TrainingError("the network's weights are not finite: lower the learning rate")
+        self._steps_done += steps
+
+    def _descend(self, asked: Asked, steps: int, seed: int, noise: Noise) -> None:
+        """One optimizer step per batch."""
+        X, y = self._on_device(asked.private.X), self._labels(asked.private.y)
+        U, pseudo = self._on_device(asked.public), self._labels(asked.targets)
+        labeled = torch.from_numpy(np.flatnonzero(asked.targets != ABSTAIN))
+        rng = torch.Generator().manual_seed(seed)
+        num_public = min(self._batch_size, _PUBLIC_BATCH)
+        gaussian = self._gaussian(steps, noise)
+        chance = int(self._sampling * ONE)
+        self._ready_to_train()
+        for number in range(steps):
+            done = (self._steps_done + number) / self._total_steps
+            own = torch.from_numpy(np.flatnonzero(bernoulli(noise, chance, len(y)))).to(self._device)
+            batch, labels = X[own], y[own]
+            share = 1.0
+            weights = torch.full((len(own),), 1 / self._expected, device=self._device)
+            if len(labeled):
+                other = labeled[torch.randint(len(labeled), (num_public,), generator=rng)].to(self._device)
+                batch, labels = torch.cat([batch, U[other]]), torch.cat([labels, pseudo[other]])
+                share = 1 / (1 + _PUBLIC_WEIGHT * done)
+                public = torch.full((num_public,), (1 - share) / num_public, device=self._device)
+                weights = torch.cat([weights * share, public])
+            gradients = self._clipped.compute(batch, labels, weights)
+            torch._foreach_add_(gradients, next(gaussian), alpha=share)
+            for parameter, gradient in zip(self._clipped.parameters, gradients, strict=True):
+                parameter.grad = gradient
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._learning_rate / (1 + _DECLINE * done)
+            self._optimizer.step()
+
+    def _tensor(self, X: Features) -> Tensor:
+        """What is huge, infinite or no number in one record must not make training fail, which would tell of it."""
+        if self._transformer is not None:
+            X = np.clip(X.astype(np.float64), -_HUGE, _HUGE)
+        with np.errstate(over="ignore"):
+            return super()._tensor(X).nan_to_num().clamp(-_REACH, _REACH)
+
+    def _gaussian(self, steps: int, noise: Noise) -> Iterator[list[Tensor]]:
+        """For each step, noise for the records' mean gradient, in the parameters' shapes."""
+        sizes = [parameter.numel() for parameter in self._clipped.parameters]
+        total = sum(sizes)
+        std = self.noise_multiplier * self._clipping_norm / self._expected
+        while steps > 0:
+            rows = min(steps, max(1, _NOISE_AT_ONCE // total))
+            drawn = torch.from_numpy(gaussians(noise, rows * total, std)).to(self._device)
+            for row in drawn.view(rows, total):
+                parts = zip(row.split(sizes), self._clipped.parameters, strict=True)
+                yield [part.view_as(parameter) for part, parameter in parts]
+            steps -= rows
+
+    def _labels(self, y: HardLabels) -> Tensor:
+        return torch.from_numpy(y.astype(np.int64)).to(self._device)
+
+
+def _check_shape(asked: Asked) -> None:
+    """Raise TrainingError unless records have the shape of public examples: each of them would add nothing."""
+    own, public = asked.private.X.shape[1:], asked.public.shape[1:]
+    if own != public:
+        raise TrainingError(
+            f"records of shape {own} do not fit a public set of shape {public}: read both with the same schema"
+        )
+
+
+def _step_event(sampling: float, noise_multiplier: float) -> DpEvent:
+    gaussian = GaussianDpEvent(noise_multiplier)
+    return gaussian if sampling == 1 else PoissonSampledDpEvent(sampling, gaussian)
+
+
+@lru_cache(maxsize=64)
+def _least_noise(sampling: float, steps: int, epsilon: float, delta: float) -> float:
+    """Takes seconds, and a simulation has many silos of one size."""
+    return calibrate(
+        lambda noise: repeated(_step_event(sampling, noise), steps), epsilon, delta, _LEAST_NOISE, _MOST_NOISE
+    )

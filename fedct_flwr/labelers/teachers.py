@@ -1,0 +1,169 @@
+"""Teachers at the silo: any learner's labels under differential privacy, by a vote among models of a few records each.
+
+PATE: Papernot et al., "Semi-supervised knowledge transfer for deep learning from private training data", ICLR 2017, and
+"Scalable private learning with PATE", ICLR 2018; here within one silo.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import ClassVar, Final
+
+import numpy as np
+from dp_accounting import DpEvent
+from numpy.typing import NDArray
+
+from fedct_flwr.config.privacy import MAX_TEACHERS, VoteNoise
+from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.labelers.voters import trained_on, votes_of
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.privacy.budget import check_epsilon
+from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
+from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel
+from fedct_flwr.privacy.noisy_max import noisy_max
+from fedct_flwr.privacy.randomness import Noise, uniform_below
+from fedct_flwr.seeding import random_state
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, TrainingError
+
+_HEADER: Final = struct.Struct("<8sQ")
+_MAGIC: Final = b"teachers"
+_NOISE: Final[Mapping[VoteNoise, type[Gumbel] | type[Gaussian]]] = {"gumbel": Gumbel, "gaussian": Gaussian}
+_RECORDS_EACH: Final = 20
+_MOST: Final = 250
+
+
+def default_teachers(num_records: int) -> int:
+    """How many teachers a silo of so many records has: one for every 20 records, at most 250.
+
+    More teachers outvote the noise by more, and each knows less: with fewer than some twenty records most learners say
+    little more than the most frequent class, and beyond 250 (the number of the PATE papers) the noise matters less.
+
+    >>> [default_teachers(records) for records in (5, 200, 2000, 100_000)]
+    [2, 10, 100, 250]
+    """
+    return max(2, min(_MOST, num_records // _RECORDS_EACH))
+
+
+class TeachersLabeler:
+    """Labels by report noisy max over the votes of ``num_teachers``, each trained on its own part of the records.
+
+    ``make_learner(random_state)`` makes an untrained learner, always the same for the same number; each teacher has its
+    own, derived from ``seed``. Its ``fit`` must be a function of its arguments. The noise (Gumbel or discrete Gaussian)
+    lets ``num_queries`` labels in the whole study cost ``epsilon`` at ``delta``; more labels cost more. A public
+    example that was answered gets the same answer again, for nothing. ``num_records`` is public. Satisfies
+    ``Labeler``. Raises ConfigError for impossible numbers, or a budget that no noise keeps.
+
+    Formal guarantees:
+        For each record of the silo, added or removed: all labels together cost what ``event`` said, (epsilon,
+        delta)-DP for ``num_queries`` labels. ``dump`` holds labels that were given and nothing else, no teacher.
+
+        Each record draws its teacher uniformly, independently of all others, from the noise's source. So the same draws
+        of the other records go with either of two adjacent data sets, and given these the parts differ in one
+        teacher's alone: a record more or less changes the vote of one teacher per example, from one class to another
+        or to none. The guarantee holds for every such draw, hence for the mixture of them (both zCDP and (epsilon,
+        delta)-DP pass to mixtures with the same weights), and just as well if a silo that was restarted draws anew.
+        Shuffling the records and cutting them into equal parts, as PATE is often written, would not do: one record
+        more moves others across the cuts.
+
+        A teacher without records, or whose training fails, casts no vote: that too is one teacher's. Holds with
+        ``SecureNoise`` only. Not covered: the time that it takes, and learners whose result depends on more than
+        their own part (a seed that is drawn for all of them in turn).
+    """
+
+    reads_votes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        make_learner: Callable[[int], Learner],
+        num_public: int,
+        num_classes: int,
+        *,
+        num_records: int,
+        num_teachers: int,
+        num_queries: int,
+        epsilon: float,
+        delta: float,
+        noise_kind: VoteNoise = "gumbel",
+        seed: int,
+    ) -> None:
+        if not 1 <= num_teachers <= MAX_TEACHERS:
+            raise ConfigError(f"the number of teachers is {num_teachers}; set it to 1..{MAX_TEACHERS}")
+        if num_teachers > num_records:
+            raise ConfigError(
+                f"there are {num_teachers} teachers for {num_records} records; set teachers to "
+                f"{default_teachers(num_records)}, or to 0 to have them chosen"
+            )
+        if num_queries < 1:
+            raise ConfigError(f"the planned queries of teachers are {num_queries}; set them to 1 or more")
+        check_epsilon(epsilon)
+        self._mechanism = _NOISE[noise_kind](_least_scale(noise_kind, num_queries, epsilon, delta))
+        self._make_learner = make_learner
+        self._num_classes = num_classes
+        self._num_teachers = num_teachers
+        self._seed = seed
+        self._answers: HardLabels = np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
+        self._teachers: list[Learner] | None = None
+
+    @property
+    def scale(self) -> float:
+        """Of the noise, in votes."""
+        return self._mechanism.scale
+
+    def event(self, asked: Asked) -> DpEvent:
+        """A noisy max for each example that was not answered before."""
+        return self._mechanism.event(len(self._new(asked)))
+
+    def answer(self, asked: Asked, noise: Noise) -> HardLabels:
+        """The class of each example asked about, ``(positions,)``."""
+        new = self._new(asked)
+        if len(new):
+            if self._teachers is None:
+                self._teachers = self._trained(asked.private, noise)
+            counts = votes_of(self._teachers, asked.public[new], self._num_classes)
+            self._answers[new] = noisy_max(self._mechanism, counts, noise)
+        return self._answers[asked.positions]
+
+    def dump(self) -> bytes:
+        """The answers that were given, for each public example two bytes after a short header."""
+        return _HEADER.pack(_MAGIC, len(self._answers)) + self._answers.astype("<i2").tobytes()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from a dump; teachers are trained anew. Raises TrainingError if it is not one of this labeler's."""
+        header = _HEADER.pack(_MAGIC, len(self._answers))
+        if not state.startswith(header) or len(state) != len(header) + 2 * len(self._answers):
+            raise TrainingError("the stored answers are not those of this study's teachers: start the study anew")
+        answers = np.frombuffer(state, dtype="<i2", offset=len(header)).astype(LABEL_DTYPE)
+        if not ((answers >= ABSTAIN) & (answers < self._num_classes)).all():
+            raise TrainingError("the stored answers of the teachers are no classes of this study: start it anew")
+        self._answers = answers
+
+    def reset(self) -> None:
+        """Forget the answers and the teachers."""
+        self._answers[:] = ABSTAIN
+        self._teachers = None
+
+    def _new(self, asked: Asked) -> NDArray[np.intp]:
+        """The examples asked about that have no answer yet, each once."""
+        positions = np.unique(asked.positions)
+        return np.asarray(positions[self._answers[positions] == ABSTAIN])
+
+    def _trained(self, private: Examples, noise: Noise) -> list[Learner]:
+        parts = uniform_below(noise, self._num_teachers, private.size)
+        return trained_on(parts, private, self._num_teachers, self._make)
+
+    def _make(self, teacher: int) -> Learner:
+        return self._make_learner(random_state(self._seed, "teacher", teacher))
+
+
+@lru_cache(maxsize=64)
+def _least_scale(noise_kind: VoteNoise, num_queries: int, epsilon: float, delta: float) -> float:
+    """Takes seconds, and a simulation has many silos with one plan."""
+    highest = 100 * num_queries / epsilon
+    return calibrate(
+        lambda scale: _NOISE[noise_kind](scale).event(num_queries),
+        epsilon,
+        delta,
+        min(0.05, highest),
+        highest,
+        quick=num_queries > SLOW_QUERIES,
+    )

@@ -1,0 +1,275 @@
+"""Knowledge transfer at the silo: teachers on parts of the records label the public set, and students learn the labels.
+
+Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (FedKT), IJCAI 2021, Algorithm 1, lines 1
+to 14. The students stay: what they say about the public set is all that the coordinator needs of them.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.consensus.counting import plurality, tally
+from fedct_flwr.labelers.voters import part_of, trained, vote_of
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.preprocessing import transformed
+from fedct_flwr.learners.workers import spread
+from fedct_flwr.models.kept_students import Students, keep_student, kept_student
+from fedct_flwr.privacy.randomness import uniform_below
+from fedct_flwr.seeding import generator, random_state
+from fedct_flwr.types import (
+    ABSTAIN,
+    LABEL_DTYPE,
+    ConfigError,
+    DataError,
+    Examples,
+    Features,
+    HardLabels,
+    TrainingError,
+    VoteCounts,
+)
+
+if TYPE_CHECKING:
+    # Need dp_accounting, which a silo without noise does not.
+    from dp_accounting import DpEvent
+
+    from fedct_flwr.privacy.mechanisms import Mechanism
+    from fedct_flwr.privacy.randomness import Noise
+
+
+logger = logging.getLogger("flwr.fedct")
+
+
+def check_records(num_records: int, partitions: int, teachers: int) -> None:
+    """Raise ConfigError unless each of ``partitions * teachers`` models has a record of its own.
+
+    Partitions share the records, so that teachers have ``num_records / teachers`` each and could be trained with fewer
+    in all; then they would know next to nothing. FedKT's parties have at least 10 records, with 2 partitions of 5.
+    """
+    needed = partitions * teachers
+    if num_records >= needed:
+        return
+    fits = num_records // partitions
+    advice = f"teachers to {fits} or fewer" if fits else f"partitions to 1 and teachers to {num_records} or fewer"
+    raise ConfigError(
+        f"{partitions} partitions of {teachers} teachers need {needed} records, and the silo has {num_records}: set "
+        f"{advice}"
+    )
+
+
+class Transfer:
+    """What a silo's students say: ``partitions`` (s) of them, each taught by ``teachers`` (t) of its own.
+
+    Each partition splits all records anew, at random, into disjoint parts; each part trains a teacher. The class that
+    most teachers name is the public example's label, and a student is trained on the public examples with their
+    labels. ``make_learner(random_state)`` makes an untrained learner for each of them, always the same for the same
+    number, whose ``fit`` must be a function of its arguments; with several ``workers`` (processes) it must be one that
+    can be pickled. What comes out does not depend on their number.
+
+    ``transformer`` is fitted preprocessing (or none) that all of them share: the public set goes through it once and
+    not for each of them. ``mechanism`` (Laplace, Gumbel or Gaussian, of one vote per unit) makes noise on the teachers'
+    votes: FedKT-L2. The paper's gamma is 1 / scale. Teachers label and students learn from all public examples; with a
+    mechanism, which makes each of them cost something, so many ``lessons`` drawn at random, or for 0 those that
+    students are asked about. ``num_records`` is public. ``keep`` is a folder, of a simulation alone, where the students
+    are written when they vote. Raises ConfigError for impossible numbers, or too few records.
+
+    Formal guarantees:
+        Without a mechanism none (FedKT-L0; L1 protects whole silos at the coordinator, and nothing from it). With one,
+        for each record of the silo, **added or removed**: what ``votes`` returns on n examples costs ``event(n)``,
+        and each further call as much again.
+
+        In each partition, each record draws its teacher uniformly, independently of all others, from the noise's
+        source. So the same draws of the other records go with either of two adjacent data sets, and given these one
+        record more or less changes the vote of one teacher per example, from one class to another or to none: two
+        counts by one, which is what a mechanism of one vote per unit covers. It holds for every such draw, hence for
+        their mixture. To shuffle the records and to cut them into equal parts, as the paper's code does, would not
+        do: one record more moves others across the cuts.
+
+        The s partitions see the same records and compose: s times the cost of one. (The paper's Theorem 3 is about one
+        partition.) Students see public examples and noisy labels only, so they are post-processing, whatever they say,
+        however often, and wherever they are kept; so is a student that cannot be trained. A teacher without records, or
+        whose training fails, casts no vote, and where nobody voted noise decides: nothing is raised for it.
+
+        Holds with ``SecureNoise`` only, and if neither ``make_learner`` nor ``transformer`` knows a record:
+        preprocessing takes its statistics from the public set. Not covered: the time that it takes, learners whose
+        result depends on more than their own part, and the silo's own log, which tells what its votes cost.
+    """
+
+    def __init__(
+        self,
+        make_learner: Callable[[int], Learner],
+        num_classes: int,
+        *,
+        partitions: int,
+        teachers: int,
+        num_records: int,
+        seed: int,
+        mechanism: "Mechanism | None" = None,
+        lessons: int = 0,
+        transformer: Any = None,
+        workers: int = 1,
+        keep: Path | None = None,
+    ) -> None:
+        if partitions < 1 or teachers < 1 or workers < 1:
+            raise ConfigError(
+                f"there are {partitions} partitions, {teachers} teachers and {workers} workers; set each to 1 or more"
+            )
+        check_records(num_records, partitions, teachers)
+        self._make_learner = make_learner
+        self._num_classes = num_classes
+        self._partitions = partitions
+        self._teachers = teachers
+        self._seed = seed
+        self._mechanism = mechanism
+        self._lessons = lessons
+        self._transformer = transformer
+        self._workers = workers
+        self._keep = keep
+
+    def event(self, num_asked: int) -> "DpEvent":
+        """What it costs to ask about so many examples, all partitions together: their lessons' noisy votes.
+
+        Raises ValueError without a mechanism.
+        """
+        from fedct_flwr.privacy.mechanisms import event_of
+        from fedct_flwr.privacy.mechanisms.base import repeated
+
+        if self._mechanism is None:
+            raise ValueError("votes without noise have no price")
+        return repeated(event_of(self._mechanism, self._lessons or num_asked), self._partitions)
+
+    def votes(
+        self,
+        private: Examples,
+        public: Features,
+        positions: NDArray[np.intp],
+        noise: "Noise | None",
+    ) -> VoteCounts:
+        """For each queried example how many students vote for each class, ``(positions, classes)``.
+
+        Rows sum to the number of partitions. ``noise`` is what the mechanism draws from. Raises TrainingError if no
+        teacher of a partition could vote, or a student cannot be trained.
+        """
+        lessons = self._chosen(len(public), positions)
+        public = transformed(self._transformer, public)
+        lectures = public[lessons]
+        # All draws are made here, in one order, whatever workers do.
+        parts = [part for partition in range(self._partitions) for part in self._parts(partition, private.size, noise)]
+        jobs = [
+            (random_state(self._seed, "teacher", *divmod(number, self._teachers)), part_of(private, part))
+            for number, part in enumerate(parts)
+        ]
+        votes = spread(partial(_teach, self._make_learner, self._transformer, lectures), jobs, self._workers)
+        pupils, cast = [], []
+        for partition in range(self._partitions):
+            own = votes[partition * self._teachers : (partition + 1) * self._teachers]
+            cast.append(tally((vote for vote in own if vote is not None), len(lectures), self._num_classes))
+            labels = self._labels(partition, cast[-1], noise)
+            pupils.append((partition, self._state(partition), labels))
+        self._tell(cast, noise)
+        asked = partial(_learn, self._make_learner, lectures, public[positions], self._keep)
+        return tally(spread(asked, pupils, self._workers), len(positions), self._num_classes)
+
+    def kept(self) -> Students:
+        """The students that voted last, from their files. Raises DataError unless all of them were kept."""
+        if self._keep is None:
+            raise DataError("students are kept nowhere")
+        made = [self._make_learner(self._state(partition)) for partition in range(self._partitions)]
+        learners = [kept_student(self._keep, partition, student) for partition, student in enumerate(made)]
+        return Students(learners, self._transformer, self._num_classes)
+
+    def _state(self, partition: int) -> int:
+        """The random state of a partition's student."""
+        return random_state(self._seed, "student", partition)
+
+    def _chosen(self, num_public: int, positions: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The public examples that are lessons. Nothing about the records decides which."""
+        if self._mechanism is None:
+            return np.arange(num_public)
+        if not self._lessons:
+            return positions
+        return np.sort(generator(self._seed, "lessons").permutation(num_public)[: self._lessons])
+
+    def _parts(self, partition: int, num_records: int, noise: "Noise | None") -> list[NDArray[np.intp]]:
+        """The records of each teacher."""
+        if self._mechanism is None:
+            order = generator(self._seed, "partition", partition).permutation(num_records)
+            return [np.sort(part) for part in np.array_split(order, self._teachers)]
+        drawn = uniform_below(_needed(noise), self._teachers, num_records)
+        return [np.flatnonzero(drawn == teacher) for teacher in range(self._teachers)]
+
+    def _tell(self, votes: Sequence[VoteCounts], noise: "Noise | None") -> None:
+        """Tell the silo, in its own log alone, what its noise costs as its teachers voted. Nothing of it leaves."""
+        if self._mechanism is None or not _needed(noise).secure:
+            return
+        from fedct_flwr.privacy.mechanisms import Laplace
+        from fedct_flwr.privacy.moments import fedkt_epsilon_of_votes
+
+        if isinstance(self._mechanism, Laplace):
+            logger.info(
+                "As the teachers voted, their noise costs epsilon %.3g at delta 1e-05 by FedKT's accountant; this is "
+                "as private as the votes, so keep it here: the ledger has what holds for any votes",
+                fedkt_epsilon_of_votes(1 / self._mechanism.scale, np.concatenate(votes)),
+            )
+
+    def _labels(self, partition: int, counts: VoteCounts, noise: "Noise | None") -> HardLabels:
+        """What the teachers of a partition say together."""
+        if self._mechanism is not None:
+            from fedct_flwr.privacy.noisy_max import noisy_max
+
+            return noisy_max(self._mechanism, counts, _needed(noise))
+        if not counts.any():
+            raise TrainingError(
+                f"none of the {self._teachers} teachers of partition {partition + 1} labeled any public example: set "
+                "fewer teachers, or choose a learner that can be trained on a few records"
+            )
+        nobody = np.full(len(counts), ABSTAIN, dtype=LABEL_DTYPE)
+        return plurality(counts, nobody, generator(self._seed, "ties", partition))
+
+
+def _needed(noise: "Noise | None") -> "Noise":
+    if noise is None:
+        raise ValueError("a mechanism draws from noise, and there is none")
+    return noise
+
+
+def _teach(
+    make_learner: Callable[[int], Learner],
+    transformer: Any,
+    public: Features,
+    teachers: Sequence[tuple[int, Examples]],
+) -> list[HardLabels | None]:
+    """The votes of teachers of these random states and records."""
+    votes: list[HardLabels | None] = []
+    for state, part in teachers:
+        try:
+            # By parts: with all records together, one that cannot be preprocessed would silence all teachers.
+            own = Examples(transformed(transformer, part.X), part.y)
+        except TrainingError:
+            votes.append(None)
+        else:
+            votes.append(vote_of(trained(make_learner(state), own), public))
+    return votes
+
+
+def _learn(
+    make_learner: Callable[[int], Learner],
+    lectures: Features,
+    asked: Features,
+    keep: Path | None,
+    students: Sequence[tuple[int, int, HardLabels]],
+) -> list[HardLabels]:
+    """The labels of examples asked about, by students of these partitions, random states and labels of the lectures."""
+    answers = []
+    for partition, state, labels in students:
+        labeled = labels != ABSTAIN
+        student = make_learner(state).fit(lectures[labeled], labels[labeled])
+        answers.append(student.predict(asked))
+        if keep:
+            # Here, in the process that trained it: not all models can be pickled.
+            keep_student(keep, partition, student)
+    return answers

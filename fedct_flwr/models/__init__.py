@@ -1,0 +1,1 @@
+"""Model files and what may be in them, students, cards, ONNX."""

@@ -1,0 +1,181 @@
+"""The card of a global model: where it comes from, what is promised, what it is for. JSON, and Markdown made of it."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.runs.run_folder import versions
+from fedct_flwr.types import SiloName
+
+STUDENT: Final = "student"
+"""Under which name the global model's own scores are."""
+_NOTHING: Final = "Nothing is promised: the labels are those of the silos' own models, without noise."
+_NOTHING_OF_VOTES: Final = (
+    "Nothing is promised: the labels are what students at the silos voted for, who learned from models of the silos' "
+    "records without noise."
+)
+_NOTHING_OF_PROBABILITIES: Final = (
+    "Nothing is promised: the labels were made of the probabilities that the silos' own models give, without noise."
+)
+_OF_SILOS: Final = (
+    "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
+    "their privacy sheets ('fedct privacy-sheet')."
+)
+_UNIT: Final = "one record of a silo, added or removed"
+_SILO: Final = "one silo as a whole, all its votes replaced by any others"
+_KEPT: Final = (
+    "The labels keep this promise in total over all rounds, and so does the model, which is made of them alone "
+    "(post-processing). The public set is not protected."
+)
+_AT_COORDINATOR: Final = (
+    "The labels keep this promise, and so does the model, which is made of them alone (post-processing). It compares "
+    "the run with one in which all votes of one silo are replaced by any others; which silos took part counts as "
+    "public, and is not hidden. The coordinator sees the votes themselves: nothing is promised against it. Several "
+    "runs over the same silos add up, and the coordinator keeps no ledger of them. The public set is not protected."
+)
+_SIMULATED: Final = " In a simulation the noise comes from the run's seed, and protects nobody."
+_LEFT_OUT: Final = (
+    " This card leaves out all that was computed from the silos' votes or records without noise: scores of their "
+    "models, and scores on their test records."
+)
+_NO_NAMES: Final = " It names no silo."
+_USE: Final = (
+    "Meant for records like those of the public set, described by the same columns in the same units, where the "
+    "question is the study's. Try it on labeled records of your own before you rely on it.",
+)
+_LIMITS: Final = (
+    "It has learned what the silos' models agreed on, not what is true: their shared mistakes are in it.",
+    "It has not seen one private record; where the public set has few examples of a kind, it knows little of it.",
+    "Its probabilities say how sure it is of the silos' label, and are not calibrated to anything.",
+    "It is no medical device. Nobody has checked it for groups of people whom it may serve worse.",
+    "Nearest neighbors and support vector machines contain public examples: share such a file only with those who may "
+    "see the public set.",
+)
+
+
+def promised(config: RunConfig) -> dict[str, Any]:
+    """What a run's settings promise of the records behind the labels; the student is made of labels alone."""
+    if config.data == STUDY:
+        return {"protection": "the silos' own", "words": _OF_SILOS}
+    if config.protection == "none":
+        of_labels = _NOTHING_OF_PROBABILITIES if config.soft else _NOTHING
+        return {"protection": "none", "words": _NOTHING_OF_VOTES if config.votes else of_labels}
+    return {
+        "protection": config.protection,
+        "epsilon": config.epsilon,
+        "delta": config.delta,
+        "unit": _UNIT,
+        "words": _KEPT,
+    }
+
+
+def promised_by_noise(noise: Mapping[str, Any]) -> dict[str, Any]:
+    """What noise on counts of votes promises; ``noise`` is what ``result.json`` tells of it under ``privacy``."""
+    at_coordinator = noise["where"] == "coordinator"
+    return {
+        "protection": f"{noise['mechanism']} noise at the {noise['where']}",
+        "epsilon": noise["epsilon"],
+        "delta": noise["delta"],
+        "unit": _SILO if at_coordinator else _UNIT,
+        "words": _AT_COORDINATOR if at_coordinator else _KEPT,
+    }
+
+
+def card(
+    config: RunConfig,
+    title: str,
+    *,
+    public_fingerprint: str,
+    num_public: int,
+    labels: int,
+    rounds: Sequence[Mapping[str, Any]],
+    privacy: Mapping[str, Any],
+    file: str,
+    content: bytes,
+    scores: Mapping[str, Any],
+    most: float | None = None,
+) -> dict[str, Any]:
+    """All facts.
+
+    ``labels`` public examples were learned from; ``title`` is the algorithm's; ``rounds`` the round log; ``most`` the
+    share of the most frequent class in the test set, which any model should exceed.
+
+    The card goes wherever the model goes. So where noise promises something of the labels, nothing is in it that was
+    computed from votes or private records without that noise, whatever ``scores`` there are: only a student's scores on
+    the test set that a real study hands out. Where a silo as a whole is protected, silos are not named.
+    """
+    silos: list[SiloName] = sorted({silo for record in rounds for silo in record["silos"]})
+    protected, of_silos = "epsilon" in privacy, privacy.get("unit") == _SILO
+    if protected:
+        words = privacy["words"] + _LEFT_OUT + _NO_NAMES * of_silos + _SIMULATED * (config.data != STUDY)
+        privacy = {**privacy, "words": words}
+        scores = {name: score for name, score in scores.items() if name == STUDENT and config.data == STUDY}
+        most = most if scores else None
+    return {
+        "model": file,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "study": config.study,
+        "public-set": {"fingerprint": public_fingerprint, "examples": num_public},
+        "labels": {
+            "used": labels,
+            "without": num_public - labels,
+            "algorithm": config.algorithm,
+            "title": title,
+            "rounds": len(rounds),
+            **({} if of_silos else {"silos": silos}),
+            **({"quorum": config.quorum} if config.algorithm == "fedct-qualified" else {}),
+        },
+        "privacy": dict(privacy),
+        "learner": {
+            **config.student_settings().model_dump(include={"name", "params", "preprocessing", "seed"}),
+        },
+        "scores": dict(scores),
+        **({} if most is None else {"most-frequent-class": most}),
+        "versions": versions(),
+        "intended-use": list(_USE),
+        "limits": list(_LIMITS),
+    }
+
+
+def as_markdown(facts: Mapping[str, Any]) -> str:
+    """The card for people."""
+    labels, public, privacy, learner = facts["labels"], facts["public-set"], facts["privacy"], facts["learner"]
+    rounds = "one round" if labels["rounds"] == 1 else f"{labels['rounds']} rounds"
+    silos = f", silos {', '.join(labels['silos'])}" if "silos" in labels else ""
+    quorum = f", with a quorum of {labels['quorum']:g}" if "quorum" in labels else ""
+    lines = [
+        f"# Global model of the study {facts['study']}",
+        "",
+        f"{learner['name']} with parameters `{learner['params']}`, preprocessing '{learner['preprocessing']}', "
+        f"seed {learner['seed']}; made on {facts['date']}.",
+        "",
+        f"- File: `{facts['model']}`, SHA-256 `{facts['sha256']}`",
+        f"- Public set: {public['examples']:,} examples, fingerprint `{public['fingerprint']}`",
+        f"- Labels: {labels['used']:,} public examples were learned from, {labels['without']:,} have no label",
+        f"- Labels come from: {labels['title']} (`{labels['algorithm']}`), {rounds}{quorum}{silos}",
+        f"- Versions: {', '.join(f'{name} {number}' for name, number in facts['versions'].items())}",
+        "",
+        "## Privacy",
+        "",
+    ]
+    if "epsilon" in privacy:
+        lines += [
+            f"Protection {privacy['protection']}: epsilon {privacy['epsilon']:g}, delta {privacy['delta']:g}. "
+            f"Unit: {privacy['unit']}.",
+            "",
+        ]
+    lines += [privacy["words"], ""]
+    if facts["scores"]:
+        lines += ["## Accuracy on the study's test set", "", "| | accuracy | balanced |", "| --- | --- | --- |"]
+        lines += [
+            f"| {name} | {s['accuracy']:.3f} | {s['balanced_accuracy']:.3f} |" for name, s in facts["scores"].items()
+        ]
+        if "most-frequent-class" in facts:
+            share = facts["most-frequent-class"]
+            lines += [f"| the most frequent class alone | {share:.3f} | |"]
+        lines += [""]
+    lines += ["## Intended use", "", *facts["intended-use"], "", "## Limits", ""]
+    return "\n".join([*lines, *(f"- {limit}" for limit in facts["limits"])]) + "\n"

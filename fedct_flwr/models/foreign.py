@@ -1,0 +1,130 @@
+"""A model file from elsewhere, read and asked in a process of its own, which may die of it.
+
+What such a file may hold is checked before it is used (``model_file``). This is for what the checks do not know of: an
+error in a library's compiled code ends that process, never the command, and leaves one sentence. It is no sandbox: what
+runs code there runs it with the user's rights.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Collection
+from concurrent.futures import TimeoutError as TooLong
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from joblib.externals.loky import ProcessPoolExecutor
+from numpy.typing import NDArray
+
+from fedct_flwr.config import ModelDescription
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.text.printable import escape_warnings
+from fedct_flwr.types import DataError, Features, FedctError, HardLabels
+
+LIMIT: Final = 600.0
+"""Seconds for reading a file, for exporting it, and for each piece of the records."""
+PIECE: Final = 2048
+"""Records, such as images, that are asked about at a time."""
+VALUES: Final = 1 << 21
+"""As many records more as have this number of features together."""
+
+
+class ForeignModel:
+    """What ``model_file.load_model`` reads, used in a process of its own.
+
+    A context manager: the process ends with it. ``packages`` are those whose code may run, ``limit`` is in seconds.
+    All methods raise what those of ``Model`` do, and DataError where the process dies or the limit is over; then the
+    process is lost, and nothing more can be asked.
+    """
+
+    def __init__(self, path: Path, packages: Collection[str] = (), *, limit: float = LIMIT) -> None:
+        self._path, self._limit = path, limit
+        # What it would print when it dies is for programmers: the command says it in one sentence.
+        quiet = {"PYTHONFAULTHANDLER": ""}
+        self._process: Any = ProcessPoolExecutor(max_workers=1, initializer=_begin, env=quiet)
+        try:
+            self.description, self.schema = self._ask(_read, path, packages)
+        except BaseException:
+            self._end()
+            raise
+
+    description: ModelDescription
+    schema: Schema
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def predict(self, X: Features) -> tuple[HardLabels, NDArray[np.float64] | None]:
+        """The class of each example ``(n,)`` and probabilities ``(n, classes)``, None if the model knows none."""
+        # Records of a table go by the ten thousands: each trip to the process costs milliseconds.
+        piece = max(PIECE, VALUES // max(1, math.prod(X.shape[1:])))
+        pieces = [self._ask(_predict, X[start : start + piece]) for start in range(0, max(1, len(X)), piece)]
+        labels, probabilities = zip(*pieces, strict=True)
+        return np.concatenate(labels), None if probabilities[0] is None else np.concatenate(probabilities)
+
+    def to_onnx(self) -> bytes:
+        """What ``onnx_export.to_onnx`` makes of it."""
+        content: bytes = self._ask(_to_onnx)
+        return content
+
+    def _ask(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return self._process.submit(work, *arguments).result(self._limit)
+        except BrokenProcessPool:
+            raise DataError(
+                f"the model {self._path} ended the process that read it: the file is damaged or forged, or the machine "
+                "has too little memory for it"
+            ) from None
+        except TooLong:
+            self._end()
+            raise DataError(
+                f"the model {self._path} had no answer after {self._limit:.0f} s: the file is damaged or forged, or "
+                "too large for this machine"
+            ) from None
+        except FedctError:
+            raise
+        except Exception as error:  # whatever a damaged model makes its libraries raise
+            raise DataError(f"the model {self._path} is damaged or forged: {type(error).__name__}") from error
+
+    def _end(self) -> None:
+        self._process.shutdown(wait=True, kill_workers=True)
+
+
+_model: Any = None
+"""In the process of its own: the one model that it was started for."""
+
+
+def _begin() -> None:
+    escape_warnings()
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        # What it leaves when it dies would hold the records that were asked about.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        # Where memory runs out, this process is the first to go.
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _read(path: Path, packages: Collection[str]) -> tuple[ModelDescription, Schema]:
+    global _model
+    from fedct_flwr.models.model_file import load_model
+
+    _model = load_model(path, packages)
+    return _model.description, _model.schema
+
+
+def _predict(X: Features) -> tuple[HardLabels, NDArray[np.float64] | None]:
+    return _model.predict(X), _model.probabilities(X)
+
+
+def _to_onnx() -> bytes:
+    from fedct_flwr.models.onnx_export import to_onnx
+
+    return to_onnx(_model)

@@ -1,0 +1,200 @@
+"""A trained model in one file, with all that is needed to use it on a table without the run that it came from.
+
+Scikit-learn's classifiers and XGBoost's are in skops format, networks in safetensors format; none of them executes
+code when it is loaded. Beside the model the file holds its preprocessing and a description in JSON
+(``ModelDescription``): in skops format as a member of the archive, in safetensors format as metadata. ``load`` of a
+learner takes such a file too.
+
+A network is made by the factory that the description names, a short name. Other code is only imported if whoever loads
+the file has named its package.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.datasets.schema import Column, Schema, check_names
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable
+from fedct_flwr.learners.build import untrained, wanted_of
+from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, make, package
+from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.types import ConfigError, DataError, Features, HardLabels, TrainingError
+
+_MEMBER: Final = "fedct.json"
+_ZIP: Final = b"PK\x03\x04"
+_HEADER_BYTES: Final = 8
+_LONGEST: Final = 1 << 24
+"""Bytes of a description; it names all columns and categories."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A trained model, ready to use. ``schema`` has columns and classes as it numbers them."""
+
+    description: ModelDescription
+    schema: Schema
+    learner: Learner
+
+    def predict(self, X: Features) -> HardLabels:
+        """The class of each example ``(n, ...)``, ``(n,)``. Raises TrainingError; DataError for what is no class."""
+        labels = self.learner.predict(X)
+        if not ((labels >= 0) & (labels < len(self.schema.classes))).all():
+            raise DataError("the model predicts what is no class of its own study: the file is damaged or forged")
+        return labels
+
+    def probabilities(self, X: Features) -> NDArray[np.float64] | None:
+        """Of each class, ``(n, classes)``; None if the model knows none. Raises TrainingError."""
+        if not isinstance(self.learner, Probabilistic):
+            return None
+        return self.learner.probabilities(X, len(self.schema.classes))
+
+
+def can_be_saved(learner: Learner) -> bool:
+    """Whether ``save_model`` knows how."""
+    return isinstance(learner, SklearnLearner | Averageable)
+
+
+def suffix(learner: Learner) -> str:
+    """How the names of such files end."""
+    return ".skops" if isinstance(learner, SklearnLearner) else ".safetensors"
+
+
+def save_model(path: Path, learner: Learner, transformer: Any, description: ModelDescription) -> bytes:
+    """Write a trained learner with the ``transformer`` it was made with (None for none); returns what was written.
+
+    Raises TrainingError if it cannot be saved, OSError.
+    """
+    said = json.dumps(description.model_dump(by_alias=True))
+    if isinstance(learner, SklearnLearner):
+        content = _with_member(learner.to_bytes(), said)
+    elif isinstance(learner, Averageable):
+        import skops.io
+
+        from fedct_flwr.learners import tensors
+
+        preprocessing = None if transformer is None else skops.io.dumps(transformer)
+        content = tensors.to_bytes(learner, preprocessing, said)
+    else:
+        raise TrainingError("models of this learner cannot be saved")
+    write_atomically(path, content)
+    return content
+
+
+def load_model(path: Path, packages: Collection[str] = ()) -> Model:
+    """A model from a file that may come from elsewhere; ``packages`` are those whose code may run, beside ours.
+
+    It is read in this process: what the checks do not know of can end it. ``foreign`` reads it in another.
+    Raises DataError for a file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read the model {path}: {error.strerror}") from None
+    what = f"the model {path}"
+    archive = content.startswith(_ZIP)
+    description, schema = _described(_member(content) if archive else _metadata(content), what)
+    check_names(schema.columns, what, schema.classes)
+    if not archive:
+        return Model(description, schema, _network(content, description, what, packages))
+    from fedct_flwr.models.audit import read_object
+
+    pipeline = read_object(content, what, packages)
+    learner = SklearnLearner(None)
+    try:
+        learner.take_over(pipeline)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(f"{what} holds no classifier") from error
+    return Model(description, schema, learner)
+
+
+def _with_member(content: bytes, said: str) -> bytes:
+    buffer = io.BytesIO(content)
+    with zipfile.ZipFile(buffer, "a") as file:
+        file.writestr(_MEMBER, said)
+    return buffer.getvalue()
+
+
+def _member(content: bytes) -> str | None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            entry = file.getinfo(_MEMBER)
+            # Nothing has been audited yet: what is packed could be of any size.
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > _LONGEST:
+                return None
+            return file.read(entry).decode()
+    except (KeyError, UnicodeDecodeError, zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, OSError):
+        return None
+
+
+def _metadata(content: bytes) -> str | None:
+    length = int.from_bytes(content[:_HEADER_BYTES], "little")
+    try:
+        header = json.loads(content[_HEADER_BYTES : _HEADER_BYTES + length])
+        return str(header["__metadata__"]["fedct"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
+    try:
+        raw = json.loads(said or "")
+        if not isinstance(raw, dict):
+            raise ValueError
+        description = ModelDescription.read(raw, what)
+        columns = tuple(Column(name, categories) for name, categories in description.columns)
+        return description, Schema(description.classes, columns)
+    except (ValueError, RecursionError, ConfigError, DataError) as error:
+        raise DataError(
+            f"{what} is damaged, or no global model: silos' own models are for 'fedct silo predict'"
+        ) from error
+
+
+def _network(content: bytes, description: ModelDescription, what: str, packages: Collection[str]) -> Learner:
+    name = description.learner
+    if name not in NETWORKS and package(name) not in packages:
+        raise DataError(
+            f"{what} is a network that {name!r} makes, which is code: if you trust it, add --package {package(name)}"
+        )
+    # What torchvision trained would be downloaded, to be replaced by what is in the file.
+    params = {**description.params, **({"weights": None} if name == TORCHVISION else {})}
+    settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
+    try:
+        from fedct_flwr.learners import tensors
+        from fedct_flwr.learners.torch_net import num_values
+    except ImportError:
+        raise ConfigError(
+            f"{what} is a network, which needs the extra 'torch': pip install -c constraints.txt -e '.[torch]'"
+        ) from None
+    from fedct_flwr.models.audit import read_object
+
+    try:
+        preprocessing = tensors.preprocessing_in(content)
+        transformer = None if preprocessing is None else read_object(preprocessing, what)
+        examples = np.zeros((2, *description.shape), dtype=np.float32)
+        # The names that torchvision knows say how large its networks are.
+        if name in NETWORKS and name != TORCHVISION:
+            wanted = wanted_of(len(description.classes), examples, transformer)
+            if num_values(lambda: make(name, settings.params, **wanted)) > len(content):
+                raise DataError(f"{what} is damaged or forged: it describes a larger network than it holds")
+        learner = untrained(settings, 0, len(description.classes), examples, transformer)
+        if not isinstance(learner, Resumable):
+            raise DataError(f"{what} is no network's, though it is said to be one of {name!r}")
+        learner.restore(content)
+    except DataError:
+        raise
+    except ConfigError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise
+        raise DataError(f"{what} describes what cannot be made: {error}") from error
+    except Exception as error:  # safetensors and torch raise many types
+        raise DataError(f"{what} is damaged: it does not hold what {name!r} makes") from error
+    return learner

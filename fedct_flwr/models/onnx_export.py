@@ -1,0 +1,180 @@
+"""A global model as ONNX, for programs without Python: from a table's columns to the class and its probabilities.
+
+The input ``features`` is ``(n, columns)`` in double precision (tables; a category is its position among the column's
+categories, NaN is missing) or the features as they are in single precision (networks without preprocessing). The
+outputs are ``label``, the number of the class, and ``probabilities`` ``(n, classes)`` if the model knows any. The
+model's description stands in the file's metadata under ``fedct``. Needs the extra ``onnx``.
+"""
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+
+from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.models.model_file import Model
+from fedct_flwr.types import ConfigError, Features
+
+if TYPE_CHECKING:
+    import onnx
+
+FEATURES: Final = "features"
+LABEL: Final = "label"
+PROBABILITIES: Final = "probabilities"
+_OPSET: Final = 18
+_ML_OPSET: Final = 3
+_IR: Final = 9
+_PREPARED: Final = "prepared"
+
+
+@runtime_checkable
+class _Exportable(Protocol):
+    """A network, see ``TrainedNetwork``."""
+
+    @property
+    def transformer(self) -> Any: ...
+
+    def to_onnx(self, examples: Features, outputs: tuple[str, str]) -> bytes: ...
+
+
+def to_onnx(model: Model) -> bytes:
+    """The model in ONNX format. Raises ConfigError where there is no converter for it, or an extra is missing."""
+    try:
+        whole = _converted(model)
+    except ImportError as error:
+        raise ConfigError(
+            f"ONNX files need {error.name}, the extra 'onnx': pip install -c constraints.txt -e '.[onnx]'"
+        ) from error
+    except Exception as error:  # converters raise many types
+        raise ConfigError(
+            f"no converter makes ONNX of this model ({type(error).__name__}): use it with 'fedct predict'"
+        ) from error
+    entry = whole.metadata_props.add()
+    entry.key, entry.value = "fedct", json.dumps(model.description.model_dump(by_alias=True))
+    content: bytes = whole.SerializeToString()
+    return content
+
+
+def _converted(model: Model) -> "onnx.ModelProto":
+    import onnx
+    from onnx.compose import merge_models
+
+    learner = model.learner
+    example = np.zeros((2, *model.description.shape))
+    if isinstance(learner, SklearnLearner):
+        transformer, classifier = learner.parts
+        core = _classifier(classifier, _prepared(transformer, example).shape[1])
+    elif isinstance(learner, _Exportable):
+        transformer = learner.transformer
+        core = onnx.load_from_string(learner.to_onnx(_prepared(transformer, example), (LABEL, PROBABILITIES)))
+    else:
+        raise TypeError("Unknown learner")
+    core.ir_version = _IR
+    if transformer is None and isinstance(learner, _Exportable):
+        return _renamed(core)
+    before = _preprocessing(transformer, example.shape[1], core.opset_import)
+    return merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
+
+
+def _prepared(transformer: Any, example: Features) -> Features:
+    return (example if transformer is None else transformer.transform(example)).astype(np.float32)
+
+
+def _renamed(network: "onnx.ModelProto") -> "onnx.ModelProto":
+    """The input under the name that it has elsewhere."""
+    before = network.graph.input[0].name
+    for node in network.graph.node:
+        node.input[:] = [FEATURES if name == before else name for name in node.input]
+    network.graph.input[0].name = FEATURES
+    return network
+
+
+def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
+    """Scikit-learn's classifiers and XGBoost's, on features in single precision."""
+    from skl2onnx import convert_sklearn, update_registered_converter
+    from skl2onnx.common.data_types import FloatTensorType
+    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+
+    if type(classifier).__module__.startswith("xgboost."):
+        from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost
+
+        update_registered_converter(
+            type(classifier),
+            "XGBoostXGBClassifier",
+            calculate_linear_classifier_output_shapes,
+            convert_xgboost,
+            options={"nocl": [True, False], "zipmap": [True, False, "columns"]},
+        )
+    elif hasattr(classifier, "classes_"):
+        classifier = copy.copy(classifier)
+        classifier.classes_ = classifier.classes_.astype(np.int64)
+    core: onnx.ModelProto = convert_sklearn(
+        classifier,
+        initial_types=[(_PREPARED, FloatTensorType([None, width]))],
+        options={id(classifier): {"zipmap": False}},
+        target_opset={"": _OPSET, "ai.onnx.ml": _ML_OPSET},
+    )
+    if not hasattr(classifier, "predict_proba"):
+        del core.graph.output[1:]
+    return core
+
+
+def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelProto":
+    """What ``preprocessing.standard`` fits, in its own arithmetic, up to the cast that learners begin with."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes, constants = [], []
+
+    def constant(name: str, value: Any) -> str:
+        constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    def chosen(name: str, positions: list[int]) -> str:
+        return node(
+            "Gather", [FEATURES, constant(f"{name}_columns", np.array(positions, dtype=np.int64))], name, axis=1
+        )
+
+    def filled(name: str, fill: Any) -> str:
+        missing = node("IsNaN", [name], f"{name}_missing")
+        return node(
+            "Where", [missing, constant(f"{name}_fill", np.asarray(fill, dtype=np.float64)), name], f"{name}_filled"
+        )
+
+    parts = []
+    for name, fitted, positions in transformer.transformers_ if transformer is not None else []:
+        if not len(positions):
+            continue
+        imputer, last = (step for _, step in fitted.steps)
+        values = filled(chosen(name, list(positions)), imputer.statistics_)
+        if name == "numeric":
+            centered = node("Sub", [values, constant("mean", last.mean_)], "centered")
+            parts.append(node("Div", [centered, constant("scale", last.scale_)], "scaled"))
+            continue
+        for number, categories in enumerate(last.categories_):
+            one = node(
+                "Gather",
+                [values, constant(f"at_{number}", np.array([number], dtype=np.int64))],
+                f"value_{number}",
+                axis=1,
+            )
+            same = node(
+                "Equal",
+                [one, constant(f"known_{number}", np.asarray(categories, dtype=np.float64)[None])],
+                f"is_{number}",
+            )
+            parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))
+    together = node("Concat", parts, "together", axis=1) if parts else FEATURES
+    node("Cast", [together], _PREPARED, to=TensorProto.FLOAT)
+    graph = helper.make_graph(
+        nodes,
+        "fedct",
+        [helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, columns])],
+        [helper.make_tensor_value_info(_PREPARED, TensorProto.FLOAT, [None, None])],
+        constants,
+    )
+    return helper.make_model(graph, opset_imports=list(opsets), ir_version=_IR)

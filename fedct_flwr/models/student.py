@@ -1,0 +1,72 @@
+"""One global model, distilled from the public set and its final labels.
+
+A student learns what silos agree on and nothing else: public examples, their labels, and a preprocessing fitted on the
+public set. Whatever was promised of the labels holds of it, as it is made of them alone (Li, He, Song, "Practical
+one-shot federated learning for cross-silo setting", IJCAI 2021, Algorithm 1, last line; Papernot et al.,
+arXiv:1610.05755, §3.1).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.catalog import UNSAVED
+from fedct_flwr.models.model_file import can_be_saved
+from fedct_flwr.seeding import random_state
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError
+
+
+class Student(NamedTuple):
+    """A learner and the transformer it looks at features through (None for none)."""
+
+    learner: Learner
+    transformer: Any
+
+
+def check_student(config: RunConfig, schema: Schema, public: PublicSet) -> None:
+    """Raise what ``make_student`` does, before anything runs, if the run config names a student."""
+    if config.student:
+        make_student(config, schema, public)
+
+
+def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Student:
+    """The student that the run config names, untrained.
+
+    A network takes ``local-steps`` for each round when it is trained, as many as a silo's.
+    Raises ConfigError for one that cannot be made, or whose models cannot be saved; DataError for features that cannot
+    be preprocessed.
+    """
+    settings = config.student_settings()
+    transformer = preprocessing.standard(schema, public.X) if settings.preprocessing == "standard" else None
+    learner = untrained(
+        settings,
+        random_state(config.seed, "student"),
+        len(schema.classes),
+        public.X[:2],
+        transformer,
+        total_steps=config.local_steps * config.rounds,
+    )
+    if config.student in UNSAVED or not can_be_saved(learner):
+        raise ConfigError(f"models of student = {config.student!r} cannot be saved: use another learner")
+    return Student(learner, transformer)
+
+
+def train_student(student: Student, public: PublicSet, targets: HardLabels) -> int:
+    """Train on the public examples that ``targets`` ``(num_public,)`` label; returns how many those are.
+
+    Raises RunError if there is none, TrainingError.
+    """
+    labeled = np.flatnonzero(targets != ABSTAIN)
+    if not len(labeled):
+        raise RunError(
+            f"none of the {len(public)} public examples has a label, so there is nothing that a student could learn "
+            "from: lower the quorum, ask more silos, or leave student out"
+        )
+    student.learner.fit(public.X[labeled], targets[labeled])
+    return len(labeled)

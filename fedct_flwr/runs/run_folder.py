@@ -1,0 +1,455 @@
+"""What a run leaves behind. Files are replaced whole or not at all.
+
+- ``config.json``: settings, versions, the public set's fingerprint
+- ``rounds.jsonl``: one line per round; a last line cut short by a crash is not read
+- ``trust.jsonl``: whom each silo trusts, one line per round (where silos share probabilities or values)
+- ``checkpoint.npz``: the consensus after the last round, to resume from
+- ``labels.csv``: the final labels of the public set; ``values.csv`` where a quantity is predicted
+- ``result.json``: completed or failed, and why
+- ``models/``: the silos' models (simulation only); the global one, with its card, where a student is wanted or silos
+  share weights, which leaves no checkpoint and no labels
+- ``answers/``: each silo's last answer and its network after it, until the run is complete (simulation only, where
+  networks are kept)
+- ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
+- ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
+- ``scores.json``, ``report.html``: what ``fedct`` adds at the end, how good the models are and the run as one page
+- ``.lock``: held by the coordinator that writes here
+"""
+
+import csv
+import io
+import itertools
+import json
+import platform
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from fedct_flwr import __version__
+from fedct_flwr.consensus.counting import State, Trust
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_lines import JsonLines
+from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
+
+_PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
+_LOCK: Final = ".lock"
+_ROUNDS: Final = "rounds.jsonl"
+_TRUST: Final = "trust.jsonl"
+_ANSWERS: Final = "answers"
+
+RUN_FAILED: Final = "The run failed"
+"""What the coordinator's log says before the reason."""
+
+
+class Checkpoint(NamedTuple):
+    """The consensus after ``round``: targets ``(num_public,)`` and the state of the consensus (arrays by name).
+
+    Targets are labels, or the values of a quantity.
+    """
+
+    round: int
+    targets: Answers
+    state: State
+
+
+@dataclass(frozen=True)
+class SiloRecord:
+    """What one silo sent in a round: payload bytes, seconds until its reply, share of votes equal to the consensus.
+
+    ``quality`` is what the consensus thinks of the silo, from the votes alone, if its rule asks.
+    """
+
+    bytes_sent: int
+    seconds: float
+    agreement: float
+    scores: dict[str, float] | None = None
+    quality: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One line of ``rounds.jsonl``. Counts are of public examples.
+
+    ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
+    stay, of those that the examples asked about had before (None if they had none). ``instruction_bytes`` went to each
+    silo, ``bytes_sent`` came from all of them together (payloads, without Flower's envelope). ``absent`` says why a
+    silo did not count. ``accuracy_spread`` is the standard deviation of the silos' accuracies on the pooled test set,
+    where at least two report one.
+    """
+
+    round: int
+    seconds: float
+    queried: int
+    changed: int
+    abstained: int
+    agreement: float
+    class_counts: dict[str, int]
+    instruction_bytes: int
+    bytes_sent: int
+    silos: dict[SiloName, SiloRecord]
+    absent: dict[str, str] = field(default_factory=dict)
+    fixed_point: bool = False
+    churn: float | None = None
+    accuracy_spread: float | None = None
+
+
+@dataclass(frozen=True)
+class ValuesSent:
+    """What one silo sent in a round: payload bytes, seconds until its reply, distance of its values to the consensus.
+
+    Distances are root mean squares over examples, in units of the quantity. ``quality`` is as in ``SiloRecord``.
+    """
+
+    bytes_sent: int
+    seconds: float
+    distance: float
+    scores: dict[str, float] | None = None
+    quality: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ValuesRecord:
+    """One line of ``rounds.jsonl`` where silos predict a quantity.
+
+    ``distance`` is the root mean square of the silos' distances, ``moved`` how far the values of the examples asked
+    about lie from those that they had before (None if they had none). The rest is as in ``RoundRecord``.
+    """
+
+    round: int
+    seconds: float
+    queried: int
+    distance: float
+    moved: float | None
+    instruction_bytes: int
+    bytes_sent: int
+    silos: dict[SiloName, ValuesSent]
+    absent: dict[str, str] = field(default_factory=dict)
+    fixed_point: bool = False
+
+
+@dataclass(frozen=True)
+class WeightsSent:
+    """What one silo sent in a round of a baseline that shares weights: bytes of its arrays, seconds until its reply."""
+
+    bytes_sent: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class WeightsRecord:
+    """One line of ``rounds.jsonl`` where silos share weights; ``scores`` are those of the global model.
+
+    ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (arrays, without Flower's
+    envelope). ``absent`` says why a silo did not count.
+    """
+
+    round: int
+    seconds: float
+    instruction_bytes: int
+    bytes_sent: int
+    silos: dict[SiloName, WeightsSent]
+    absent: dict[str, str] = field(default_factory=dict)
+    scores: dict[str, float] | None = None
+
+
+class RunFolder:
+    """A run folder that exists. Where writing fails, RunError says what to do.
+
+    Whoever has created or resumed a run holds the folder's lock until ``close``; to read needs no lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # Held by the process, not by whichever of its threads asked for it.
+        self._lock = FileLock(path / _LOCK, thread_local=False)
+        self._listeners: list[Callable[[Mapping[str, Any]], None]] = []
+
+    @classmethod
+    def create(cls, path: Path, settings: Mapping[str, Any], facts: Mapping[str, Any]) -> "RunFolder":
+        """Start a new run. Raises RunError if the folder exists: no run overwrites another."""
+        check_new(path)
+        folder = cls(path)
+        with folder._writing("the run folder"):
+            path.mkdir(parents=True, exist_ok=True)
+            folder._take_lock()
+            folder._write_json("config.json", {"settings": dict(settings), **facts, "versions": versions()})
+        return folder
+
+    @classmethod
+    def resume(
+        cls,
+        path: Path,
+        settings: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        may_change: frozenset[str],
+        defaults: Mapping[str, Any],
+    ) -> tuple["RunFolder", Checkpoint]:
+        """Continue a run: forgets rounds after its checkpoint.
+
+        ``defaults`` are the values of settings that did not exist when the run began. Raises RunError if it cannot
+        go on: other settings (but those that ``may_change``), other data, or another coordinator at work on it.
+        """
+        folder = cls(path)
+        stored, before = folder.read_json("config.json"), {**defaults, **folder.settings()}
+        with folder._writing("the run folder"):
+            folder._take_lock()
+        try:
+            return folder, folder._go_back_to_checkpoint(stored, before, settings, facts, may_change)
+        except RunError:
+            folder.close()
+            raise
+
+    def close(self) -> None:
+        """Let another coordinator go on with the run."""
+        self._lock.release()
+
+    def _go_back_to_checkpoint(
+        self,
+        stored: Mapping[str, Any],
+        before: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        may_change: frozenset[str],
+    ) -> Checkpoint:
+        path = self.path
+        changed = sorted(k for k in {*settings, *before} - may_change if settings.get(k) != before.get(k))
+        if changed:
+            raise RunError(f"cannot resume {path} with other settings: set back {', '.join(changed)}")
+        moved = [name for name, fact in json.loads(json.dumps(dict(facts))).items() if stored.get(name) != fact]
+        if moved:
+            raise RunError(f"cannot resume {path} with other data: {', '.join(moved)} changed; start a new run")
+        checkpoint = self.load_checkpoint()
+        with self._writing("the round log"):
+            for log in (self.round_log(), self.trust_log()):
+                if not log.path.exists():
+                    continue
+                kept = [record for record in log.records() if record["round"] <= checkpoint.round]
+                write_atomically(log.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
+            (path / "result.json").unlink(missing_ok=True)
+        return checkpoint
+
+    def _take_lock(self) -> None:
+        try:
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise RunError(f"another coordinator is at work on {self.path}: stop it, or wait for its end") from None
+
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "config.json").is_file()
+
+    def ended_at(self) -> int | None:
+        """When the run ended, in nanoseconds since the epoch; None as long as it has not."""
+        try:
+            return (self.path / "result.json").stat().st_mtime_ns
+        except OSError:
+            return None
+
+    @property
+    def quantity(self) -> str:
+        """What is predicted, where it is a number; else empty. Raises RunError if this is no run folder."""
+        return str(self.read_json("config.json").get("quantity", ""))
+
+    @property
+    def models(self) -> Path:
+        """Where simulated silos keep their models."""
+        return self.path / "models"
+
+    def silo_model(self, silo: SiloName, suffix: str) -> Path:
+        """Where a simulated silo keeps its model."""
+        return self.models / f"{silo}{suffix}"
+
+    def silo_students(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps its students, in an algorithm that has some."""
+        return self.models / "students" / silo
+
+    def silo_answers(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps its last answer, with its network as it was after it."""
+        return self.path / _ANSWERS / silo
+
+    def silo_privacy(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps its privacy ledger and its labeler."""
+        return self.path / "privacy" / silo
+
+    def global_model(self, suffix: str) -> Path:
+        """Where the coordinator keeps the global model, if there is one."""
+        return self.models / f"global{suffix}"
+
+    def listen(self, listener: Callable[[Mapping[str, Any]], None]) -> None:
+        """From now on, tell each round's record to ``listener`` as soon as it is written."""
+        self._listeners.append(listener)
+
+    def append_round(self, record: RoundRecord | ValuesRecord | WeightsRecord) -> None:
+        """Add a line to ``rounds.jsonl``."""
+        line = asdict(record)
+        self._append(_ROUNDS, line)
+        for listener in self._listeners:
+            listener(line)
+
+    def append_trust(self, server_round: int, trust: Trust) -> None:
+        """Add a line to ``trust.jsonl``, with 4 significant digits."""
+        matrix = [[float(f"{value:.4g}") for value in row] for row in trust.matrix]
+        self._append(_TRUST, {"round": server_round, "silos": list(trust.silos), "matrix": matrix})
+
+    def _append(self, name: str, record: Mapping[str, Any]) -> None:
+        with self._writing(f"round {record['round']}"), (self.path / name).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint."""
+        buffer = io.BytesIO()
+        state = {f"state_{name}": value for name, value in checkpoint.state.items()}
+        names = np.array(sorted(checkpoint.state), dtype=np.str_)
+        if any(np.asarray(value).dtype.hasobject for value in state.values()):
+            raise ValueError("Object arrays in the consensus's state cannot be stored")
+        np.savez_compressed(buffer, round=checkpoint.round, targets=checkpoint.targets, names=names, **state)
+        with self._writing(f"the checkpoint of round {checkpoint.round}"):
+            write_atomically(self.path / "checkpoint.npz", buffer.getvalue())
+
+    def load_checkpoint(self) -> Checkpoint:
+        """The last checkpoint. Raises RunError if there is none or it is damaged."""
+        path = self.path / "checkpoint.npz"
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise RunError(f"{self.path} has no checkpoint: no round was finished; start a new run") from None
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+                state = {name: stored[f"state_{name}"] for name in stored["names"].tolist()}
+                return Checkpoint(int(stored["round"]), stored["targets"], state)
+        except Exception as error:  # zipfile, zlib and NumPy raise many types on damaged files
+            raise RunError(f"{path} is damaged: start a new run in another folder") from error
+
+    def save_labels(self, targets: HardLabels, classes: tuple[str, ...]) -> None:
+        """Write the final label of each public example to ``labels.csv``, empty where the silos abstain."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["example", "label"])
+        writer.writerows([i, "" if c == ABSTAIN else classes[c]] for i, c in enumerate(targets))
+        with self._writing("the final labels"):
+            write_atomically(self.path / "labels.csv", text.getvalue().encode())
+
+    def save_values(self, values: Values, quantity: str) -> None:
+        """Write the final value of each public example to ``values.csv``, empty where none was asked for."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["example", quantity])
+        writer.writerows([i, "" if np.isnan(value) else str(value)] for i, value in enumerate(values))
+        with self._writing("the final values"):
+            write_atomically(self.path / "values.csv", text.getvalue().encode())
+
+    def finish(self, status: str, **facts: Any) -> None:
+        """Say how the run ended: ``completed`` or ``failed``. Of a completed one no question is asked again."""
+        with self._writing("the result"):
+            self._write_json("result.json", {"status": status, **facts})
+        if status == "completed":
+            shutil.rmtree(self.path / _ANSWERS, ignore_errors=True)
+
+    def rounds(self) -> list[dict[str, Any]]:
+        """All whole lines of ``rounds.jsonl``; a half-written last one is left out."""
+        return self.round_log().records()
+
+    def trust(self) -> list[dict[str, Any]]:
+        """All whole lines of ``trust.jsonl``: ``round``, ``silos``, ``matrix``; none where silos share no soft labels.
+
+        Row ``i`` of a matrix is whom silo ``i`` trusted with its targets for the next round; rows sum to 1.
+        """
+        return self.trust_log().records()
+
+    def round_log(self) -> JsonLines:
+        """Reads ``rounds.jsonl`` as it grows."""
+        return JsonLines(self.path / _ROUNDS)
+
+    def trust_log(self) -> JsonLines:
+        """Reads ``trust.jsonl`` as it grows."""
+        return JsonLines(self.path / _TRUST, "take it away, as only a report needs it")
+
+    def settings(self) -> dict[str, Any]:
+        """The run config of the run. Raises RunError if the folder has none, or if the run is of a newer version."""
+        facts = self.read_json("config.json")
+        written = facts.get("versions")
+        check_version(self.path, str(written.get("fedct-flwr", "")) if isinstance(written, dict) else "")
+        settings = facts.get("settings")
+        if not isinstance(settings, dict):
+            raise RunError(f"{self.path} is no complete run folder: config.json holds no settings")
+        return settings
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """One of the folder's JSON files. Raises RunError if it is missing or damaged."""
+        try:
+            content: dict[str, Any] = json.loads((self.path / name).read_text("utf-8"))
+            if not isinstance(content, dict):
+                raise ValueError
+        except (OSError, ValueError, RecursionError):
+            raise RunError(f"{self.path} is no complete run folder: cannot read {name}") from None
+        return content
+
+    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"cannot write {what} to {self.path}: {error.strerror}; see to that, then resume the run or start anew"
+            ) from error
+
+
+def versions() -> dict[str, str]:
+    """What a run is computed with."""
+    # Flower runs this code from its bundle, where the package itself need not be installed.
+    ours = {"fedct-flwr": __version__, "python": platform.python_version()}
+    # Who has a network has loaded torch; nobody else needs to have it.
+    packages = [*_PACKAGES, "torch"] if "torch" in sys.modules else _PACKAGES
+    return ours | {name: version(name) for name in packages}
+
+
+def check_version(path: Path, version: str) -> None:
+    """Raise RunError for a run of a newer version: what its files say may mean something else."""
+    if _release(version) > _release(__version__):
+        raise RunError(f"the run in {path} is of fedct-flwr {version:.40} and this is {__version__}: update fedct-flwr")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:3])
+
+
+def check_new(path: Path) -> None:
+    """Raise RunError if a run would overwrite something."""
+    # A lock alone is what a run leaves that could not begin.
+    if path.is_dir() and {entry.name for entry in path.iterdir()} <= {_LOCK}:
+        return
+    if path.exists():
+        raise RunError(f"the run folder {path} exists: choose another one, or resume the run in it")
+    above = next(parent for parent in path.absolute().parents if parent.exists())
+    if not above.is_dir():
+        raise RunError(f"cannot write the run folder {path}: {above} is no folder")
+
+
+def dated(parent: Path, study: str) -> Path:
+    """Path of a new run below ``parent``, named after study and time.
+
+    Runs that begin in the same second get a number each.
+    """
+    first = path = parent / f"{study}-{time.strftime('%Y%m%d-%H%M%S')}"
+    numbers = itertools.count(2)
+    while path.exists():
+        path = first.with_name(f"{first.name}-{next(numbers)}")
+    return path
+
+
+def default_path(study: str, run_id: int) -> Path:
+    """Where a run goes that was given no folder."""
+    return Path.home() / ".fedct" / "runs" / f"{study}-{run_id}"

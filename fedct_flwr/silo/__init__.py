@@ -1,0 +1,1 @@
+"""One round at a silo: its site, what is trained, what is released, what is kept."""

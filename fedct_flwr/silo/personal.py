@@ -1,0 +1,199 @@
+"""A silo's personal model: it learns from its own records and from each question's targets, and stays at the silo.
+
+The silo keeps what the model has learned only after the answer to the question has left. If nobody takes the answer,
+the model keeps nothing of that question. The model of before the study, of its own records alone, is kept next to it.
+"""
+
+import logging
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.silo.answers import Answers
+from fedct_flwr.silo.round import cotrain, cotrain_on_values, cotrain_softly
+from fedct_flwr.silo.state import WRITING, set_back
+from fedct_flwr.silo.workplace import Workplace
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, TrainingError, Votes
+from fedct_flwr.wire.codec import Instruction
+
+logger = logging.getLogger("flwr.fedct")
+
+_LEARNER: Final = "learner-"
+# Of the last question that was learned, SHA-256; of the settings it was learned under.
+_HEADER: Final = struct.Struct("<32s32s")
+_ROUNDS_ALONE: Final = 10
+"""A model that trains on from round to round has as many before the study as a run has by default."""
+
+
+class Question(NamedTuple):
+    """What a coordinator asks: ``digest`` is the SHA-256 (32 bytes) of the whole of it."""
+
+    digest: bytes
+    instruction: Instruction
+
+
+class Personal:
+    """The personal model in one of Flower's runs.
+
+    ``votes`` learns and answers, in memory; ``keep`` makes it last, once the answer has left, and learns first what was
+    not learned. Both start from where the model stood after the last question whose lesson was kept.
+    """
+
+    def __init__(self, workplace: Workplace, run_id: int) -> None:
+        self._workplace = workplace
+        self._site = workplace.site
+        self._name = f"{_LEARNER}{run_id}"
+        self._learned = b""
+        self._taken_over = False
+        if workplace.state.get(self._name, 0) is None:
+            # An earlier version kept it with the answer, in whose place the next one will be.
+            self._copy_state(run_id)
+
+    def votes(self, question: Question) -> Votes:
+        """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""
+        learner, state = self._site.learner, _State.read(self._workplace.state.get(self._name))
+        resumed = self._workplace.resumes and question.instruction.round > 1
+        mine = state.progress if state and state.model_digest == self._workplace.model_digest else None
+        set_back(learner, mine or None, self._workplace.model if resumed else None)
+        votes = self._cotrain(question.instruction)
+        self._learned = question.digest
+        return votes
+
+    def keep(self, question: Question) -> None:
+        """Write the model that has learned a question, and where it stands. Never raises: nothing of it is to leave."""
+        learner, now = self._site.learner, (question.digest, self._workplace.model_digest)
+        if not (isinstance(learner, Resumable) or (isinstance(learner, Saveable) and self._workplace.model)):
+            return
+        try:
+            state = _State.read(self._workplace.state.get(self._name))
+            learned = state is not None and state[:2] == now
+            # In a run that has taken it over, the model on disk may be that of a run in between.
+            if not learned or self._taken_over:
+                progress = self._progress(state if learned else None, question)
+                self._write(self._workplace.model, learner, progress)
+                self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
+                self._forget_others()
+            self._keep_before()
+        except TrainingError as error:
+            logger.error("Silo %s: its own model did not learn this round: %s", self._site.silo, error)
+        except Exception:
+            logger.exception("Silo %s: its own model did not learn this round", self._site.silo)
+
+    def take_over(self, run_id: int) -> None:
+        """Go on from where the model stood in another run, of which this one is the continuation."""
+        self._taken_over = True
+        self._copy_state(run_id)
+
+    def _copy_state(self, run_id: int) -> None:
+        """Stand where the model stood in a run, if that is known."""
+        state = self._workplace.state
+        if (kept := state.get(f"{_LEARNER}{run_id}")) is not None:
+            state.put(self._name, kept)
+        elif before := Answers(state).learned_before(run_id):
+            answered, progress = before
+            state.put(self._name, _State(answered.digest, answered.model_digest, progress).to_bytes())
+
+    def _progress(self, learned: "_State | None", question: Question) -> bytes:
+        """Where a network stands after a question: as it was ``learned`` before, or else as it is learned now.
+
+        Empty for a learner that starts anew each time. Raises TrainingError or ConfigError.
+        """
+        if learned and learned.progress:
+            return learned.progress
+        if self._learned != question.digest:
+            self.votes(question)
+        learner = self._site.learner
+        return learner.dump() if isinstance(learner, Resumable) else b""
+
+    def _cotrain(self, instruction: Instruction) -> Votes:
+        """What the model says after this round's training: labels, or probabilities or values if asked for."""
+        site = self._site
+        if not instruction.soft:
+            return cotrain(
+                site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
+            )
+        rounds, targets = instruction.soft.rounds, instruction.soft.targets
+        targeted = site.public.X[targets.query.positions(len(site.public)) if targets else slice(0)]
+        votes, weight = (targets.votes, targets.weight) if targets else (None, 0.0)
+        if site.schema.quantity:
+            return cotrain_on_values(
+                site.learner, site.private, site.public, targeted, votes, instruction.query, weight=weight
+            )
+        return cotrain_softly(
+            site.learner,
+            site.private,
+            site.public,
+            targeted,
+            votes,
+            instruction.query,
+            weight=weight,
+            rounds=rounds,
+            steps=site.settings.local_steps,
+            num_classes=site.terms.num_classes,
+        )
+
+    def _keep_before(self) -> None:
+        """Keep a model that is trained on the silo's own records alone, once in a study.
+
+        Last of all: a network takes as long for it as for ten rounds, and the coordinator waits for the answer. The
+        learner then no longer stands where the question left it, and is set back at the next.
+        """
+        path, learner, site = self._workplace.before, self._site.learner, self._site
+        if path is None or path.exists() or not isinstance(learner, Saveable):
+            return
+        try:
+            if isinstance(learner, Resumable):
+                learner.reset()
+                nobody = np.full(len(site.public), ABSTAIN, dtype=LABEL_DTYPE)
+                for _ in range(_ROUNDS_ALONE):
+                    learner.advance(site.private, site.public.X, nobody, site.pseudo_weight)
+            else:
+                learner.fit(*site.private)
+            with WRITING:
+                learner.save(path)
+        except (TrainingError, OSError) as error:
+            logger.warning("Silo %s: the model of before the study was not kept in %s: %s", site.silo, path, error)
+
+    def _write(self, path: Path | None, model: object, progress: bytes) -> None:
+        """Write the silo's model, if it keeps one; where a network trains on from is its model."""
+        if path is None or not isinstance(model, Saveable):
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with WRITING:
+                if progress:
+                    write_atomically(path, progress)
+                else:
+                    model.save(path)
+        except (TrainingError, OSError) as error:
+            # Better no model than that of an earlier round, which nobody would notice.
+            path.unlink(missing_ok=True)
+            logger.warning("The model was not kept in %s: %s", path, error)
+
+    def _forget_others(self) -> None:
+        """Where networks stand is large, and every resume is a run of its own: those of few runs are kept."""
+        others = [name for name in self._workplace.state.names(_LEARNER) if name != self._name]
+        for name in others[self._workplace.runs_kept - 1 :]:
+            self._workplace.state.drop(name)
+
+
+class _State(NamedTuple):
+    """Which question was learned last, under which settings of the model, and where a network then stood."""
+
+    digest: bytes
+    model_digest: bytes
+    progress: bytes
+
+    @classmethod
+    def read(cls, kept: bytes | None) -> Self | None:
+        if kept is None:
+            return None
+        digest, model_digest = _HEADER.unpack_from(kept)
+        return cls(digest, model_digest, kept[_HEADER.size :])
+
+    def to_bytes(self) -> bytes:
+        return _HEADER.pack(self.digest, self.model_digest) + self.progress

@@ -1,0 +1,261 @@
+"""What leaves a silo in place of its own models' labels or votes: a labeler's, charged to the silo's ledger first.
+
+One answer is five steps: look whether it was given before, charge, draw, keep how far the labeler has come together
+with the labels, store them in the ledger. Wherever the process is killed, a question that is asked again is charged
+once and answered with the same labels, and no draw goes without a charge. A charge that nothing was drawn for pays for
+the next question of the same price.
+"""
+
+import hashlib
+import json
+import logging
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from dp_accounting import NoOpDpEvent
+
+from fedct_flwr.config import PrivacySettings, SiloConfig
+from fedct_flwr.labelers.labeler import Asked, Labeler
+from fedct_flwr.labelers.protect import decides_labeler
+from fedct_flwr.privacy.budget import Budget, budget_of
+from fedct_flwr.privacy.events import from_json, to_json
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.privacy.sheet import Account
+from fedct_flwr.silo.site import Site
+from fedct_flwr.silo.state import LocalState
+from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+logger = logging.getLogger("flwr.fedct")
+
+DATA_SET: Final = "records"
+"""What the ledger calls a silo's records. One name for all that a silo's folder ever held: a digest of the file, or its
+path, would hand out a new budget to whoever adds a record or moves the file, though most records are the same."""
+
+STATE: Final = "labeler-"
+_LABELS: Final = np.dtype("<i2")
+# Of the question, SHA-256; lengths of the event and of the labels.
+_HEADER: Final = struct.Struct("<32sII")
+
+
+def account_of(config: SiloConfig, study: str) -> Account:
+    """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
+    return account(Ledger(config.state), config.silo, study, config.privacy)
+
+
+def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Account:
+    """What a ledger says of a study; nothing spent where there is none. Raises LedgerError."""
+    if not ledger.used:
+        return Account(silo, privacy.epsilon, privacy.delta)
+    with ledger:
+        found = ledger.spent(study, DATA_SET)
+        together = ledger.spent_on(DATA_SET, found.budget.delta if found else privacy.delta)
+    others = len(together.studies - {study})
+    if found is None:
+        return Account(silo, privacy.epsilon, privacy.delta, others=others, together=together.epsilon.upper)
+    spent, budget = found.epsilon, found.budget
+    return Account(
+        silo,
+        budget.epsilon,
+        budget.delta,
+        found.charges,
+        spent.upper,
+        spent.lower,
+        spent.accountant,
+        others,
+        together.epsilon.upper,
+    )
+
+
+def approve_budget(config: SiloConfig, study: str, terms: bytes) -> None:
+    """Put the budget of ``silo.toml`` in force, higher or lower, on the approval of these terms. Raises LedgerError."""
+    with Ledger(config.state) as ledger:
+        ledger.approve(study, DATA_SET, budget_of(config.privacy), terms.hex())
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A silo's labeler with its ledger and all that it keeps, for one study.
+
+    ``settings`` (32 bytes) stands for all that makes the labeler another one: then it begins anew, and the ledger says
+    whether the budget covers that. ``noise`` makes the noise for one question. ``secure``: whether it must be
+    unpredictable, which it need not be in a simulation. Raises ConfigError if it must be and is not.
+
+    Formal guarantees:
+        All labels that ``answer`` ever returned for a study together are (epsilon, delta)-differentially private per
+        record of the silo, added or removed, with the budget in the ledger, if the labeler keeps what ``Labeler``
+        promises. Each event is charged before its noise is drawn, and each charge pays for at most one draw that
+        anything later depends on. The number of records, the study's schema, the public set and the consensus count as
+        public. Whether there is an answer depends on public things and on what was charged. Its time is not covered.
+    """
+
+    labeler: Labeler
+    ledger: Ledger
+    state: LocalState
+    study: str
+    settings: bytes
+    budget: Budget
+    noise: Callable[[bytes], Noise]
+    secure: bool
+
+    def __post_init__(self) -> None:
+        if self.secure and not self.noise(bytes(32)).secure:
+            raise ConfigError(
+                "this noise can be predicted, so it protects nobody: at a silo with real records only the operating "
+                "system's random numbers will do"
+            )
+
+    def answer(self, instruction: bytes, asked: Asked) -> Votes:
+        """The labels ``(positions,)`` or counts of votes ``(positions, classes)`` that may leave.
+
+        ``instruction`` is the request as it came, in its one encoding.
+
+        Raises Refused (PRIVACY_BUDGET, LEDGER) after its sentence is in the log, or TrainingError.
+        """
+        question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
+        try:
+            with self.ledger:
+                return _to_votes(self._answer(question, asked), len(asked.positions))
+        except BudgetExceeded as error:
+            logger.error("%s", error)
+            raise Refused(Refusal.PRIVACY_BUDGET) from error
+        except LedgerError as error:
+            logger.error("%s", error)
+            raise Refused(Refusal.LEDGER) from error
+
+    def _answer(self, question: bytes, asked: Asked) -> bytes:
+        self._take_up()
+        if (known := self.ledger.answered(self.study, DATA_SET, question)) is not None:
+            return known
+        event = self.labeler.event(asked)
+        if event == NoOpDpEvent():
+            # Nothing is drawn, so nothing is new to keep: the last draw stays on record, to be charged again should
+            # the ledger be lost.
+            return self._labels(question, asked)
+        text = to_json(event).encode()
+        return self.ledger.answer(
+            self.study, DATA_SET, self.budget, event, question, lambda: self._draw(text, question, asked)
+        )
+
+    def _draw(self, event: bytes, question: bytes, asked: Asked) -> bytes:
+        """New labels, kept with how far the labeler then has come, in one write."""
+        drawn = self._labels(question, asked)
+        self.state.put(self._name, _Kept(question, event, drawn, self.labeler.dump()).to_bytes())
+        return drawn
+
+    def _labels(self, question: bytes, asked: Asked) -> bytes:
+        votes = self.labeler.answer(asked, self.noise(question))
+        if len(votes) != len(asked.positions) or votes.min(initial=0) < 0:
+            raise TrainingError("the labeler did not label what it was asked about")
+        return votes.astype(_LABELS).tobytes()
+
+    def _take_up(self) -> None:
+        """Put the labeler where it stood after its last draw, and see that the ledger has what was drawn.
+
+        Otherwise a silo that was killed in between would draw again for a charge that was used, should that question
+        come back after another one, or another one take the charge over. So too for what was drawn under other
+        settings. After this, no charge without an answer was drawn for.
+        """
+        prefix = f"{STATE}{self.study}-"
+        for name in self.state.names(prefix):
+            # Names of other studies that begin alike are longer.
+            if len(name) == len(self._name) and name != self._name:
+                self._store(_Kept.read(self.state.get(name)))
+        kept = _Kept.read(self.state.get(self._name))
+        if kept is None:
+            self.labeler.reset()
+            return
+        self._store(kept)
+        # What is in memory and in no dump, such as trained teachers, need not be made again.
+        if self.labeler.dump() != kept.dump:
+            self.labeler.restore(kept.dump)
+
+    def _store(self, kept: "_Kept | None") -> None:
+        """See that the ledger has the answer that was drawn last."""
+        if kept is not None:
+            event = from_json(kept.event.decode())
+            self.ledger.answer(self.study, DATA_SET, self.budget, event, kept.question, lambda: kept.labels)
+
+    @property
+    def _name(self) -> str:
+        return _name(self.study, self.settings)
+
+
+class _Kept(NamedTuple):
+    """The last draw: for which question, what it was charged for, its labels, the labeler after it."""
+
+    question: bytes
+    event: bytes
+    labels: bytes
+    dump: bytes
+
+    @classmethod
+    def read(cls, kept: bytes | None) -> Self | None:
+        if kept is None:
+            return None
+        question, event, labels = _HEADER.unpack_from(kept)
+        parts = _HEADER.size, _HEADER.size + event, _HEADER.size + event + labels
+        return cls(question, kept[parts[0] : parts[1]], kept[parts[1] : parts[2]], kept[parts[2] :])
+
+    def to_bytes(self) -> bytes:
+        return _HEADER.pack(self.question, len(self.event), len(self.labels)) + self.event + self.labels + self.dump
+
+
+def labeler_of(site: Site, votes: int, keep: Path | None = None) -> Labeler:
+    """Who answers questions for so many votes on each example (0: labels). Raises ConfigError or DataError.
+
+    ``keep`` is the folder where a simulation keeps its students.
+    """
+    if not votes:
+        return site.labeler
+    from fedct_flwr.labelers.students import StudentVotes
+
+    return StudentVotes(site.students(votes, keep))
+
+
+def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState, votes: int = 0) -> bytes:
+    """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean.
+
+    It did not always have the names of classes and columns, nor students' lessons. A study that began without them, or
+    when there were none, goes on under the digest that it has: under another its labeler would begin anew, and find the
+    budget spent.
+    """
+    decisive: dict[str, object] = {
+        "labeler": decides_labeler(site.privacy, site.settings),
+        "labels": dict(labels),
+        "public": site.public.fingerprint.hex(),
+    }
+    named = {"schema": asdict(site.schema)}
+    # Always empty, as protections cover labels alone; and digests were made before it was there.
+    del named["schema"]["quantity"]
+    versions = [decisive | named, decisive]
+    if votes:
+        transfer = site.transfer
+        taught = {"transfer": transfer.model_dump(mode="json"), "votes": votes}
+        versions = [taught | version for version in versions]
+        if (before := transfer.as_before_lessons) is not None:
+            versions += [version | {"transfer": before} for version in versions]
+    now, *earlier = (_digest(version) for version in versions)
+    begun = (digest for digest in earlier if state.get(_name(site.terms.study, digest), 0) is not None)
+    return next(begun, now)
+
+
+def _digest(decisive: Mapping[str, object]) -> bytes:
+    return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
+
+
+def _name(study: str, settings: bytes) -> str:
+    """Under which a labeler with these settings is kept."""
+    return f"{STATE}{study}-{settings.hex()[:16]}"
+
+
+def _to_votes(drawn: bytes, num_examples: int) -> Votes:
+    """One number for each example is its label, several are counts of votes."""
+    rows = np.frombuffer(drawn, dtype=_LABELS).reshape(num_examples, -1)
+    return rows[:, 0].astype(np.int16) if rows.shape[1] == 1 else rows.astype(np.int32)

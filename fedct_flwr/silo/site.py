@@ -1,0 +1,153 @@
+"""Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedct_flwr import datasets
+from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
+from fedct_flwr.datasets.federated import SiloData, hold_out
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records
+from fedct_flwr.labelers.protect import labeler_for
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.build import build_learner, learner_for
+from fedct_flwr.learners.catalog import check_allowed
+from fedct_flwr.scoring import accuracy, balanced_accuracy, r_squared
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
+from fedct_flwr.wire.codec import Fit, Scores, Terms
+
+if TYPE_CHECKING:
+    # Needs dp_accounting, which a study without protection does not.
+    from fedct_flwr.labelers.labeler import Labeler
+    from fedct_flwr.labelers.transfer import Transfer
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One silo. ``terms`` are what it has agreed to; a message with others is refused.
+
+    ``learner`` is the personal model, which stays; ``settings`` describe it.
+    """
+
+    silo: SiloName
+    private: Examples
+    own_test: Examples
+    pooled_test: Examples
+    public: PublicSet
+    learner: Learner
+    settings: LearnerSettings
+    privacy: PrivacySettings
+    transfer: TransferSettings
+    schema: Schema
+    terms: Terms
+    workers: int = 1
+    """Models that are trained at the same time, where several are."""
+
+    @property
+    def pseudo_weight(self) -> float:
+        """Weight of a pseudo-labeled public example, where a private one has 1."""
+        return self.settings.pseudo_weight
+
+    @cached_property
+    def labeler(self) -> "Labeler":
+        """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
+        return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, self.private.size)
+
+    def students(self, votes: int, keep: Path | None) -> "Transfer":
+        """The students whose votes leave, where so many on each example are asked for; untrained.
+
+        ``keep`` is the folder where a simulation keeps them. Raises ConfigError or DataError.
+        """
+        # joblib takes its time to import.
+        from fedct_flwr.labelers.students import transfer_for
+
+        return transfer_for(
+            self.transfer,
+            self.privacy,
+            self.settings,
+            self.silo,
+            self.schema,
+            self.public,
+            self.private.X,
+            votes,
+            workers=self.workers,
+            keep=keep,
+        )
+
+    def scores(self) -> Scores | Fit:
+        """How good the model is now on the test data at hand."""
+        tests = (self.own_test, self.pooled_test)
+        if self.schema.quantity:
+            return Fit(*(r_squared(self.learner, test) for test in tests))
+        return Scores(*(score(self.learner, test) for test in tests for score in (accuracy, balanced_accuracy)))
+
+
+# A process that serves many rounds reads the data and fits the preprocessing once.
+@lru_cache(maxsize=128)
+def simulated_site(config: RunConfig, partition_id: int) -> Site:
+    """The silo at this position of the run config's data set. Raises ConfigError or DataError."""
+    dataset, data = datasets.load(config), simulated_silo(config, partition_id)
+    return Site(
+        data.name,
+        data.private,
+        data.test,
+        dataset.test,
+        dataset.public,
+        build_learner(config, dataset, partition_id, data.private.X),
+        config.learner_settings(partition_id, len(dataset.silos)),
+        config.privacy_settings(config.asked_about(len(dataset.public))),
+        config.transfer_settings(min(silo.private.size for silo in dataset.silos)),
+        dataset.schema,
+        Terms.of(config.study, dataset.public, dataset.schema),
+    )
+
+
+def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
+    """The records of the silo at this position. Raises ConfigError if the data set has no such silo, or DataError."""
+    silos = datasets.load(config).silos
+    if partition_id >= len(silos):
+        raise ConfigError(f"there are {len(silos)} silos but this is node {partition_id + 1}: lower num-supernodes")
+    return silos[partition_id]
+
+
+def real_site(config: SiloConfig, study: StudyFolder) -> Site:
+    """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
+    check_allowed(config.learner.name, config.learner.packages)
+    private, test = _own_records(config, study)
+    if private.size == 0:
+        raise DataError(f"{config.data.file} leaves no records to train on: lower test-fraction")
+    return Site(
+        config.silo,
+        private,
+        test,
+        study.test,
+        study.public,
+        learner_for(config.learner, config.silo, study.schema, study.public, private.X),
+        config.learner,
+        config.privacy,
+        config.transfer,
+        study.schema,
+        terms_of(study),
+        workers=os.cpu_count() or 1,
+    )
+
+
+def _own_records(config: SiloConfig, study: StudyFolder) -> tuple[Examples, Examples]:
+    """The silo's records to train on and to test with."""
+    data, records = config.data, read_records(config.data, study)
+    if data.test_file:
+        return records, read_records(data, study, data.test_file)
+    if data.test_fraction:
+        test, private = hold_out(records, (data.test_fraction,), generator(config.learner.seed, "test", config.silo))
+        return private, test
+    return records, Examples(records.X[:0], records.y[:0])
+
+
+def terms_of(study: StudyFolder) -> Terms:
+    """What coordinator and silos of this study agree upon."""
+    return Terms.of(study.name, study.public, study.schema)

@@ -1,0 +1,113 @@
+"""What a silo keeps between rounds, behind one small interface; it never leaves the silo."""
+
+import contextlib
+import threading
+from pathlib import Path
+from typing import Final, Protocol
+
+from flwr.app import ConfigRecord, RecordDict
+
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.base import Learner, Resumable, Saveable
+
+_RECORD: Final = "fedct"
+
+WRITING: Final = threading.Lock()
+"""Held while a file is written: whoever holds it may end the process, and no file is left half done."""
+
+
+class LocalState(Protocol):
+    """Bytes under names such as ``run-12``."""
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        ...
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value, whole or not at all."""
+        ...
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more. Whether that comes off decides nothing: never raises."""
+        ...
+
+
+class ContextState:
+    """In Flower's context: lasts for a run in a simulation, and in a SuperNode as long as the process does."""
+
+    def __init__(self, state: RecordDict) -> None:
+        self._state = state
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        return value[:size] if (value := self._fields().get(name)) is not None else None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value."""
+        fields = self._fields()
+        fields.pop(name, None)
+        self._state[_RECORD] = ConfigRecord({**fields, name: value})
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first."""
+        return [name for name in reversed(self._fields()) if name.startswith(prefix)]
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        self._state[_RECORD] = ConfigRecord({key: value for key, value in self._fields().items() if key != name})
+
+    def _fields(self) -> dict[str, bytes]:
+        record = self._state.get(_RECORD)
+        fields = dict(record) if isinstance(record, ConfigRecord) else {}
+        return {name: value for name, value in fields.items() if isinstance(value, bytes)}
+
+
+class FolderState:
+    """In a folder on the silo's disk: lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    def get(self, name: str, size: int | None = None) -> bytes | None:
+        """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
+        try:
+            with (self._folder / name).open("rb") as file:
+                return file.read(size)
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, value: bytes) -> None:
+        """Keep a value. Raises OSError if the disk is full; the value before is then still there."""
+        with WRITING:
+            write_atomically(self._folder / name, value)
+
+    def names(self, prefix: str) -> list[str]:
+        """The names that begin with ``prefix``, the one that was put last first, by the times of their files."""
+        times = {path.name: path.stat().st_mtime_ns for path in self._folder.iterdir() if path.name.startswith(prefix)}
+        return sorted(times, key=lambda name: times[name], reverse=True)
+
+    def drop(self, name: str) -> None:
+        """Keep nothing under this name any more."""
+        with contextlib.suppress(OSError):
+            (self._folder / name).unlink(missing_ok=True)
+
+
+def set_back(learner: Learner, progress: bytes | None, kept: Path | None) -> None:
+    """Put a learner that trains on into the state that it had before this round.
+
+    ``progress`` is what it kept in this run of Flower's; where that is none, ``kept`` is its model from the run that
+    this one resumes, which Flower knows as another.
+    """
+    if not isinstance(learner, Resumable):
+        return
+    if progress is not None:
+        learner.restore(progress)
+    elif isinstance(learner, Saveable) and kept and kept.exists():
+        learner.load(kept)
+    else:
+        learner.reset()

@@ -1,0 +1,267 @@
+"""Where one message is worked on: the silo's site, what it keeps between rounds, and what it is willing to say.
+
+A simulated silo takes all of it from the run config. A real one takes it from its own ``silo.toml``: the run config has
+no say but one, whether test scores are wanted.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from flwr.app import Context
+
+from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.labelers.protect import check_installed
+from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.runs.run_folder import RunFolder, default_path
+from fedct_flwr.seeding import generator
+from fedct_flwr.silo.site import Site, real_site, simulated_silo, simulated_site
+from fedct_flwr.silo.state import ContextState, FolderState, LocalState
+from fedct_flwr.types import ConfigError, SiloName
+
+if TYPE_CHECKING:
+    # Needs the extra privacy, which a study without protection does not.
+    from fedct_flwr.silo.release import Release
+
+WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
+"""Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
+
+_AFTERWARDS: Final[ContextVar[list[Callable[[], None]] | None]] = ContextVar("afterwards", default=None)
+"""Work for after the answer has left; None outside of ``gated``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workplace:
+    """``model`` is where the silo's model is kept, if it can be, and what a resumed run goes on from (``resumes``).
+
+    ``model_digest`` (32 bytes) stands for the settings that decide what the model is: under others, an answer from
+    another run is none to the same question, and a learner cannot go on from where it stood.
+
+    ``before`` is where a real silo keeps the model of before the study, trained on its own records alone.
+
+    ``runs_kept``: number of Flower's runs of which ``state`` keeps where the learner stood.
+
+    ``students`` is the folder where a simulated silo keeps its students, if it shall: a real one keeps none.
+
+    ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
+    run here, which is in simulation only.
+
+    ``release_of`` makes what answers in place of the personal model or the bare students, for so many votes on each
+    example (0: labels); None where no protection is set, so their own labels and votes leave.
+    """
+
+    site: Site
+    state: LocalState
+    model: Path | None
+    model_digest: bytes
+    resumes: bool
+    sends_scores: bool
+    hands_out_weights: bool
+    release_of: "Callable[[int], Release] | None" = None
+    students: Path | None = None
+    before: Path | None = None
+    runs_kept: int = 8
+
+    @cached_property
+    def release(self) -> "Release | None":
+        """What answers in place of the personal model."""
+        return self.release_of(0) if self.release_of else None
+
+
+def silo_named(context: Context) -> SiloName:
+    """The silo that a message is for, before anything else is read. Raises ConfigError or DataError."""
+    node = NodeConfig.from_flower(context.node_config)
+    if node.silo_file:
+        return _settings(node.silo_file).silo
+    return simulated_silo(RunConfig.from_flower(context.run_config), node.partition_id or 0).name
+
+
+def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
+    """All that is needed to answer a message. Raises ConfigError or DataError.
+
+    ``resumable``: whether the run can be resumed, so that what a simulated silo keeps must outlast one of Flower's.
+
+    For a real silo that is only within ``gated``: a stock SuperNode, which runs this app by itself, has no gate and
+    writes no log.
+    """
+    node = NodeConfig.from_flower(context.node_config)
+    if node.silo_file:
+        if not (_AFTERWARDS.get() is not None or os.environ.get(WITHOUT_GATE) == "1"):
+            raise ConfigError(
+                "a real silo answers only through its gate: start its agent with 'fedct silo start', and the SuperNode "
+                "with 'fedct silo connect'"
+            )
+        own, site = _settings(node.silo_file), _own_site(node.silo_file)
+        return Workplace(
+            site,
+            FolderState(own.state),
+            model=model_of(own, site),
+            model_digest=_model_digest(own),
+            # Which of its own models a network goes on from: Flower knows a resumed run as another.
+            resumes=context.run_config.get("resume") is True,
+            sends_scores=own.policy.metrics and context.run_config.get("report-scores") is True,
+            hands_out_weights=False,
+            release_of=partial(_own_release, own, site) if own.privacy.enabled else None,
+            before=model_before(own, site),
+        )
+    config = RunConfig.from_flower(context.run_config)
+    site = simulated_site(config, node.partition_id or 0)
+    model = _simulated_model(config, site, context.run_id)
+    lasting = _simulated_state(config, site, context.run_id) if resumable and model else None
+    return Workplace(
+        site,
+        lasting or ContextState(context.state),
+        model=model,
+        # What a simulated silo keeps is of one run and those of Flower's that resume it, and these change no settings.
+        model_digest=bytes(32),
+        resumes=config.resume,
+        sends_scores=config.report_scores,
+        hands_out_weights=True,
+        release_of=_simulated_releases(config, site, context.run_id) if site.privacy.enabled else None,
+        students=_simulated_students(config, site, context.run_id),
+        runs_kept=1,
+    )
+
+
+@contextmanager
+def gated() -> Iterator[list[Callable[[], None]]]:
+    """In here (in this thread) a real silo answers: what it says goes to a gate, which says so by this.
+
+    Gives what the silo leaves to be done once its answer has left: whoever has the gate does it then, or never.
+    """
+    afterwards: list[Callable[[], None]] = []
+    before = _AFTERWARDS.set(afterwards)
+    try:
+        yield afterwards
+    finally:
+        _AFTERWARDS.reset(before)
+
+
+def once_left(work: Callable[[], None]) -> None:
+    """Do some work once the answer has left: later, where there is a gate, and otherwise at once."""
+    afterwards = _AFTERWARDS.get()
+    if afterwards is None:
+        work()
+    else:
+        afterwards.append(work)
+
+
+def model_of(config: SiloConfig, site: Site) -> Path | None:
+    """Where a real silo keeps its personal model; None if its learner's models cannot be kept."""
+    learner = site.learner
+    return config.state / f"model-{site.terms.study}{learner.suffix}" if isinstance(learner, Saveable) else None
+
+
+def model_before(config: SiloConfig, site: Site) -> Path | None:
+    """Where a real silo keeps the model of before the study, one for each way to train it; None if it keeps none."""
+    if (path := model_of(config, site)) is None:
+        return None
+    return path.with_name(f"before-{path.stem}-{_model_digest(config).hex()[:16]}{path.suffix}")
+
+
+# Read once: what changes on disk while the process lives has no effect, and the agent's gate shuts when it does.
+@lru_cache(maxsize=16)
+def _settings(silo_file: Path) -> SiloConfig:
+    return SiloConfig.read_toml(silo_file)
+
+
+@lru_cache(maxsize=16)
+def _own_site(silo_file: Path) -> Site:
+    config = _settings(silo_file)
+    return real_site(config, read_study(config.study))
+
+
+def _model_digest(config: SiloConfig) -> bytes:
+    return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
+
+
+def _own_release(config: SiloConfig, site: Site, votes: int) -> "Release":
+    """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
+    check_installed(config.privacy)
+    from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SecureNoise
+    from fedct_flwr.silo.release import Release, labeler_of, settings_digest
+
+    state, labels = FolderState(config.state), ("label", "mapping", "test")
+    return Release(
+        labeler_of(site, votes),
+        Ledger(config.state),
+        state,
+        site.terms.study,
+        settings_digest(site, {name: config.decides_model[name] for name in labels}, state, votes),
+        budget_of(config.privacy),
+        noise=lambda question: SecureNoise(),
+        secure=True,
+    )
+
+
+def _simulated_releases(config: RunConfig, site: Site, run_id: int) -> "Callable[[int], Release]":
+    """A simulated silo's: all of it in the run's folder, which a resumed run goes on with, and the noise of a seed.
+
+    Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
+    """
+    check_installed(site.privacy)
+    from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SimulatedNoise
+    from fedct_flwr.silo.release import Release, labeler_of, settings_digest
+
+    run = _run_folder(config, run_id)
+    if run is None:
+        raise ConfigError(
+            f"protection = {site.privacy.protection!r} keeps a ledger in the run's folder, which is not on this "
+            "machine: set run-dir, or protection = 'none'"
+        )
+    folder, students = run.silo_privacy(site.silo), _simulated_students(config, site, run_id)
+    state = FolderState(folder)
+
+    def release_of(votes: int) -> Release:
+        return Release(
+            labeler_of(site, votes, students),
+            Ledger(folder),
+            state,
+            site.terms.study,
+            settings_digest(site, {}, state, votes),
+            budget_of(site.privacy),
+            noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
+            secure=False,
+        )
+
+    return release_of
+
+
+def _simulated_state(config: RunConfig, site: Site, run_id: int) -> LocalState | None:
+    """Where a silo whose model is kept finds its last answer after a resume, if its learner trains on.
+
+    The coordinator may have been stopped before its checkpoint, and the model would learn that round twice. None for
+    other learners, which answer the same again from the same targets.
+    """
+    run = _run_folder(config, run_id) if isinstance(site.learner, Resumable) else None
+    return FolderState(run.silo_answers(site.silo)) if run else None
+
+
+def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:
+    if not config.save_models or not isinstance(site.learner, Saveable):
+        return None
+    run = _run_folder(config, run_id)
+    return run.silo_model(site.silo, site.learner.suffix) if run else None
+
+
+def _simulated_students(config: RunConfig, site: Site, run_id: int) -> Path | None:
+    run = _run_folder(config, run_id) if config.save_models else None
+    return run.silo_students(site.silo) if run else None
+
+
+def _run_folder(config: RunConfig, run_id: int) -> RunFolder | None:
+    """Only where a coordinator on this machine has begun a run: the run config alone names no place to write to."""
+    run = RunFolder(Path(config.run_dir) if config.run_dir else default_path(config.study, run_id))
+    return run if run.exists() else None

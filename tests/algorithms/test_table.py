@@ -1,0 +1,130 @@
+"""Every algorithm in the table, put together from a run config."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
+from fedct_flwr.config import RunConfig
+from fedct_flwr.config.run import ONE_SHOT, SOFT
+from fedct_flwr.consensus.counting import Ballot
+from fedct_flwr.coordinator.label_sharing import LabelSharing
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
+
+CLASSES = 3
+EXAMPLES = 4
+
+VOTE_SHARING = {name: entry for name, entry in ALGORITHMS.items() if isinstance(entry, LabelSharing)}
+LABEL_SHARING = {name: entry for name, entry in VOTE_SHARING.items() if name not in SOFT}
+
+every_algorithm = pytest.mark.parametrize("algorithm", list(LABEL_SHARING))
+some_votes = st.lists(
+    st.lists(st.integers(ABSTAIN, CLASSES - 1), min_size=EXAMPLES, max_size=EXAMPLES), min_size=1, max_size=6
+)
+
+
+def decide(votes: Sequence[Sequence[int]], algorithm: str, quorum: float = 0.9) -> HardLabels:
+    """What an algorithm makes of silos' votes in a first round."""
+    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": algorithm, "quorum": quorum})
+    cast = students if config.votes else partial(np.array, dtype=LABEL_DTYPE)
+    ballots: list[Ballot] = [(f"silo-{i}", cast(vote)) for i, vote in enumerate(votes)]
+    consensus = LABEL_SHARING[algorithm].consensus(config, CLASSES)
+    nothing_yet = np.full(len(votes[0]), ABSTAIN, dtype=LABEL_DTYPE)
+    state = consensus.init([silo for silo, _ in ballots])
+    targets, _ = consensus.apply(ballots, nothing_yet, state, np.random.default_rng(0))
+    return targets
+
+
+def students(labels: Sequence[int]) -> VoteCounts:
+    """What two students of a silo vote that agree on these labels, and not where there is none."""
+    row = {ABSTAIN: [1, 1, 0], **{c: 2 * np.eye(CLASSES, dtype=np.int32)[c] for c in range(CLASSES)}}
+    return np.array([row[label] for label in labels], dtype=np.int32)
+
+
+@every_algorithm
+@given(votes=some_votes)
+def test_targets_are_labels_of_the_study_or_abstentions(algorithm: str, votes: list[list[int]]) -> None:
+    targets = decide(votes, algorithm)
+    assert targets.shape == (EXAMPLES,)
+    assert targets.dtype == LABEL_DTYPE
+    assert set(targets.tolist()) <= {ABSTAIN, *range(CLASSES)}
+
+
+@every_algorithm
+@given(vote=st.lists(st.integers(0, CLASSES - 1), min_size=EXAMPLES, max_size=EXAMPLES), silos=st.integers(1, 9))
+def test_unanimity_wins(algorithm: str, vote: list[int], silos: int) -> None:
+    assert decide([vote] * silos, algorithm, quorum=1.0).tolist() == vote
+
+
+@every_algorithm
+@given(votes=some_votes, order=st.randoms(use_true_random=False))
+def test_the_order_of_the_silos_changes_nothing(algorithm: str, votes: list[list[int]], order: object) -> None:
+    shuffled = list(votes)
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(decide(votes, algorithm), decide(shuffled, algorithm))
+
+
+@every_algorithm
+@given(votes=some_votes, silos=st.integers(1, 3))
+def test_silos_that_abstain_throughout_change_nothing(algorithm: str, votes: list[list[int]], silos: int) -> None:
+    np.testing.assert_array_equal(decide(votes, algorithm), decide(votes + [[ABSTAIN] * EXAMPLES] * silos, algorithm))
+
+
+@every_algorithm
+def test_where_nobody_votes_nobody_decides(algorithm: str) -> None:
+    assert decide([[ABSTAIN] * EXAMPLES] * 3, algorithm).tolist() == [ABSTAIN] * EXAMPLES
+
+
+@pytest.mark.parametrize("algorithm", list(VOTE_SHARING))
+def test_every_algorithm_cites_its_paper(algorithm: str) -> None:
+    words = (VOTE_SHARING[algorithm].consensus.__doc__ or "").split()
+    assert any("arXiv" in word or "ibid" in word for word in words)
+
+
+VOTES = [[0, 1, 2], [0, 1, 0], [0, 2, 0], [1, 2, 0]]
+
+
+def test_fedct_takes_the_plurality_whatever_the_quorum() -> None:
+    for quorum in (0.1, 1.0):
+        assert decide(VOTES, "fedct", quorum)[[0, 2]].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("quorum", "expected"), [(0.75, [0, ABSTAIN, 0]), (0.76, [ABSTAIN] * 3)])
+def test_the_qualified_majority_takes_its_quorum_from_the_run_config(quorum: float, expected: list[int]) -> None:
+    assert decide(VOTES, "fedct-qualified", quorum).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"), [("fedctt", "fedct"), ("FedCT", "fedct"), ("fedct-qualifid", "fedct-qualified")]
+)
+def test_an_unknown_algorithm_is_answered_with_the_nearest(wrong: str, meant: str) -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": wrong})
+    with pytest.raises(ConfigError) as caught:
+        find_algorithm(config)
+    assert str(caught.value) == f"unknown algorithm {wrong!r}: did you mean {meant!r}?"
+
+
+def test_an_algorithm_like_no_other_is_answered_with_all_there_are() -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "xyz"})
+    known = "there are fedct, fedct-qualified, fedct-dawid-skene, fedct-agreement, fedkt, pate, dp-pate, prediction-con"
+    with pytest.raises(ConfigError, match=known):
+        find_algorithm(config)
+
+
+def test_algorithms_that_share_probabilities_have_a_target_for_each_silo_and_no_others_have() -> None:
+    for name, entry in VOTE_SHARING.items():
+        config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": name})
+        found = entry.consensus(config, CLASSES)
+        assert (found.targets is not None) is (found.trust is not None) is config.soft is (name in SOFT)
+    assert set(VOTE_SHARING) >= SOFT
+
+
+def test_algorithms_that_ask_once_have_one_round_whatever_the_default_is() -> None:
+    for name in ALGORITHMS:
+        config = RunConfig.from_flower({"study": "s", "data": "d", "algorithm": name})
+        assert (config.rounds == 1) is (name in ONE_SHOT)
+    assert set(ALGORITHMS) >= ONE_SHOT

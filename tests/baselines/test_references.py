@@ -1,0 +1,133 @@
+"""Every silo alone, and all data in one place."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.baselines.references import centralized, local_only
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset, SiloData, load
+from fedct_flwr.datasets.federated import pool
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.types import Examples
+
+
+def run_config(**settings: Any) -> RunConfig:
+    raw = {"study": "s", "data": "heart-disease", "learner": "decision-tree", "learner-params": '{"max_depth": 3}'}
+    return RunConfig.from_flower({**raw, **{key.replace("_", "-"): value for key, value in settings.items()}})
+
+
+def relabeled(silo: SiloData, *, private: bool = False, test: bool = False) -> SiloData:
+    """The silo with healthy and diseased exchanged in one of its parts."""
+    turned = {
+        name: Examples(part.X, 1 - part.y)
+        for name, part, wanted in (("private", silo.private, private), ("test", silo.test, test))
+        if wanted
+    }
+    return replace(silo, **turned)
+
+
+def predictions(learners: list[Any], dataset: FederatedDataset) -> list[list[int]]:
+    return [learner.predict(dataset.test.X).tolist() for learner in learners]
+
+
+def for_all(
+    baseline: Callable[[RunConfig, FederatedDataset, int], Any], config: RunConfig, dataset: FederatedDataset
+) -> list[Any]:
+    return [baseline(config, dataset, position) for position in range(len(dataset.silos))]
+
+
+def test_alone_each_silo_knows_only_its_own_private_records() -> None:
+    config = run_config()
+    dataset = load(config)
+    others_changed = replace(
+        dataset, silos=(dataset.silos[0], *(relabeled(silo, private=True) for silo in dataset.silos[1:]))
+    )
+    before = predictions(for_all(local_only, config, dataset), dataset)
+    after = predictions(for_all(local_only, config, others_changed), dataset)
+    assert before[0] == after[0]
+    assert all(old != new for old, new in zip(before[1:], after[1:], strict=True))
+
+
+def test_central_training_knows_every_silos_private_records() -> None:
+    config = run_config()
+    dataset = load(config)
+    before = predictions(for_all(centralized, config, dataset), dataset)
+    for position in range(len(dataset.silos)):
+        silos = list(dataset.silos)
+        silos[position] = relabeled(silos[position], private=True)
+        after = predictions(for_all(centralized, config, replace(dataset, silos=tuple(silos))), dataset)
+        assert all(old != new for old, new in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("baseline", [local_only, centralized])
+def test_no_baseline_learns_from_test_records(baseline: Any) -> None:
+    config = run_config()
+    dataset = load(config)
+    silos = tuple(relabeled(silo, test=True) for silo in dataset.silos)
+    changed = replace(dataset, silos=silos, test=pool([silo.test for silo in silos]))
+    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
+        for_all(baseline, config, changed), dataset
+    )
+
+
+@pytest.mark.parametrize("baseline", [local_only, centralized])
+def test_a_baseline_learns_from_public_examples_no_more_than_how_to_scale(baseline: Any) -> None:
+    config = run_config(preprocessing="none")
+    dataset = load(config)
+    changed = replace(dataset, public=PublicSet(dataset.public.X[:1] * 100))
+    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
+        for_all(baseline, config, changed), dataset
+    )
+
+
+@pytest.mark.parametrize("baseline", [local_only, centralized])
+def test_there_is_one_learner_per_silo_in_the_data_sets_order(baseline: Any) -> None:
+    config = run_config(learner="decision-tree,naive-bayes,svm,logistic-regression", learner_params="{}")
+    dataset = load(config)
+    learners = for_all(baseline, config, dataset)
+    data = pool([silo.private for silo in dataset.silos])
+    for position, (learner, silo) in enumerate(zip(learners, dataset.silos, strict=True)):
+        records = data if baseline is centralized else silo.private
+        same = build_learner(config, dataset, position, records.X).fit(*records)
+        np.testing.assert_array_equal(learner.predict(dataset.test.X), same.predict(dataset.test.X))
+
+
+def test_one_deterministic_learner_on_all_data_is_the_same_at_every_silo() -> None:
+    config = run_config(learner="logistic-regression", learner_params="{}")
+    dataset = load(config)
+    first, *others = predictions(for_all(centralized, config, dataset), dataset)
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("baseline", [local_only, centralized])
+def test_baselines_repeat_exactly(baseline: Any) -> None:
+    config = run_config(learner="random-forest", learner_params='{"n_estimators": 5}')
+    dataset = load(config)
+    assert predictions(for_all(baseline, config, dataset), dataset) == predictions(
+        for_all(baseline, config, dataset), dataset
+    )
+
+
+def test_pooling_the_hospitals_data_beats_working_alone() -> None:
+    config = run_config(learner="logistic-regression", learner_params="{}")
+    dataset = load(config)
+    alone, central = (
+        np.mean([balanced_accuracy(learner, dataset.test) for learner in for_all(baseline, config, dataset)])
+        for baseline in (local_only, centralized)
+    )
+    assert 0.6 < alone < central < 0.95
+
+
+def test_a_silo_that_colludes_has_records_that_can_be_pooled() -> None:
+    config = run_config(bad_silos="cleveland", corruption="collusion")
+    dataset = load(config)
+    assert predictions([centralized(config, dataset, 0)], dataset) == predictions(
+        [centralized(run_config(), dataset, 0)], dataset
+    )
+    assert len(set(local_only(config, dataset, 0).predict(dataset.test.X).tolist())) == 1

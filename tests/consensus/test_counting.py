@@ -1,0 +1,399 @@
+"""Tally and decide: golden numbers on three-element inputs, invariants, and how ties are broken."""
+
+import json
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.random import Generator
+
+from fedct_flwr.consensus.agreement import agreement
+from fedct_flwr.consensus.counting import (
+    Consensus,
+    Decide,
+    agreed,
+    consistent,
+    counting,
+    plurality,
+    qualified,
+    tally,
+    unanimous,
+)
+from fedct_flwr.consensus.dawid_skene import dawid_skene
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.types import ABSTAIN, HardLabels, VoteCounts
+
+NOBODY = np.full(3, ABSTAIN, dtype=np.int16)
+DECISIONS = {"plurality": plurality, "qualified": partial(qualified, quorum=0.6)}
+
+
+@pytest.fixture
+def rng() -> Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(params=DECISIONS)
+def decide(request: pytest.FixtureRequest) -> Decide:
+    return DECISIONS[request.param]
+
+
+def naive_tally(votes: np.ndarray, num_classes: int) -> np.ndarray:
+    return np.stack([np.bincount(column[column != ABSTAIN], minlength=num_classes) for column in votes.T])
+
+
+@st.composite
+def ballot_boxes(draw: st.DrawFn, max_silos: int = 12) -> tuple[np.ndarray, int]:
+    """Votes ``(silos, examples)`` and the number of classes."""
+    num_classes = draw(st.integers(2, 5))
+    shape = draw(st.integers(1, max_silos)), draw(st.integers(1, 6))
+    seed = draw(st.integers(0, 2**32 - 1))
+    return np.random.default_rng(seed).integers(ABSTAIN, num_classes, shape).astype(np.int16), num_classes
+
+
+class TestTally:
+    def test_three_silos_on_three_examples(self):
+        votes = [np.int16([0, 2, -1]), np.int16([0, 1, -1]), np.int16([1, 2, 2])]
+        counts = tally(votes, num_examples=3, num_classes=3)
+        assert counts.dtype == np.int32
+        assert counts.tolist() == [[2, 1, 0], [0, 1, 2], [0, 0, 1]]
+
+    @given(ballot_boxes(max_silos=800))
+    @settings(max_examples=40)
+    def test_equals_a_count_of_each_example(self, box: tuple[np.ndarray, int]):
+        votes, num_classes = box
+        assert (tally(iter(votes), votes.shape[1], num_classes) == naive_tally(votes, num_classes)).all()
+
+    @pytest.mark.parametrize("silos", [1, 254, 255, 256, 509, 510, 511, 765, 1000])
+    def test_unanimous_silos_do_not_overflow_a_byte(self, silos: int):
+        votes = (np.int16([1, 0, -1]) for _ in range(silos))
+        assert tally(votes, num_examples=3, num_classes=2).tolist() == [[0, silos], [silos, 0], [0, 0]]
+
+    def test_no_silos_give_no_votes(self):
+        assert tally([], num_examples=2, num_classes=2).tolist() == [[0, 0], [0, 0]]
+
+    @given(ballot_boxes(), st.randoms(use_true_random=False))
+    def test_permuting_silos_changes_nothing(self, box: tuple[np.ndarray, int], random):
+        votes, num_classes = box
+        shuffled = random.sample(list(votes), len(votes))
+        assert (tally(shuffled, votes.shape[1], num_classes) == tally(votes, votes.shape[1], num_classes)).all()
+
+    def test_keeps_no_ballot_that_it_has_counted(self):
+        alive: set[int] = set()
+        most_alive = 0
+
+        def ballots() -> Iterator[HardLabels]:
+            nonlocal most_alive
+            for number in range(50):
+                ballot = np.zeros(3, dtype=np.int16)
+                weakref.finalize(ballot, alive.discard, number)
+                alive.add(number)
+                most_alive = max(most_alive, len(alive))
+                yield ballot
+
+        tally(ballots(), num_examples=3, num_classes=2)
+        assert most_alive <= 2
+
+
+class TestPlurality:
+    def test_three_examples(self, rng: Generator):
+        labels = plurality(np.int32([[2, 1, 0], [0, 0, 0], [1, 0, 4]]), NOBODY, rng)
+        assert labels.dtype == np.int16
+        assert labels.tolist() == [0, ABSTAIN, 2]
+
+    def test_a_tie_keeps_the_incumbent_that_is_among_the_leaders(self, rng: Generator):
+        counts = np.int32([[2, 2, 1]] * 2 + [[3, 3, 3]])
+        assert plurality(counts, np.int16([0, 1, 2]), rng).tolist() == [0, 1, 2]
+
+    def test_an_incumbent_that_does_not_lead_loses(self, rng: Generator):
+        assert plurality(np.int32([[0, 3, 1]] * 3), np.int16([0, 2, ABSTAIN]), rng).tolist() == [1, 1, 1]
+
+    def test_an_incumbent_without_any_vote_abstains(self, rng: Generator):
+        assert plurality(np.zeros((3, 2), np.int32), np.int16([0, 1, 1]), rng).tolist() == [ABSTAIN] * 3
+
+    @pytest.mark.parametrize("incumbent", [ABSTAIN, 1])
+    def test_leaders_without_incumbent_draw_lots_evenly(self, incumbent: int, rng: Generator):
+        trials, leaders = 30_000, [0, 2, 3]
+        counts = np.tile(np.int32([4, 1, 4, 4]), (trials, 1))
+        drawn = np.bincount(plurality(counts, np.full(trials, incumbent, np.int16), rng), minlength=4)
+        assert drawn[1] == 0
+        # Exact: under fair lots the chance of a count outside is below 2e-6 (binomial, n = 30 000, p = 1/3).
+        assert all(9_590 <= drawn[c] <= 10_410 for c in leaders)
+
+    def test_the_lots_do_not_depend_on_the_position_of_a_class(self, rng: Generator):
+        """Leaders 1 and 2 of four: a draw that favours low or high class ids shows as a share other than 1/2."""
+        trials = 30_000
+        labels = plurality(np.tile(np.int32([0, 5, 5, 0]), (trials, 1)), np.full(trials, ABSTAIN, np.int16), rng)
+        assert set(labels.tolist()) == {1, 2}
+        # Exact: below 1e-6 outside (binomial, n = 30 000, p = 1/2).
+        assert 14_570 <= (labels == 1).sum() <= 15_430
+
+    @given(ballot_boxes())
+    def test_the_label_is_one_of_the_leaders(self, box: tuple[np.ndarray, int]):
+        votes, num_classes = box
+        counts = naive_tally(votes, num_classes).astype(np.int32)
+        labels = plurality(counts, np.full(len(counts), ABSTAIN, np.int16), np.random.default_rng(0))
+        for row, label in zip(counts, labels, strict=True):
+            assert label == ABSTAIN if row.max() == 0 else row[label] == row.max()
+
+    @given(ballot_boxes())
+    def test_what_was_decided_stays_if_the_same_votes_come_again(self, box: tuple[np.ndarray, int]):
+        votes, num_classes = box
+        counts = naive_tally(votes, num_classes).astype(np.int32)
+        first = plurality(counts, np.full(len(counts), ABSTAIN, np.int16), np.random.default_rng(0))
+        assert (plurality(counts, first, np.random.default_rng(1)) == first).all()
+
+
+class TestQualified:
+    def test_three_examples(self, rng: Generator):
+        counts = np.int32([[9, 1], [89, 11], [0, 1]])
+        labels = qualified(counts, NOBODY, rng, quorum=0.9)
+        assert labels.dtype == np.int16
+        assert labels.tolist() == [0, ABSTAIN, 1]
+
+    @pytest.mark.parametrize("voters", range(1, 51))
+    def test_a_share_equal_to_the_quorum_is_enough(self, voters: int, rng: Generator):
+        """All k of n, with the other n - k votes spread over classes of their own."""
+        for k in range(1, voters + 1):
+            counts = np.int32([[k] + [1] * (voters - k)])
+            assert qualified(counts, NOBODY[:1], rng, quorum=k / voters) != ABSTAIN
+
+    @pytest.mark.parametrize("voters", range(2, 51))
+    def test_one_vote_less_than_the_quorum_is_not_enough(self, voters: int, rng: Generator):
+        for k in range(2, voters + 1):
+            counts = np.int32([[k - 1] + [1] * (voters - k + 1)])
+            assert qualified(counts, NOBODY[:1], rng, quorum=k / voters) == ABSTAIN
+
+    @pytest.mark.parametrize(("quorum", "votes"), [(0.7, 7), (0.6, 6), (0.3, 3), (0.9, 9), (0.1, 1)])
+    def test_a_quorum_written_as_a_decimal_is_met_exactly(self, quorum: float, votes: int, rng: Generator):
+        counts = np.int32([[votes] + [1] * (10 - votes)])
+        assert qualified(counts, NOBODY[:1], rng, quorum=quorum) != ABSTAIN
+
+    def test_abstaining_silos_are_not_counted_as_voters(self, rng: Generator):
+        votes = [np.int16([1]), np.int16([ABSTAIN]), np.int16([ABSTAIN])]
+        assert qualified(tally(votes, 1, 2), NOBODY[:1], rng, quorum=1.0).tolist() == [1]
+
+    def test_a_label_below_the_quorum_is_dropped_even_if_it_is_the_incumbent(self, rng: Generator):
+        assert qualified(np.int32([[1, 1]]), np.int16([1]), rng, quorum=0.9).tolist() == [ABSTAIN]
+
+
+class TestEveryDecision:
+    @given(classes=st.lists(st.integers(0, 4), min_size=1, max_size=5), silos=st.integers(1, 300))
+    @pytest.mark.parametrize("name", DECISIONS)
+    def test_unanimity_wins(self, name: str, classes: list[int], silos: int):
+        vote = np.int16(classes)
+        incumbent = np.zeros_like(vote)
+        labels = DECISIONS[name](tally([vote] * silos, len(vote), 5), incumbent, np.random.default_rng(0))
+        assert (labels == vote).all()
+
+    @given(ballot_boxes(), st.integers(0, 20))
+    @example((np.int16([[0, ABSTAIN]]), 2), 600)
+    @pytest.mark.parametrize("name", DECISIONS)
+    def test_abstentions_never_count(self, name: str, box: tuple[np.ndarray, int], idle: int):
+        votes, num_classes = box
+        abstaining = np.full((idle, votes.shape[1]), ABSTAIN, np.int16)
+        consensus = counting(num_classes, DECISIONS[name])
+        assert (decided(consensus.apply, votes) == decided(consensus.apply, np.vstack([votes, abstaining]))).all()
+
+    @given(ballot_boxes(), st.randoms(use_true_random=False))
+    @pytest.mark.parametrize("name", DECISIONS)
+    def test_permuting_silos_changes_nothing(self, name: str, box: tuple[np.ndarray, int], random):
+        votes, num_classes = box
+        consensus = counting(num_classes, DECISIONS[name])
+        shuffled = np.stack(random.sample(list(votes), len(votes)))
+        assert (decided(consensus.apply, votes) == decided(consensus.apply, shuffled)).all()
+
+    def test_nobody_voted(self, decide: Decide, rng: Generator):
+        assert decide(np.zeros((3, 2), np.int32), np.int16([0, 1, ABSTAIN]), rng).tolist() == [ABSTAIN] * 3
+
+    def test_the_same_generator_seed_gives_the_same_labels(self, decide: Decide):
+        counts = np.ones((100, 2), np.int32)
+        incumbent = np.full(100, ABSTAIN, np.int16)
+        assert (
+            decide(counts, incumbent, np.random.default_rng(5)) == decide(counts, incumbent, np.random.default_rng(5))
+        ).all()
+
+    def test_arguments_are_left_as_they_were(self, decide: Decide, rng: Generator):
+        counts, incumbent = np.int32([[1, 1], [0, 0], [2, 1]]), np.int16([1, 0, ABSTAIN])
+        decide(counts, incumbent, rng)
+        assert counts.tolist() == [[1, 1], [0, 0], [2, 1]]
+        assert incumbent.tolist() == [1, 0, ABSTAIN]
+
+
+def decided(apply: Callable, votes: np.ndarray) -> HardLabels:
+    ballots = ((f"silo-{number}", vote) for number, vote in enumerate(votes))
+    labels, _ = apply(ballots, np.full(votes.shape[1], ABSTAIN, np.int16), {}, np.random.default_rng(0))
+    return labels
+
+
+RULES: dict[str, Callable[[int], Consensus]] = {
+    **{name: partial(counting, decide=decide) for name, decide in DECISIONS.items()},
+    "dawid-skene": dawid_skene,
+    "agreement-static": partial(agreement, trust="static"),
+    "agreement-dynamic": partial(agreement, trust="dynamic"),
+}
+every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+
+
+def two_rounds(consensus: Consensus, votes: np.ndarray, names: list[str]) -> list[np.ndarray]:
+    """The labels of a first round, and of a second in which all silos but the last vote the other way round."""
+    state, labels = consensus.init(names), np.full(votes.shape[1], ABSTAIN, np.int16)
+    found = []
+    by_name = sorted(zip(names, votes, strict=True), key=lambda ballot: ballot[0])
+    for ballots in (zip(names, votes, strict=True), ((name, vote[::-1]) for name, vote in by_name[:-1])):
+        labels, state = consensus.apply(ballots, labels, state, np.random.default_rng(0))
+        found.append(labels)
+    return found
+
+
+class TestEveryRule:
+    """What holds of counts must hold of rules that know their silos."""
+
+    @every_rule
+    @given(ballot_boxes(), st.randoms(use_true_random=False))
+    @settings(max_examples=50)
+    def test_permuting_silos_changes_nothing_in_any_round(
+        self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int], random
+    ):
+        votes, num_classes = box
+        names = [f"silo-{number}" for number in range(len(votes))]
+        order = random.sample(range(len(votes)), len(votes))
+        there = two_rounds(rule(num_classes), votes, names)
+        here = two_rounds(rule(num_classes), votes[order], [names[number] for number in order])
+        np.testing.assert_array_equal(there, here)
+
+    @every_rule
+    @given(ballot_boxes())
+    @settings(max_examples=50)
+    def test_where_all_votes_cast_agree_the_label_is_theirs(
+        self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int]
+    ):
+        votes, num_classes = box
+        labels = decided(rule(num_classes).apply, votes)
+        for column, label in zip(votes.T, labels, strict=True):
+            cast = set(column[column != ABSTAIN].tolist())
+            assert len(cast) > 1 or {int(label)} == (cast or {ABSTAIN})
+
+    @every_rule
+    @given(ballot_boxes(), st.integers(0, 20))
+    @settings(max_examples=50)
+    def test_abstentions_never_count(self, rule: Callable[[int], Consensus], box: tuple[np.ndarray, int], idle: int):
+        votes, num_classes = box
+        with_idle = np.vstack([votes, np.full((idle, votes.shape[1]), ABSTAIN, np.int16)])
+        apply = rule(num_classes).apply
+        np.testing.assert_array_equal(decided(apply, votes), decided(apply, with_idle))
+
+    @every_rule
+    def test_the_state_can_be_kept_in_a_checkpoint_and_reports_are_json(
+        self, rule: Callable[[int], Consensus], tmp_path: Path
+    ):
+        consensus = rule(3)
+        votes = np.random.default_rng(0).integers(0, 3, (4, 50)).astype(np.int16)
+        ballots = [(f"silo-{number}", vote) for number, vote in enumerate(votes)]
+        labels, state = consensus.apply(ballots, NOBODY.repeat(50)[:50], consensus.init([]), np.random.default_rng(0))
+        folder = RunFolder(tmp_path)
+        folder.save_checkpoint(Checkpoint(1, labels, state))
+        back = folder.load_checkpoint().state
+        assert consensus.report(back) == consensus.report(state) == json.loads(json.dumps(consensus.report(state)))
+        again = [consensus.apply(ballots[1:], labels, kept, np.random.default_rng(1)) for kept in (state, back)]
+        np.testing.assert_array_equal(again[0][0], again[1][0])
+        assert consensus.report(again[0][1]) == consensus.report(again[1][1])
+
+
+class TestConsistent:
+    """FedKT's rule on the votes of three students of each silo, about three examples."""
+
+    UNITED = np.int32([[3, 0, 0], [0, 3, 0], [0, 0, 3]])
+    DIVIDED = np.int32([[2, 1, 0], [1, 1, 1], [0, 1, 2]])
+
+    def test_a_silo_votes_where_all_its_students_say_the_same(self):
+        assert unanimous(self.UNITED, 3).tolist() == [0, 1, 2]
+        assert unanimous(self.DIVIDED, 3).tolist() == [ABSTAIN] * 3
+        assert unanimous(self.UNITED, 3).dtype == np.int16
+
+    def test_each_consistent_silo_counts_with_all_its_students_and_no_other_counts(self, rng: Generator):
+        seen: list[VoteCounts] = []
+
+        def watch(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
+            seen.append(counts)
+            return plurality(counts, incumbent, rng)
+
+        ballots = [("a", self.UNITED), ("b", self.DIVIDED), ("c", self.UNITED[[0, 0, 0]]), ("d", self.UNITED)]
+        labels, state = consistent(3, 3, watch).apply(iter(ballots), NOBODY, {}, rng)
+        assert seen[0].tolist() == [[9, 0, 0], [3, 6, 0], [3, 0, 6]]
+        assert labels.tolist() == [0, 1, 2]
+        assert state == {}
+
+    def test_where_no_silo_is_consistent_it_abstains_and_does_not_say_class_0(self, rng: Generator):
+        for silos in (1, 5):
+            ballots = [(f"silo-{number}", self.DIVIDED) for number in range(silos)]
+            assert consistent(3, 3, plurality).apply(ballots, NOBODY, {}, rng)[0].tolist() == [ABSTAIN] * 3
+
+    def test_two_thirds_of_all_students_lose_to_one_united_silo(self, rng: Generator):
+        ballots = [("a", np.int32([[2, 1]])), ("b", np.int32([[2, 1]])), ("c", np.int32([[0, 3]]))]
+        assert consistent(2, 3, plurality).apply(ballots, NOBODY[:1], {}, rng)[0].tolist() == [1]
+
+    def test_what_decides_gets_rows_without_a_vote_like_every_other(self, rng: Generator):
+        """So noise goes on them too."""
+        labels, _ = consistent(3, 3, lambda counts, incumbent, rng: np.int16([2, 2, 2])).apply(
+            [("a", self.DIVIDED)], NOBODY, {}, rng
+        )
+        assert labels.tolist() == [2, 2, 2]
+
+    def test_with_one_student_it_is_the_plurality(self, rng: Generator):
+        votes = rng.integers(0, 4, (7, 50))
+        ballots = [(f"silo-{number}", np.eye(4, dtype=np.int32)[vote]) for number, vote in enumerate(votes)]
+        nobody = np.full(50, ABSTAIN, dtype=np.int16)
+        ours, _ = consistent(4, 1, plurality).apply(ballots, nobody, {}, np.random.default_rng(0))
+        plain = plurality(tally(list(votes.astype(np.int16)), 50, 4), nobody, np.random.default_rng(0))
+        assert (ours == plain).all()
+
+
+class TestAgreed:
+    @pytest.mark.parametrize(
+        ("votes", "decided", "share"),
+        [
+            (np.int16([0, 1, 2]), [0, 1, 1], 2 / 3),
+            (np.int16([0, 1, 2]), [0, ABSTAIN, ABSTAIN], 1.0),
+            (np.int16([0, ABSTAIN, 2]), [0, 1, ABSTAIN], 0.5),
+            (np.int16([0, 1, 2]), [ABSTAIN] * 3, 0.0),
+            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [0, 1, 1], 0.5),
+            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [0, ABSTAIN, ABSTAIN], 1.0),
+            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [ABSTAIN] * 3, 0.0),
+        ],
+    )
+    def test_is_the_share_of_votes_that_are_the_label(self, votes: np.ndarray, decided: list[int], share: float):
+        assert agreed(votes, np.int16(decided)) == pytest.approx(share)
+
+
+class TestCounting:
+    def test_tallies_the_ballots_and_decides_on_the_counts(self, rng: Generator):
+        seen: list[VoteCounts] = []
+
+        def first_class(counts: VoteCounts, incumbent: HardLabels, rng: Generator) -> HardLabels:
+            seen.append(counts)
+            return incumbent
+
+        ballots = iter([("a", np.int16([0, 1, 1])), ("b", np.int16([0, 0, ABSTAIN]))])
+        labels, _ = counting(2, first_class).apply(ballots, np.int16([1, 1, 1]), {}, rng)
+        assert seen[0].tolist() == [[2, 0], [1, 1], [0, 1]]
+        assert labels.tolist() == [1, 1, 1]
+
+    def test_has_no_state(self, rng: Generator):
+        consensus = counting(2, plurality)
+        state = consensus.init(["a", "b"])
+        assert consensus.apply([("a", np.int16([0]))], NOBODY[:1], state, rng)[1] == state == {}
+
+
+@pytest.mark.parametrize("classes", [2, 254, 255, 256, 1000])
+def test_votes_are_counted_right_whether_or_not_classes_fit_a_byte(classes: int) -> None:
+    votes = np.random.default_rng(0).integers(ABSTAIN, classes, (20, 50)).astype(np.int16)
+    expected = (votes[:, :, None] == np.arange(classes)).sum(axis=0)
+    counts = tally(votes, 50, classes)
+    np.testing.assert_array_equal(counts, expected)
+    winners = plurality(counts, np.full(50, ABSTAIN, dtype=np.int16), np.random.default_rng(0))
+    np.testing.assert_array_equal(expected[np.arange(50), winners], expected.max(axis=1))

@@ -1,0 +1,128 @@
+"""Who is asked, and what is made of what comes back, on a grid that does as it is told."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from flwr.app import Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedct_flwr.coordinator.questions import Questions
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.refusal import Refusal
+
+SILOS = ("east", "west", "south")
+OFFLINE = {"south": "the silo's node went offline"}
+
+
+class FakeGrid:
+    """Three registered nodes. ``late`` are replies to earlier messages; ``restarted_at`` is when a node came back."""
+
+    def __init__(self) -> None:
+        self.late: list[Message] = []
+        self.restarted_at: dict[int, str] = {}
+        self.ids = iter(range(1000))
+        self.grid = MagicMock(spec=Grid)
+        self.grid.get_nodes.side_effect = self._nodes
+        self.grid.pull_messages.side_effect = lambda ids: [
+            m for m in self.late if m.metadata.reply_to_message_id in ids
+        ]
+
+    def _nodes(self) -> list[NodeInfo]:
+        return [
+            NodeInfo(node_id=i, name=name, last_activated_at=self.restarted_at.get(i, ""))
+            for i, name in enumerate(SILOS, start=1)
+        ]
+
+    def send(self, messages: list[Message]) -> list[Message]:
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = str(next(self.ids))
+        return messages
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": 1}.items():
+        monkeypatch.setattr(TaskIdentity, name, value)
+    return
+
+
+@pytest.fixture
+def fake() -> FakeGrid:
+    return FakeGrid()
+
+
+def reply(message: Message) -> Message:
+    return Message(RecordDict(), reply_to=message)
+
+
+def read(message: Message) -> tuple[str, str | Refusal]:
+    return SILOS[message.metadata.src_node_id - 1], "yes"
+
+
+def ask(questions: Questions, fake: FakeGrid, number: int) -> list[Message]:
+    return fake.send(questions.ask(fake.grid, lambda silo: RecordDict(), number, 1.0))
+
+
+def asked(messages: list[Message]) -> list[int]:
+    return [message.metadata.dst_node_id for message in messages]
+
+
+def first_round(fake: FakeGrid) -> tuple[Questions, Message]:
+    """The third silo does not reply in the first round."""
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    messages = ask(questions, fake, 1)
+    valid, absent = questions.sort(1, [reply(message) for message in messages[:2]], read)
+    assert (list(valid), absent) == (["east", "west"], {"south": "no reply within the deadline"})
+    return questions, messages[2]
+
+
+def test_who_owes_a_reply_is_not_asked_until_it_came(fake: FakeGrid) -> None:
+    questions, unanswered = first_round(fake)
+    messages = ask(questions, fake, 2)
+    assert asked(messages) == [1, 2]
+    _, absent = questions.sort(2, map(reply, messages), read)
+    assert absent == {"south": "still busy with an earlier round"}
+    fake.late = [reply(unanswered)]
+    assert asked(ask(questions, fake, 3)) == [1, 2, 3]
+
+
+def test_a_node_that_has_started_anew_is_asked_again(fake: FakeGrid) -> None:
+    questions, _ = first_round(fake)
+    fake.restarted_at[3] = datetime.fromtimestamp(questions.asked_at - 60, UTC).isoformat()
+    assert asked(ask(questions, fake, 2)) == [1, 2]
+    fake.restarted_at[3] = datetime.fromtimestamp(questions.asked_at + 1, UTC).isoformat()
+    assert asked(ask(questions, fake, 3)) == [1, 2, 3]
+
+
+def test_what_flower_reports_under_its_own_id_is_the_silos_reason(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    messages = ask(questions, fake, 1)
+    gone = Message(Error(ErrorCode.NODE_UNAVAILABLE, "a text"), reply_to=messages[2])
+    gone.metadata.__dict__["_src_node_id"] = 1
+    valid, absent = questions.sort(1, [*map(reply, messages[:2]), gone], read)
+    assert (list(valid), absent) == (["east", "west"], OFFLINE)
+    # There is nothing to wait for: as soon as it is there again, it is asked.
+    assert asked(ask(questions, fake, 2)) == [1, 2, 3]
+
+
+def test_a_reply_to_something_else_or_a_second_one_does_not_count(fake: FakeGrid) -> None:
+    questions, unanswered = first_round(fake)
+    messages = ask(questions, fake, 2)
+    said: Any = iter(["first", "second", "west"])
+    replies = [reply(messages[0]), reply(messages[0]), reply(messages[1]), reply(unanswered)]
+    valid, _ = questions.sort(2, replies, lambda message: (read(message)[0], next(said)))
+    assert {silo: word for silo, (word, _) in valid.items()} == {"east": "first", "west": "second"}
+
+
+def test_too_few_replies_end_the_run_with_every_reason(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    messages = ask(questions, fake, 1)
+    with pytest.raises(RunError, match=r"round 1 has 1 valid replies but min-silos is 2: south: no reply .*; west: no"):
+        questions.sort(1, [reply(messages[0])], read)

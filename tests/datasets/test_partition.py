@@ -1,0 +1,143 @@
+"""Splits lose no example and give none away twice."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.random import Generator
+
+from fedct_flwr.datasets.partition import dirichlet, dirichlet_by_silo, iid, one_subclass_each
+from fedct_flwr.types import DataError
+
+
+@pytest.fixture
+def rng() -> Generator:
+    return np.random.default_rng(0)
+
+
+def labels_of(num_classes: int, examples: int) -> np.ndarray:
+    return (np.arange(examples) % num_classes).astype(np.int16)
+
+
+class TestIid:
+    @given(st.integers(1, 200), st.data())
+    def test_every_example_goes_to_exactly_one_silo(self, examples: int, data):
+        silos = data.draw(st.integers(1, examples))
+        parts = iid(examples, silos, np.random.default_rng(0))
+        assert np.sort(np.concatenate(parts)).tolist() == list(range(examples))
+        assert len(parts) == silos
+
+    @given(st.integers(1, 200), st.data())
+    def test_sizes_differ_by_at_most_one(self, examples: int, data):
+        sizes = [len(part) for part in iid(examples, data.draw(st.integers(1, examples)), np.random.default_rng(0))]
+        assert max(sizes) - min(sizes) <= 1
+
+    def test_positions_are_sorted_but_drawn_at_random(self, rng: Generator):
+        first = iid(100, 2, rng)[0]
+        assert (np.diff(first) > 0).all()
+        assert first.tolist() != list(range(50))
+
+    def test_the_same_seed_gives_the_same_split(self):
+        first, second = (iid(50, 3, np.random.default_rng(1)) for _ in range(2))
+        assert all((a == b).all() for a, b in zip(first, second, strict=True))
+
+    @pytest.mark.parametrize(("examples", "silos"), [(3, 4), (3, 0), (0, 0), (3, -1)])
+    def test_a_split_that_cannot_be_is_refused(self, examples: int, silos: int, rng: Generator):
+        with pytest.raises(DataError, match="cannot split"):
+            iid(examples, silos, rng)
+
+
+class TestDirichlet:
+    @given(st.integers(2, 5), st.integers(60, 200), st.integers(1, 5), st.floats(0.1, 100), st.integers(0, 99))
+    def test_every_example_goes_to_exactly_one_silo(
+        self, classes: int, examples: int, silos: int, concentration: float, seed: int
+    ):
+        y = labels_of(classes, examples)
+        parts = dirichlet(y, silos, concentration, np.random.default_rng(seed), min_examples=1)
+        assert np.sort(np.concatenate(parts)).tolist() == list(range(examples))
+        assert len(parts) == silos
+
+    @given(st.integers(0, 99), st.integers(1, 15))
+    def test_every_silo_has_the_minimum(self, seed: int, min_examples: int):
+        parts = dirichlet(labels_of(3, 150), 4, 0.5, np.random.default_rng(seed), min_examples)
+        assert min(map(len, parts)) >= min_examples
+
+    def test_a_minimum_that_only_an_even_split_meets_is_refused(self, rng: Generator):
+        with pytest.raises(DataError, match="use fewer silos or a larger concentration"):
+            dirichlet(labels_of(2, 40), 4, 0.01, rng, min_examples=10)
+
+    def test_one_silo_gets_everything(self, rng: Generator):
+        assert [part.tolist() for part in dirichlet(labels_of(2, 12), 1, 0.5, rng)] == [list(range(12))]
+
+    def test_a_small_concentration_makes_silos_differ_more(self, rng: Generator):
+        y = labels_of(2, 2000)
+
+        def spread(concentration: float) -> float:
+            return float(np.std([y[part].mean() for part in dirichlet(y, 5, concentration, rng)]))
+
+        assert spread(0.1) > 3 * spread(100.0)
+
+    @pytest.mark.parametrize("concentration", [0.0, -1.0])
+    def test_a_concentration_that_is_not_positive_is_refused(self, concentration: float, rng: Generator):
+        with pytest.raises(DataError, match="concentration must be positive"):
+            dirichlet(labels_of(2, 100), 2, concentration, rng)
+
+    @pytest.mark.parametrize("silos", [0, -1, 11])
+    def test_too_many_or_no_silos_are_refused(self, silos: int, rng: Generator):
+        with pytest.raises(DataError, match="found no Dirichlet"):
+            dirichlet(labels_of(2, 100), silos, 0.5, rng, min_examples=10)
+
+    def test_an_extreme_concentration_still_gives_a_split(self, rng: Generator):
+        parts = dirichlet(labels_of(3, 90), 3, 1e-300, rng, min_examples=0)
+        assert sum(map(len, parts)) == 90
+
+
+class TestDirichletBySilo:
+    @given(st.integers(1, 5), st.integers(1, 200), st.data(), st.sampled_from([1e-300, 0.1, 1.0, 100.0]))
+    def test_every_example_goes_to_exactly_one_silo_evenly(self, classes: int, examples: int, data, concentration):
+        silos = data.draw(st.integers(1, examples))
+        parts = dirichlet_by_silo(labels_of(classes, examples), silos, concentration, np.random.default_rng(0))
+        assert np.sort(np.concatenate(parts)).tolist() == list(range(examples))
+        sizes = [len(part) for part in parts]
+        assert len(sizes) == silos
+        assert max(sizes) - min(sizes) <= 1
+
+    def test_with_a_small_concentration_the_first_silos_have_few_classes(self, rng: Generator):
+        y = labels_of(10, 10_000)
+        parts = dirichlet_by_silo(y, 10, 0.01, rng)
+        largest = [np.bincount(y[part]).max() / len(part) for part in parts]
+        assert max(largest) == 1.0
+        assert np.mean(largest) > 0.7
+
+    def test_with_a_large_one_all_silos_have_all_classes_alike(self, rng: Generator):
+        y = labels_of(10, 10_000)
+        for part in dirichlet_by_silo(y, 10, 1e6, rng):
+            assert np.bincount(y[part]).max() / len(part) < 0.25
+
+    def test_impossible_splits_are_refused(self, rng: Generator):
+        with pytest.raises(DataError, match="use fewer silos"):
+            dirichlet_by_silo(labels_of(2, 3), 4, 0.5, rng)
+        with pytest.raises(DataError, match="concentration must be positive"):
+            dirichlet_by_silo(labels_of(2, 30), 4, 0.0, rng)
+
+
+class TestOneSubclassEach:
+    # Class 0 has the subclasses 0, 1 and 2, class 1 has 3 alone.
+    SUBCLASSES = np.int16([0, 1, 2, 3] * 12)
+    CLASSES = np.int16([0, 0, 0, 1] * 12)
+
+    def test_a_silo_has_one_subclass_of_every_class_and_neighbors_have_another(self, rng: Generator):
+        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 6, rng)
+        seen = [set(self.SUBCLASSES[part].tolist()) for part in parts]
+        assert all(len(kinds) == 2 and 3 in kinds for kinds in seen)
+        assert seen[:3] == seen[3:]
+        assert set.union(*seen[:3]) == {0, 1, 2, 3}
+
+    def test_every_example_goes_to_exactly_one_silo_evenly(self, rng: Generator):
+        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 6, rng)
+        assert np.sort(np.concatenate(parts)).tolist() == list(range(48))
+        assert [len(part) for part in parts] == [6 + 2] * 6
+
+    def test_subclasses_that_no_silo_has_are_left_out(self, rng: Generator):
+        parts = one_subclass_each(self.CLASSES, self.SUBCLASSES, 2, rng)
+        assert [len(part) for part in parts] == [12 + 6] * 2

@@ -1,0 +1,84 @@
+"""A file is the old one or the new one, whatever goes wrong."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.files.atomic import write_atomically
+
+WRITE_ON_A_FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from fedct_flwr.files.atomic import write_atomically
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_atomically(Path(sys.argv[1]), b"new" * 1000)
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+def test_writes_a_new_file(tmp_path: Path):
+    write_atomically(tmp_path / "file", b"content")
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+def test_replaces_an_old_file(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"a longer old content")
+    write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_leaves_nothing_else_behind(tmp_path: Path):
+    write_atomically(tmp_path / "file", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path):
+    (tmp_path / "file").write_bytes(b"old")
+    command = [sys.executable, "-c", WRITE_ON_A_FULL_DISK, str(tmp_path / "file")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "OSError\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_a_target_that_cannot_be_replaced_leaves_nothing_behind(tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_atomically(tmp_path / "folder", b"content")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_content_that_is_no_bytes_leaves_nothing_behind(tmp_path: Path):
+    with pytest.raises(TypeError):
+        write_atomically(tmp_path / "file", "text")  # type: ignore[arg-type]
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_missing_folder_is_an_os_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError) as caught:
+        write_atomically(tmp_path / "missing" / "file", b"content")
+    assert caught.value.filename == str(tmp_path / "missing" / "file"), "the file asked for, no temporary one"
+    assert caught.value.filename2 is None
+
+
+def test_readers_never_see_half_a_file(tmp_path: Path):
+    path = tmp_path / "file"
+    contents = {bytes([c]) * 300_000 for c in b"ab"}
+    write_atomically(path, min(contents))
+    writers = [
+        threading.Thread(target=lambda c=content: [write_atomically(path, c) for _ in range(10)])
+        for content in contents
+    ]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert path.read_bytes() in contents
+    for writer in writers:
+        writer.join()
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,347 @@
+"""The agent at work: with real hospital records, a real gate, and a SuperNode's real API."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from flwr.app import RecordDict
+
+from fedct_flwr.hospital import agent
+from fedct_flwr.hospital.agent import Watched, run_agent
+from fedct_flwr.hospital.agent_status import STATUS_FILE
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.supernode import SuperNode, Task
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.messages import to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospital.agents import Make, Silo, silos_in
+from tests.hospital.runtime_api import RuntimeApi, odd_record
+from tests.patience import PATIENCE, eventually
+from tests.silo.labelers import drawing
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with silos_in(tmp_path) as make:
+        yield make
+
+
+@pytest.fixture
+def silo(make: Make) -> Silo:
+    return make()
+
+
+def test_a_question_is_answered_with_labels_and_everything_is_logged(silo: Silo) -> None:
+    silo.start()
+    silo.ask()
+    labels = silo.outcome()
+    assert isinstance(labels, np.ndarray)
+    assert labels.shape == (silo.terms.num_public,)
+    (released,) = silo.of(Event.RELEASED)
+    (task,) = silo.api.tasks()
+    assert released.code == task.fab_hash
+    assert any(task.fab_hash in said and "not executed" in said for said in silo.said)
+    assert len(silo.of(Event.OPENED)) == 1
+    eventually(lambda: silo.status().get("working") is False and silo.status()["round"] == 1)
+    status = silo.status()
+    assert status["pid"] == os.getpid()
+    assert status["connected"] is True
+    assert (silo.config.state / STATUS_FILE).stat().st_mode & 0o777 == 0o600
+    silo.end()
+    assert silo.status()["pid"] == 0
+    assert silo.said[-1] == "stopped"
+
+
+def test_an_agent_started_again_gives_the_same_bytes_without_training(silo: Silo) -> None:
+    silo.start()
+    silo.ask()
+    first = silo.reply()
+    silo.end()
+    silo.start()
+    silo.ask()
+    assert silo.reply() == first
+    # Once alone, for the model of before the study, and once for the question.
+    assert (silo.folder / "fits").read_text() == "xx"
+    assert [entry.payload for entry in silo.of(Event.REPEATED)] == [silo.of(Event.RELEASED)[0].payload]
+    silo.ask(label=1)
+    assert silo.outcome() is Refusal.ROUND
+
+
+def test_what_nobody_agreed_upon_is_refused_and_the_agent_goes_on(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.1)
+    silo.start()
+    for content, message_type in (
+        (odd_record(), "train"),
+        (RecordDict(), "train"),
+        (to_record(b"\xff"), "train"),
+        (to_record(encode_instruction(silo.instruction(), silo.terms)), "evaluate"),
+        (to_record(encode_instruction(silo.instruction(), silo.terms)), "train.other"),
+        (to_record(encode_instruction(silo.instruction(), silo.terms)), "query"),
+    ):
+        silo.api.ask(content, message_type=message_type)
+        assert silo.outcome() is Refusal.MALFORMED
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    assert len(silo.of(Event.REFUSED)) == 6
+
+
+def test_refusals_in_a_row_are_answered_ever_more_slowly(silo: Silo) -> None:
+    silo.start()
+    began = time.monotonic()
+    for _ in range(5):
+        silo.api.ask(odd_record())
+        silo.reply()
+    # 0, 0.2, 0.4 and 0.8 s between them.
+    assert time.monotonic() - began > 1.4
+
+
+def test_an_agent_stops_at_once_in_the_middle_of_a_long_rest(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "_AGAIN_SECONDS", PATIENCE)
+    monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 2 * PATIENCE)
+    silo.api.ask(odd_record())
+    silo.api.ask(odd_record())
+    silo.start()
+    eventually(lambda: len(silo.of(Event.REFUSED)) == 2)
+    silo.reply()
+    time.sleep(0.5)
+    silo.api.ask(odd_record())
+    time.sleep(1.5)
+    assert len(silo.of(Event.REFUSED)) == 2
+    assert silo.status()["connected"] is True
+    began = time.monotonic()
+    silo.end()
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_images_are_not_looked_at_before_each_decision_but_their_folder_is(silo: Silo) -> None:
+    images = silo.config.study / "images"
+    images.mkdir()
+    (images / "1.png").write_bytes(b"one")
+    files = Watched(silo.file, silo.config)
+    inside = images / "1.png"
+    inside.write_bytes(b"other")
+    assert files.unchanged()
+    (images / "2.png").touch()
+    assert not files.unchanged()
+
+
+def test_a_file_that_is_added_to_the_study_or_a_study_that_is_gone_is_noticed(silo: Silo) -> None:
+    files = Watched(silo.file, silo.config)
+    assert files.unchanged()
+    (silo.config.study / "more.csv").touch()
+    assert not files.unchanged()
+    (silo.config.study / "more.csv").unlink()
+    assert files.unchanged()
+    silo.config.study.rename(silo.folder / "gone")
+    assert not files.unchanged()
+
+
+def test_a_silo_with_a_protection_says_what_it_promises_and_stops_at_its_budget(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
+    silo = make(privacy={"protection": "dp-linear", "delta": 0.01})
+    silo.start()
+    assert "protection dp-linear: epsilon 1, delta 0.01 for each record, in total over the whole study" in silo.said
+    assert any(said.startswith("warning: delta is 0.01") for said in silo.said)
+    outcomes = []
+    for number in (1, 2, 3):
+        silo.ask(number)
+        outcomes.append(silo.outcome(number))
+    assert [isinstance(outcome, Refusal) for outcome in outcomes] == [False, False, True]
+    assert outcomes[2] is Refusal.PRIVACY_BUDGET
+    assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["PRIVACY_BUDGET"]
+
+
+def test_a_silo_that_has_not_approved_says_so_at_the_start_and_refuses(make: Make) -> None:
+    silo = make(approved=False)
+    silo.start()
+    silo.ask()
+    assert silo.outcome() is Refusal.NOT_APPROVED
+    assert any("not approved" in said for said in silo.said)
+    assert not (silo.folder / "fits").exists()
+
+
+@pytest.mark.parametrize("file", ["silo.toml", "study/study.toml", "study/public.csv", "test.csv", "keys/egress.key"])
+def test_a_file_that_changes_while_the_agent_is_at_work_shuts_the_gate(silo: Silo, file: str) -> None:
+    silo.start()
+    silo.ask(1)
+    assert isinstance(silo.outcome(1), np.ndarray)
+    path = silo.folder / file
+    path.write_bytes(path.read_bytes() + b"\n")
+    silo.ask(2)
+    assert silo.outcome(2) is Refusal.NOT_APPROVED
+
+
+def test_two_runs_are_kept_apart(silo: Silo) -> None:
+    silo.start()
+    silo.ask(1, run=1)
+    assert isinstance(silo.outcome(1), np.ndarray)
+    silo.ask(2, run=1)
+    silo.ask(1, run=2)
+    replies = [silo.api.reply() for _ in range(2)]
+    assert {reply.metadata.run_id for reply in replies} == {1, 2}
+    assert {(entry.run, entry.round) for entry in silo.of(Event.RELEASED)} == {(1, 1), (1, 2), (2, 1)}
+
+
+def test_stopped_in_the_middle_of_training_it_refuses_before_training_ends(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "_GRACE_SECONDS", PATIENCE)
+    silo.start()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    silo.stop.set()
+    assert silo.outcome() is Refusal.STOPPING
+    assert silo.agent is not None
+    silo.agent.join()
+    (refused,) = silo.of(Event.REFUSED)
+    assert refused.reason == "STOPPING"
+    assert silo.said[-1] == "stopped"
+
+
+def test_sigterm_in_the_middle_of_training_ends_the_process_cleanly(silo: Silo) -> None:
+    process = silo.start_process()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    process.send_signal(signal.SIGTERM)
+    assert silo.outcome() is Refusal.STOPPING
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert output.splitlines()[-1] == "stopped"
+    assert silo.leftovers() == []
+    assert silo.of(Event.RELEASED) == []
+    # The next one goes on where nothing was lost.
+    (silo.folder / "hold").unlink()
+    silo.start_process()
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+
+
+def test_killed_in_the_middle_of_training_it_comes_back_and_answers(silo: Silo) -> None:
+    process = silo.start_process()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    process.kill()
+    process.communicate()
+    (silo.folder / "hold").unlink()
+    silo.start_process()
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    assert len(silo.of(Event.RELEASED)) == 1
+
+
+def test_a_supernode_that_goes_away_is_missed_once_and_found_again(silo: Silo) -> None:
+    silo.start()
+    silo.ask(1)
+    silo.reply()
+    silo.api.close()
+    eventually(lambda: any("no answer" in said for said in silo.said))
+    eventually(lambda: silo.status()["connected"] is False)
+    silo.api = RuntimeApi(silo.api.port)
+    silo.ask(2)
+    assert isinstance(silo.outcome(2), np.ndarray)
+    assert sum("no answer" in said for said in silo.said) == 1
+    assert sum("connected to" in said for said in silo.said) == 2
+
+
+def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[Task] = []
+    take = SuperNode.acquire
+
+    def noted(supernode: SuperNode) -> Task | None:
+        if task := take(supernode):
+            tasks.append(task)
+        return task
+
+    monkeypatch.setattr(SuperNode, "acquire", noted)
+    monkeypatch.setattr("fedct_flwr.hospital.supernode._BEAT_SECONDS", 0.05)
+    silo.start()
+    silo.hold()
+    silo.ask()
+    silo.training()
+    eventually(lambda: silo.status()["working"])
+    silo.api.close()
+    silo.api = RuntimeApi(silo.api.port)
+    eventually(tasks[0].lost.is_set)
+    (silo.folder / "hold").unlink()
+    eventually(lambda: any("stays here" in said for said in silo.said))
+    assert silo.of(Event.RELEASED) == []
+    assert [entry.reason for entry in silo.of(Event.REFUSED)] == ["NOT_AWAITED"]
+    assert not list(silo.config.state.glob("model-*"))
+    # Asked again, the silo gives what it has; only now its model may keep what the question taught it.
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    eventually(lambda: bool(list(silo.config.state.glob("model-*"))))
+    assert len(silo.of(Event.ADMITTED)) == 1
+
+
+def test_a_supernode_that_hangs_does_not_keep_the_agent_from_stopping(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "_GRACE_SECONDS", 0.5)
+    blocked = threading.Event()
+    silo.start()
+    monkeypatch.setattr(silo.api.state, "get_tasks", lambda **_: blocked.wait(2 * PATIENCE) and [])
+    time.sleep(1.0)
+    began = time.monotonic()
+    try:
+        silo.end()
+        assert time.monotonic() - began < PATIENCE
+    finally:
+        blocked.set()
+
+
+def test_an_agent_whose_words_nobody_can_read_goes_on(silo: Silo) -> None:
+    def full(sentence: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    worker = threading.Thread(target=run_agent, args=(silo.file,), kwargs={"stop": silo.stop, "say": full})
+    worker.start()
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    silo.end()
+    worker.join()
+
+
+def test_a_second_agent_of_the_same_silo_is_turned_away(silo: Silo) -> None:
+    silo.start()
+    with pytest.raises(RunError, match="another process of this silo is at work"):
+        run_agent(silo.file, stop=threading.Event(), say=print)
+
+
+def test_an_agent_without_a_key_or_a_secret_says_which(silo: Silo) -> None:
+    (silo.folder / "connection" / "secret").unlink()
+    with pytest.raises(ConfigError, match="secret"):
+        run_agent(silo.file, stop=threading.Event(), say=print)
+    silo.config.egress_key.unlink()
+    with pytest.raises(ConfigError, match="key"):
+        run_agent(silo.file, stop=threading.Event(), say=print)
+
+
+def test_idle_and_at_work_the_agent_costs_next_to_nothing(silo: Silo) -> None:
+    process = psutil.Process(silo.start_process().pid)
+    for number in range(1, 11):
+        silo.ask(number)
+        silo.reply()
+    memory = process.memory_info().rss
+    for number in range(11, 41):
+        silo.ask(number)
+        silo.reply()
+    assert process.memory_info().rss < memory + 8 * 2**20
+    before, began = process.cpu_times(), time.monotonic()
+    time.sleep(5)
+    after = process.cpu_times()
+    share = (after.user + after.system - before.user - before.system) / (time.monotonic() - began)
+    # Right after a round it looks for the next one often; a minute later far more rarely.
+    assert share < 0.1

@@ -1,0 +1,193 @@
+"""Approvals: bound to everything that decides what may leave, and only the last word counts."""
+
+import hashlib
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.approval import approve, current, in_force, revoke, terms_digest
+from fedct_flwr.hospital.duplicates import DuplicateReport
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.types import RunError
+from fedct_flwr.wire.messages import to_record
+from tests.hospital.gates import KEY, Silo, open_silo
+
+
+@pytest.fixture
+def silo(tmp_path: Path) -> Silo:
+    return open_silo(tmp_path, approved=False)
+
+
+def changed(config: SiloConfig, section: str, **changes: Any) -> SiloConfig:
+    table = getattr(config, section)
+    return config.model_copy(update={section: table.model_copy(update=changes)})
+
+
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "learner": ("learner", {"name": "svm"}),
+    "its parameters": ("learner", {"params": {"C": 2}}),
+    "weight of pseudo-labels": ("learner", {"pseudo_weight": 2.0}),
+    "seed": ("learner", {"seed": 1}),
+    "rounds": ("policy", {"max_rounds": 101}),
+    "bytes": ("policy", {"max_bytes": 1}),
+    "kinds": ("policy", {"kinds": ("hard", "soft")}),
+    "metrics": ("policy", {"metrics": True}),
+    "rounds of training": ("policy", {"max_local_rounds": 1000}),
+    "what others count": ("policy", {"max_consensus_weight": 2.0}),
+    "label": ("data", {"label": "thal"}),
+    "mapping": ("data", {"mapping": {"1": "diseased"}}),
+    "test split": ("data", {"test_file": None, "test_fraction": 0.25}),
+    "no test": ("data", {"test_file": None}),
+    "protection": ("privacy", {"protection": "dp-linear"}),
+    "votes": ("policy", {"kinds": ("hard", "counts")}),
+    "destination": ("connection", {"superlink": "elsewhere:8000"}),
+}
+
+
+@pytest.mark.parametrize(("section", "changes"), CHANGES.values(), ids=CHANGES)
+def test_whoever_changes_the_terms_changes_their_digest(section: str, changes: dict[str, Any], silo: Silo) -> None:
+    before = terms_digest(silo.config, silo.study)
+    assert len(before) == 32
+    assert terms_digest(changed(silo.config, section, **changes), silo.study) != before
+
+
+def test_how_students_are_taught_is_among_the_terms_where_their_votes_may_leave(silo: Silo) -> None:
+    before = terms_digest(silo.config, silo.study)
+    assert terms_digest(changed(silo.config, "transfer", partitions=3), silo.study) == before
+    voting = changed(silo.config, "policy", kinds=("counts",))
+    assert terms_digest(changed(voting, "transfer", partitions=3), silo.study) != terms_digest(voting, silo.study)
+
+
+def as_before(silo: Silo, policy: set[str], transfer: set[str]) -> bytes:
+    """The digest of a version without these settings."""
+    agreed = {
+        "format": [1, 1],
+        "silo": silo.config.silo,
+        "study": silo.study.digest.hex(),
+        "policy": silo.config.policy.model_dump(mode="json", exclude=policy),
+        "superlink": silo.config.connection.superlink,
+        **silo.config.decides_model,
+        "transfer": silo.config.transfer.model_dump(mode="json", exclude=transfer),
+    }
+    return hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).digest()
+
+
+def test_what_was_approved_before_there_were_these_settings_stays_approved(silo: Silo) -> None:
+    silo.config = changed(silo.config, "policy", kinds=("counts", "soft"))
+    limits = {"max_local_rounds", "max_consensus_weight"}
+    for earlier in (as_before(silo, limits, {"lessons"}), as_before(silo, limits, set())):
+        with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
+            log.append(LogEntry(Event.APPROVED, details={"terms": earlier.hex()}))
+            gate = Gate(silo.config, silo.study, log, lambda: True)
+            assert gate.admit(to_record(silo.warm_up_request()), 7, "") == silo.warm_up_request()
+            for section, changes in (("policy", {"max_local_rounds": 101}), ("transfer", {"lessons": 1})):
+                gate = Gate(changed(silo.config, section, **changes), silo.study, log, lambda: True)
+                with pytest.raises(Held, match="has not approved"):
+                    gate.admit(to_record(silo.warm_up_request()), 7, "")
+
+
+def test_a_promise_that_is_raised_changes_the_digest_and_one_that_is_none_does_not(silo: Silo) -> None:
+    before = terms_digest(silo.config, silo.study)
+    assert terms_digest(changed(silo.config, "privacy", epsilon=3.0), silo.study) == before
+    protected = changed(silo.config, "privacy", protection="dp-linear")
+    raised = changed(protected, "privacy", epsilon=3.0)
+    assert terms_digest(protected, silo.study) != terms_digest(raised, silo.study)
+
+
+def test_another_silo_or_another_public_set_changes_the_digest(silo: Silo) -> None:
+    before = terms_digest(silo.config, silo.study)
+    assert terms_digest(silo.config.model_copy(update={"silo": "budapest"}), silo.study) != before
+    public = silo.config.study / "public.csv"
+    public.write_text(public.read_text().replace("63.0", "64.0", 1))
+    assert terms_digest(silo.config, read_study(silo.config.study)) != before
+
+
+def test_where_files_lie_and_where_its_supernode_listens_changes_nothing(silo: Silo) -> None:
+    before = terms_digest(silo.config, silo.study)
+    moved = changed(silo.config, "data", file=Path("/elsewhere.csv"), test_file=Path("/test.csv"))
+    moved = changed(moved, "connection", supernode="127.0.0.1:1", node_key=Path("/node.key"))
+    assert terms_digest(moved.model_copy(update={"state": Path("/state")}), silo.study) == before
+
+
+def test_the_digest_is_the_same_however_the_file_is_written(silo: Silo, tmp_path: Path) -> None:
+    def read(mapping: dict[str, str]) -> SiloConfig:
+        path = tmp_path / "other.toml"
+        raw = {"silo": "a", "data": {"file": "f", "mapping": mapping}, "learner": {"name": "svm"}}
+        path.write_text(tomli_w.dumps({**raw, "connection": {"superlink": "a:1"}}))
+        return SiloConfig.read_toml(path)
+
+    one, other = read({"1": "diseased", "0": "healthy"}), read({"0": "healthy", "1": "diseased"})
+    assert terms_digest(one, silo.study) == terms_digest(other, silo.study)
+
+
+def test_an_approval_is_a_line_of_the_log_in_plain_words(silo: Silo) -> None:
+    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
+        assert current(log.entries()) is None
+        entry = approve(log, silo.config, silo.study)
+        approval = in_force(log.entries())
+        assert current(log.entries()) == terms_digest(silo.config, silo.study)
+    assert entry.event is Event.APPROVED
+    assert (entry.study, entry.public) == ("heart-disease", silo.study.public.fingerprint.hex())
+    assert entry.details["learner"] == "logistic-regression"
+    assert entry.details["num-public"] == 228
+    assert entry.details["policy"] == silo.config.policy.model_dump(mode="json")
+    assert approval is not None
+    assert (approval.study, approval.number, approval.time) == ("heart-disease", 1, entry.time)
+    assert silo.verify().intact
+
+
+def test_an_approval_tells_what_the_approver_knew_and_which_software_was_there(silo: Silo) -> None:
+    trusting = changed(silo.config, "learner", packages=("torch", "no-such-package", ""))
+    report = DuplicateReport(168, 228, 1, 2, alarm=True, own_exact=5)
+    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
+        entry = approve(log, trusting, silo.study, report)
+        assert entry.details["duplicates"] == {"exact": 1, "near": 2, "own-exact": 5, "alarm": True}
+        assert entry.details["versions"] == {
+            **{name: version(name) for name in ("fedct-flwr", "flwr", "scikit-learn", "torch")},
+            "no-such-package": None,
+            "": None,
+        }
+        terms = entry.details["terms"]
+        again = approve(log, trusting, silo.study)
+    assert (again.details["terms"], again.details["duplicates"]) == (terms, None)
+    assert silo.verify().intact
+
+
+def test_only_the_last_word_counts(silo: Silo) -> None:
+    other = changed(silo.config, "policy", max_rounds=7)
+    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
+        approve(log, silo.config, silo.study)
+        approve(log, other, silo.study)
+        assert current(log.entries()) == terms_digest(other, silo.study)
+        revoke(log)
+        assert current(log.entries()) is None
+        log.append(LogEntry(Event.OPENED))
+        assert current(log.entries()) is None
+        approve(log, silo.config, silo.study)
+        log.append(LogEntry(Event.REFUSED))
+    assert current(silo.entries()) == terms_digest(silo.config, silo.study)
+
+
+@pytest.mark.parametrize("terms", [None, 5, "zz", ""])
+def test_an_approval_without_legible_terms_approves_nothing(terms: object, silo: Silo) -> None:
+    details = {} if terms is None else {"terms": terms}
+    found = current([LogEntry(Event.APPROVED, details=details)])
+    assert found != terms_digest(silo.config, silo.study)
+
+
+def test_an_approval_that_cannot_be_logged_is_none(silo: Silo) -> None:
+    log = EgressLog.open(silo.state, silo.config.silo, KEY)
+    log.close()
+    with pytest.raises(RunError, match=r"cannot write the egress log .* nothing was changed"):
+        approve(log, silo.config, silo.study)
+    with pytest.raises(RunError, match="nothing was changed"):
+        revoke(log)
+    assert silo.entries() == []

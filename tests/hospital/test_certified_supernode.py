@@ -1,0 +1,102 @@
+"""Where Flower makes its connection to the coordinator is where it was, and a client certificate is shown there."""
+
+import contextlib
+import inspect
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.cli.certificates import create_authority, create_client_certificate, create_server_certificate
+from tests.processes.deployment import free_port
+
+MOVED = "this Flower makes a SuperNode's connection otherwise: see fedct_flwr/hospital/certified_supernode.py"
+
+
+def test_flowers_insides_are_where_they_were() -> None:
+    from flwr.supernode import fleet_http_connection
+    from flwr.supernode.cli import flower_supernode
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+
+    assert callable(flower_supernode), MOVED
+    assert vars(fleet_http_connection).get("FleetHttpClient") is FleetHttpClient, MOVED
+    assert "verify" in inspect.signature(FleetHttpClient.__init__).parameters, MOVED
+    source = inspect.getsource(fleet_http_connection.http_request_response)
+    assert "with FleetHttpClient.from_server_address(" in source, MOVED
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Two authorities, a server and a client."""
+    for name in ("ca", "clients"):
+        create_authority(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
+    authority = (tmp_path / "ca.crt", tmp_path / "ca.key")
+    create_server_certificate(tmp_path / "server.pem", tmp_path / "server.key", ["localhost"], *authority)
+    authority = (tmp_path / "clients.crt", tmp_path / "clients.key")
+    create_client_certificate(tmp_path / "client.crt", tmp_path / "client.key", "zurich", *authority)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def gateway(files: Path) -> Iterator[tuple[int, list[str]]]:
+    """Asks for a certificate; gives its port, and the names of those who have shown one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files / "server.pem", files / "server.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(files / "clients.crt")
+    shown: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    raw, _ = listener.accept()
+                    raw.settimeout(20)
+                    with contextlib.suppress(OSError), context.wrap_socket(raw, server_side=True) as connection:
+                        connection.recv(65536)
+                        subject = dict(part[0] for part in connection.getpeercert()["subject"])  # type: ignore[index, misc]
+                        shown.append(str(subject["commonName"]))
+                        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], shown
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(20)
+
+
+def run(*arguments: str | Path | int) -> subprocess.CompletedProcess[str]:
+    """The launcher as silos run it."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "fedct_flwr.hospital.certified_supernode", *map(str, arguments)],
+        capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_a_supernode_shows_the_certificate(files: Path) -> None:
+    with gateway(files) as (port, shown):
+        done = run(
+            "--client-certificate", files / "client.crt", "--client-key", files / "client.key",
+            "--superlink", f"localhost:{port}", "--root-certificates", files / "ca.crt", "--isolation", "process",
+            "--host", "127.0.0.1", "--port", free_port(), "--max-retries", "0",
+        )  # fmt: skip
+    assert shown == ["zurich"], done.stdout + done.stderr
+    assert done.returncode != 0
+
+
+def test_files_that_are_no_pair_are_one_sentence(files: Path) -> None:
+    done = run("--client-certificate", files / "client.crt", "--client-key", files / "server.key")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"cannot use the client certificate {files / 'client.crt'} with the key")
+    assert done.stderr.count("\n") == 1
+    alone = run("--client-certificate", files / "client.crt")
+    assert alone.stderr == "--client-certificate and --client-key belong together: give both or neither\n"
+
+
+def test_without_a_certificate_it_is_flowers_own_program() -> None:
+    assert "Flower version" in run("--version").stdout

@@ -1,0 +1,176 @@
+"""Duplicates with the public set: a forged one is noticed, an honest one hardly ever, and no record is told."""
+
+import math
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
+from fedct_flwr.types import DataError, Features
+from tests.hospitals import HOSPITALS
+
+CLASSES = ("no", "yes")
+IMAGES = Schema(CLASSES)
+
+
+def hospitals(seed: int) -> datasets.FederatedDataset:
+    return datasets.load(RunConfig.from_flower({"study": "test", "data": "heart-disease", "seed": seed}))
+
+
+def numeric(columns: int) -> Schema:
+    return Schema.numeric(CLASSES, tuple(f"c{i}" for i in range(columns)))
+
+
+def forged(data: datasets.FederatedDataset, silo: int, noise: float, rng: np.random.Generator) -> DuplicateReport:
+    """Ten public records are the silo's own, but for noise in standard deviations."""
+    records, public = data.silos[silo].private.X, data.public.X.copy()
+    chosen, places = (rng.choice(len(table), 10, replace=False) for table in (records, public))
+    public[places] = records[chosen] + noise * np.nanstd(public, axis=0) * rng.normal(size=(10, records.shape[1]))
+    return find_duplicates(records, public, data.schema)
+
+
+def test_a_public_set_with_ten_of_its_patients_always_raises_the_alarm() -> None:
+    rng = np.random.default_rng(0)
+    exact = [forged(hospitals(seed), silo, 0.0, rng) for seed in range(5) for silo in range(4)]
+    assert all(report.exact >= 10 for report in exact)
+    assert all(report.near >= report.exact for report in exact)
+    assert all(report.alarm for report in exact)
+
+
+def test_honest_hospitals_hardly_ever_raise_it_but_by_a_patient_who_is_in_both() -> None:
+    reports = []
+    for seed in range(10):
+        data = hospitals(seed)
+        reports += [find_duplicates(silo.private.X, data.public.X, data.schema) for silo in data.silos]
+    # The files have a patient or two twice, at Budapest and Long Beach.
+    assert sum(report.alarm for report in reports if not report.exact) <= 2
+    assert sum(report.exact for report in reports) <= 10
+
+
+def test_a_public_set_made_of_all_its_patients_raises_it() -> None:
+    data = hospitals(0)
+    for name in HOSPITALS:
+        records = data.silos[data.position(name)].private.X
+        report = find_duplicates(records, records[::-1].copy(), data.schema)
+        assert report.alarm
+        assert report.exact == len(records)
+
+
+def test_golden_counts_on_three_records() -> None:
+    records = np.array([[0.0, 0.0], [4.0, 2.0], [2.0, 1.0]])
+    public = np.array([[0.0, 0.0], [4.0, 0.0], [2.4, 1.2], [4.0, 4.0]])
+    report = find_duplicates(records, public, numeric(2))
+    # Steps of 2 and of 1: the third is near enough to be the same.
+    assert report == DuplicateReport(3, 4, 2, 2, alarm=True, own_exact=0, by_chance=0)
+
+
+def test_missing_values_are_no_difference_where_both_lack_them_and_one_where_one_does() -> None:
+    records = np.array([[0.0, math.nan, 1.0], [2.0, 2.0, 3.0], [9.0, 5.0, math.nan]])
+    for changed, exact in (([0.0, math.nan, 1.0], 1), ([0.0, 2.0, 1.0], 0), ([2.0, math.nan, 3.0], 0)):
+        assert find_duplicates(records, np.array([changed]), numeric(3)).exact == exact
+    empty = find_duplicates(np.full((2, 3), math.nan), np.full((4, 3), math.nan), numeric(3))
+    assert (empty.exact, empty.near, empty.own_exact, empty.alarm) == (0, 0, 0, False)
+
+
+def test_categories_are_the_same_or_not_however_they_are_numbered() -> None:
+    schema = Schema(CLASSES, (Column("a"), Column("b", ("p", "q", "r"))))
+    public = np.array([[0.0, 0.0], [5.0, 2.0], [9.0, 1.0]])
+    report = find_duplicates(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 2.0]]), public, schema)
+    assert (report.exact, report.near) == (1, 1)
+
+
+def test_coarse_records_that_agree_by_chance_raise_the_alarm_and_say_that_they_are_coarse() -> None:
+    rng = np.random.default_rng(0)
+    schema = Schema(CLASSES, tuple(Column(f"c{i}", ("a", "b")) for i in range(4)))
+    records, public = (rng.integers(0, 2, size=(200, 4)).astype(np.float64) for _ in range(2))
+    report = find_duplicates(records, public, schema)
+    assert (report.exact, report.own_exact, report.alarm) == (200, 200, True)
+    assert "among themselves 200 have an exact one, so this may be chance" in report.sentence
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 2), (2, 3), (50, 1), (1, 50)])
+def test_few_records_are_compared_and_raise_no_alarm_but_for_exact_ones(sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    records, public = (rng.normal(size=(size, 3)) for size in sizes)
+    assert not find_duplicates(records, public, numeric(3)).alarm
+
+
+def test_images_are_compared_pixel_by_pixel() -> None:
+    rng = np.random.default_rng(0)
+    images: NDArray[np.uint8] = rng.integers(0, 256, size=(120, 8, 8, 3), dtype=np.uint8)
+    records, public = images[:60], images[60:].copy()
+    assert not find_duplicates(records, public, IMAGES).alarm
+    public[10:20] = np.clip(records[10:20].astype(int) + rng.integers(-3, 4, size=(10, 8, 8, 3)), 0, 255)
+    report = find_duplicates(records, public, IMAGES)
+    assert (report.exact, report.near >= 10, report.alarm) == (0, True, True)
+    public[:10] = records[:10]
+    report = find_duplicates(records, public, IMAGES)
+    assert (report.exact, report.near >= 20, report.alarm) == (10, True, True)
+
+
+HARD_COLUMNS: dict[str, NDArray[np.float64]] = {
+    "never changes": np.full(60, 7.0),
+    "large offset": 1e12 + np.arange(60.0),
+    "tiny": np.random.default_rng(1).normal(size=60) * 1e-9,
+    "mostly zero": np.where(np.arange(60) % 10 == 0, np.arange(60.0), 0.0),
+    "an own outlier": np.r_[np.random.default_rng(2).normal(size=59), 1e155],
+    "at the end of floats": np.r_[np.random.default_rng(3).normal(size=58), 1e308, -1e308],
+    "tiny, and an outlier": np.r_[np.random.default_rng(6).normal(size=59) * 1e-300, 1e300],
+    "infinite": np.r_[np.random.default_rng(4).normal(size=58), np.inf, -np.inf],
+    "missing everywhere": np.full(60, np.nan),
+    "heavy tails": np.exp(20 * np.random.default_rng(5).normal(size=60)),
+}
+
+
+@pytest.mark.parametrize("name", HARD_COLUMNS)
+@pytest.mark.filterwarnings("error")
+def test_no_column_of_the_silo_hides_a_copy_or_raises_a_false_alarm(name: str) -> None:
+    rng = np.random.default_rng(0)
+    records = np.column_stack([rng.normal(size=(60, 4)), HARD_COLUMNS[name]])
+    public = np.column_stack([rng.normal(size=(80, 4)), rng.choice(HARD_COLUMNS[name], 80)])
+    assert not find_duplicates(records, public, numeric(5)).alarm
+    public[:10, :] = records[:10] * (1 + 1e-4 * np.array([1.0, 1, 1, 1, 0]))
+    near = find_duplicates(records, public, numeric(5))
+    assert (near.alarm, near.near >= 10) == (True, True)
+    public[0] = records[-1]
+    assert find_duplicates(records, public, numeric(5)).exact == 1
+
+
+def test_the_sentence_has_counts_and_a_remedy() -> None:
+    found = "of 168 records 10 have an exact and 12 at least a near duplicate among the 228 examples of the public set"
+    remedy = ": ask the coordinator where the public set comes from"
+    assert DuplicateReport(168, 228, 10, 12, alarm=True).sentence == (
+        f"{found}; among themselves 0 have an exact one, so chance hardly explains this{remedy}"
+    )
+    assert DuplicateReport(168, 228, 10, 12, alarm=True, own_exact=30).sentence == (
+        f"{found}; among themselves 30 have an exact one, so this may be chance{remedy}"
+    )
+    assert DuplicateReport(168, 228, 0, 12, alarm=True, by_chance=2).sentence.endswith(
+        f"; chance explains about 2 near ones{remedy}"
+    )
+    assert DuplicateReport(168, 228, 0, 1, alarm=False).sentence.endswith("no more than chance explains")
+
+
+def test_other_columns_are_refused() -> None:
+    with pytest.raises(DataError, match="shape"):
+        find_duplicates(np.zeros((3, 2)), np.zeros((3, 4)), numeric(2))
+
+
+def test_memory_is_bounded_and_thousands_of_records_take_seconds() -> None:
+    rng = np.random.default_rng(0)
+    tables: list[Features] = [rng.normal(size=(4000, 13)), rng.normal(size=(4000, 13))]
+    tables[0][rng.random(tables[0].shape) < 0.1] = math.nan
+    tracemalloc.start()
+    started = time.process_time()
+    try:
+        find_duplicates(tables[0], tables[1], numeric(13))
+        assert tracemalloc.get_traced_memory()[1] < 400_000_000
+    finally:
+        tracemalloc.stop()
+    assert time.process_time() - started < 60

@@ -1,0 +1,493 @@
+"""The egress log: whatever is done to its files without the key is noticed, and a crash is not taken for tampering."""
+
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedct_flwr.hospital import egress_log
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.log_entry import LOG_FILE, MAX_LINE_BYTES, Event, LogEntry, read_entries
+from fedct_flwr.hospital.log_proof import HEAD_FILE, Verdict, verify_log
+from fedct_flwr.types import RunError
+from tests.patience import PATIENCE
+
+SILO = "cleveland"
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32))
+ENTRY = LogEntry(Event.RELEASED, "heart", "ab" * 32, 7, 1, "hard", 5, 90, "cd" * 32, "ef" * 32)
+
+
+def write(folder: Path, lines: int = 3, key: Ed25519PrivateKey = KEY, silo: str = SILO) -> list[bytes]:
+    with EgressLog.open(folder, silo, key) as log:
+        for _ in range(lines):
+            log.append(ENTRY)
+    return (folder / LOG_FILE).read_bytes().splitlines(keepends=True)
+
+
+def put(folder: Path, lines: list[bytes]) -> None:
+    (folder / LOG_FILE).write_bytes(b"".join(lines))
+
+
+def verify(folder: Path) -> Verdict:
+    return verify_log(folder, KEY.public_key(), SILO)
+
+
+def assert_refused(folder: Path) -> Verdict:
+    """Verified as not intact, and no agent starts with it, which changes nothing."""
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    verdict = verify(folder)
+    assert not verdict.intact
+    assert "\n" not in verdict.sentence
+    with pytest.raises(RunError, match="fedct silo verify"):
+        EgressLog.open(folder, SILO, KEY)
+    after = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert {name: after[name] for name in before} == before
+    return verdict
+
+
+def test_a_log_keeps_what_it_was_given(tmp_path: Path) -> None:
+    write(tmp_path, 2)
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        third = log.append(LogEntry(Event.APPROVED, details={"policy": {"kinds": ["hard"]}, "name": "Zürich"}))
+        entries = list(log.entries())
+    assert [entry.number for entry in entries] == [1, 2, 3]
+    assert entries[2] == third
+    assert (entries[0].study, entries[0].run, entries[0].bytes) == ("heart", 7, 90)
+    assert all(entry.time.endswith("+00:00") for entry in entries)
+    assert list(read_entries(tmp_path)) == entries
+    verdict = verify(tmp_path)
+    assert verdict == Verdict(True, 3, verdict.sentence, last=verdict.last)
+    assert verdict.sentence.startswith("3 lines")
+
+
+def test_a_silo_that_never_ran_has_an_intact_log(tmp_path: Path) -> None:
+    assert verify(tmp_path / "nowhere").intact
+    assert list(read_entries(tmp_path)) == []
+    write(tmp_path, 0)
+    assert verify(tmp_path) == Verdict(True, 0, verify(tmp_path).sentence, last=verify(tmp_path).last)
+
+
+def test_only_the_owner_may_read_the_log(tmp_path: Path) -> None:
+    write(tmp_path / "state")
+    for path in (tmp_path / "state" / LOG_FILE, tmp_path / "state" / HEAD_FILE):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+
+
+def test_the_lines_say_no_more_than_they_should(tmp_path: Path) -> None:
+    told = "number time silo event study public run round kind queries bytes payload code reason request details"
+    assert set(json.loads(write(tmp_path, 1)[0])) == {*told.split(), "previous", "hash", "signature"}
+
+
+@pytest.mark.parametrize("field", ["study", "bytes", "event", "time", "previous", "number", "hash", "signature"])
+def test_a_changed_line_is_named(field: str, tmp_path: Path) -> None:
+    lines = write(tmp_path, 4)
+    record = json.loads(lines[2])
+    record[field] = record[field] + 1 if isinstance(record[field], int) else record[field].replace("1", "2") + "00"
+    lines[2] = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+    put(tmp_path, lines)
+    verdict = assert_refused(tmp_path)
+    assert (verdict.bad_line, verdict.lines) == (3, 2)
+    assert verdict.sentence.startswith("line 3: ")
+
+
+CHANGES: dict[str, tuple[Callable[[list[bytes]], list[bytes]], int]] = {
+    "removed from the middle": (lambda lines: [*lines[:1], *lines[2:]], 2),
+    "removed from the start": (lambda lines: lines[1:], 1),
+    "doubled": (lambda lines: [*lines[:2], lines[1], *lines[2:]], 3),
+    "swapped": (lambda lines: [lines[0], lines[2], lines[1], lines[3]], 2),
+    "cut at the end": (lambda lines: lines[:-1], 4),
+    "cut to nothing": (lambda lines: [], 1),
+    "cut in the last line": (lambda lines: [*lines[:-1], lines[-1][:50]], 4),
+    "without its last line feed": (lambda lines: [*lines[:-1], lines[-1][:-1]], 4),
+    "empty line": (lambda lines: [*lines[:2], b"\n", *lines[2:]], 3),
+    "carriage returns": (lambda lines: [lines[0].replace(b"\n", b"\r\n"), *lines[1:]], 1),
+    "a space more": (lambda lines: [lines[0].replace(b",", b", ", 1), *lines[1:]], 1),
+    "a key twice": (lambda lines: [lines[0].replace(b"{", b'{"bytes":0,', 1), *lines[1:]], 1),
+    "wrong types": (lambda lines: [*lines, b'{"hash":1,"signature":[],"number":"x"}\n'], 5),
+    "not a number": (lambda lines: [*lines, b'{"hash":"00","signature":"00","number":NaN}\n'], 5),
+    "no finite number": (lambda lines: [*lines, b'{"hash":"00","signature":"00","number":1e999}\n'], 5),
+    "half a character": (lambda lines: [*lines, b'{"hash":"\\ud800","signature":"00"}\n'], 5),
+    "deep enough": (lambda lines: [*lines, b'{"hash":"","signature":"","a":' + b"[" * 900 + b"]" * 900 + b"}\n"], 5),
+    "huge": (lambda lines: [*lines, b"x" * (10 * MAX_LINE_BYTES)], 5),
+    "huge, with an end": (lambda lines: [*lines, b"x" * (10 * MAX_LINE_BYTES) + b"\n"], 5),
+}
+
+
+@pytest.mark.parametrize(("change", "line"), CHANGES.values(), ids=CHANGES)
+def test_whatever_is_done_to_the_lines_is_named(
+    change: Callable[[list[bytes]], list[bytes]], line: int, tmp_path: Path
+) -> None:
+    put(tmp_path, change(write(tmp_path, 4)))
+    assert assert_refused(tmp_path).bad_line == line
+
+
+def test_a_line_of_another_silo_or_another_key_is_named(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine", 1)
+    for number, (key, silo, why) in enumerate([(OTHER, SILO, "not signed"), (KEY, "budapest", "another silo")]):
+        folder = tmp_path / str(number)
+        theirs = write(folder, 2, key, silo)
+        assert why in assert_refused(folder).sentence
+        put(tmp_path / "mine", [mine[0], theirs[1]])
+        verdict = assert_refused(tmp_path / "mine")
+        assert verdict.bad_line == 2
+        assert why in verdict.sentence
+
+
+def test_a_missing_head_or_log_is_not_intact(tmp_path: Path) -> None:
+    lines = write(tmp_path, 3)
+    head = (tmp_path / HEAD_FILE).read_bytes()
+    (tmp_path / HEAD_FILE).unlink()
+    assert "egress.head is missing" in assert_refused(tmp_path).sentence
+    # Nor does it help to leave a single line, as if it were the first, which a crash had cut off from its head.
+    put(tmp_path, lines[:1])
+    assert_refused(tmp_path)
+    (tmp_path / LOG_FILE).unlink()
+    (tmp_path / HEAD_FILE).write_bytes(head)
+    assert "egress.jsonl is missing" in assert_refused(tmp_path).sentence
+
+
+def test_an_older_head_does_not_hide_lines_and_a_forged_one_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    old = (tmp_path / HEAD_FILE).read_bytes()
+    lines = write(tmp_path, 2)
+    new = (tmp_path / HEAD_FILE).read_bytes()
+    (tmp_path / HEAD_FILE).write_bytes(old)
+    assert "older than the log" in assert_refused(tmp_path).sentence
+    put(tmp_path, lines[:1])
+    # Both files of an earlier day together: nobody can tell, but who wrote down the last hash.
+    assert verify(tmp_path).intact
+    put(tmp_path, lines)
+    forgeries: list[bytes] = [b"", b"\xff\x00", b"[]", b"{}", b"{" * 5000, new.replace(b'"count":3', b'"count":2')]
+    for forged in [*forgeries, new.replace(b"cleveland", b"budapest"), b"x" * 10**6]:
+        (tmp_path / HEAD_FILE).write_bytes(forged)
+        assert "egress.head is damaged" in assert_refused(tmp_path).sentence
+
+
+def test_a_head_of_another_history_is_noticed(tmp_path: Path) -> None:
+    write(tmp_path / "a", 3)
+    write(tmp_path / "b", 3)
+    (tmp_path / "a" / HEAD_FILE).write_bytes((tmp_path / "b" / HEAD_FILE).read_bytes())
+    assert "does not belong to this log" in assert_refused(tmp_path / "a").sentence
+    write(tmp_path / "c", 2)
+    (tmp_path / "a" / HEAD_FILE).write_bytes((tmp_path / "c" / HEAD_FILE).read_bytes())
+    assert "does not belong to this log" in assert_refused(tmp_path / "a").sentence
+
+
+def test_a_crash_between_line_and_head_is_mended(tmp_path: Path) -> None:
+    write(tmp_path, 2)
+    old = (tmp_path / HEAD_FILE).read_bytes()
+    write(tmp_path, 1)
+    (tmp_path / HEAD_FILE).write_bytes(old)
+    assert verify(tmp_path).intact
+    assert verify(tmp_path).lines == 3
+    write(tmp_path, 1)
+    assert verify(tmp_path).lines == 4
+    assert b'"count":4' in (tmp_path / HEAD_FILE).read_bytes()
+
+
+NOISE = {
+    "zeros": b"\x00" * 700 + b"\n",
+    "binary": b"\x00\xff\xfe\n",
+    "half a line of zeros": b'{"bytes":90,"code":"ef' + b"\x00" * 300 + b'"}\n',
+    "empty": b"\n",
+    "no object": b"[1]\n",
+    "many digits": b'{"hash":' + b"9" * 6000 + b"}\n",
+    "deep": b"[" * 30_000 + b"]" * 30_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
+def test_noise_with_a_line_feed_is_excused_only_as_the_last_line_and_beyond_the_head(
+    noise: bytes, tmp_path: Path
+) -> None:
+    lines = write(tmp_path, 3)
+    put(tmp_path, [*lines[:2], noise])
+    assert assert_refused(tmp_path).bad_line == 3
+    put(tmp_path, [*lines, noise, noise])
+    assert assert_refused(tmp_path).bad_line == 4
+    put(tmp_path, [*lines, noise, b"{"])
+    assert assert_refused(tmp_path).bad_line == 4
+    put(tmp_path, [*lines, noise, lines[2]])
+    assert assert_refused(tmp_path).bad_line == 4
+    with pytest.raises(RunError, match="line 4 of"):
+        list(read_entries(tmp_path))
+
+
+@pytest.mark.parametrize("rest", [b"{", b"\x00" * 700, None, b'{"a":1}', *NOISE.values()])
+def test_a_last_line_cut_short_by_a_crash_is_no_tampering_and_is_cut_away(rest: bytes | None, tmp_path: Path) -> None:
+    lines = write(tmp_path, 2)
+    head = (tmp_path / HEAD_FILE).read_bytes()
+    whole = write(tmp_path, 1)[2]
+    put(tmp_path, [*lines, rest or whole[:-1]])
+    (tmp_path / HEAD_FILE).write_bytes(head)
+    verdict = verify(tmp_path)
+    assert (verdict.intact, verdict.lines, verdict.cut_short) == (True, 2, True)
+    assert "cut short by a crash" in verdict.sentence
+    assert len(list(read_entries(tmp_path))) == 2
+    write(tmp_path, 1)
+    assert verify(tmp_path).lines == 3
+    assert not verify(tmp_path).cut_short
+
+
+def test_a_cut_off_line_is_excused_only_beyond_the_head(tmp_path: Path) -> None:
+    lines = write(tmp_path, 3)
+    put(tmp_path, [*lines[:2], lines[2][:-40]])
+    assert assert_refused(tmp_path).bad_line == 3
+
+
+def test_files_that_cannot_be_read_are_a_verdict_not_an_exception(tmp_path: Path) -> None:
+    (tmp_path / LOG_FILE).mkdir()
+    assert "cannot be read" in verify(tmp_path).sentence
+    with pytest.raises(RunError, match="cannot read"):
+        list(read_entries(tmp_path))
+    (tmp_path / "file").write_text("")
+    assert verify(tmp_path / "file").intact is False or verify(tmp_path / "file").lines == 0
+    with pytest.raises(RunError, match="cannot write to"):
+        EgressLog.open(tmp_path / "file", SILO, KEY)
+
+
+@settings(max_examples=300, derandomize=True)
+@given(data=st.data())
+def test_no_byte_can_be_changed_and_no_garbage_raises(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "changed"
+    if not folder.exists():
+        write(folder, 3)
+        (folder / "copy").write_bytes((folder / LOG_FILE).read_bytes())
+    content = bytearray((folder / "copy").read_bytes())
+    position = data.draw(st.integers(0, len(content) - 1))
+    changed = data.draw(st.integers(0, 255).filter(lambda value: value != content[position]))
+    content[position] = changed
+    (folder / LOG_FILE).write_bytes(content)
+    verdict = verify(folder)
+    assert not verdict.intact
+    assert verdict.bad_line == content[:position].count(b"\n") + 1
+    (folder / LOG_FILE).write_bytes(data.draw(st.binary(max_size=200)) + bytes(content))
+    (folder / HEAD_FILE).write_bytes(data.draw(st.binary(max_size=200)))
+    assert not verify(folder).intact
+
+
+def test_two_writers_at_once_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        with pytest.raises(RunError, match="stop its agent first"):
+            EgressLog.open(tmp_path, SILO, KEY)
+        log.append(ENTRY)
+        # To read needs no lock.
+        assert verify(tmp_path).lines == 1
+    log.close()
+    assert len(write(tmp_path, 1)) == 2
+
+
+def test_another_process_is_kept_out_too_and_let_in_when_the_first_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import sys, time\nfrom pathlib import Path\n"
+        "from tests.hospital.test_egress_log import *\n"
+        "log = EgressLog.open(Path(sys.argv[1]), SILO, KEY)\n"
+        "print('open', flush=True)\n"
+        "while True: log.append(ENTRY)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == b"open"
+        with pytest.raises(RunError, match="stop its agent first"):
+            EgressLog.open(tmp_path, SILO, KEY)
+        # Verified again and again while it grows.
+        for _ in range(20):
+            verdict = verify(tmp_path)
+            assert verdict.intact, verdict.sentence
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert verify(tmp_path).intact
+    lines = verify(tmp_path).lines
+    assert lines > 1
+    write(tmp_path, 1)
+    assert verify(tmp_path).lines == lines + 1
+
+
+class Disk:
+    """A disk that becomes full: after ``room`` more bytes writing to the log fails, and so it does to the head."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room: int | None = None
+        self.head_fails = False
+        write, atomically = os.write, egress_log.write_atomically
+
+        def limited(file: int, content: bytes) -> int:
+            if self.room is None:
+                return write(file, content)
+            if self.room == 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            done = write(file, content[: self.room])
+            self.room -= done
+            return done
+
+        def head(path: Path, content: bytes) -> None:
+            if self.head_fails:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            atomically(path, content)
+
+        monkeypatch.setattr(egress_log.os, "write", limited)
+        monkeypatch.setattr(egress_log, "write_atomically", head)
+
+
+@pytest.mark.parametrize("fault", ["no room", "little room", "no room for the head"])
+def test_a_full_disk_leaves_the_log_as_it_was_and_the_next_line_goes_on(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    followed: list[LogEntry] = []
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        log.append(ENTRY)
+        log.follow(followed.append)
+        before = (tmp_path / LOG_FILE).read_bytes()
+        disk.room = {"no room": 0, "little room": 100, "no room for the head": None}[fault]
+        disk.head_fails = fault == "no room for the head"
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space"):
+                log.append(ENTRY)
+            assert (tmp_path / LOG_FILE).read_bytes() == before
+            assert verify(tmp_path).lines == 1
+        disk.room, disk.head_fails = None, False
+        assert log.append(ENTRY).number == 2
+        assert verify(tmp_path).intact
+    assert [entry.number for entry in followed] == [1, 2]
+    write(tmp_path, 1)
+    assert verify(tmp_path).lines == 3
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_device_that_is_really_full_is_an_oserror(tmp_path: Path) -> None:
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        full = os.open("/dev/full", os.O_WRONLY)
+        try:
+            with pytest.raises(OSError, match="No space"):
+                egress_log._write_all(full, b"line")
+        finally:
+            os.close(full)
+        log.append(ENTRY)
+
+
+def test_a_head_that_took_its_place_before_it_failed_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    atomically = egress_log.write_atomically
+
+    def late(path: Path, content: bytes) -> None:
+        atomically(path, content)
+        raise OSError(errno.EIO, "Input/output error")
+
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        monkeypatch.setattr(egress_log, "write_atomically", late)
+        assert log.append(ENTRY).number == 1
+        assert log.append(ENTRY).number == 2
+    assert verify(tmp_path).lines == 2
+
+
+def test_a_failure_that_cannot_be_undone_ends_all_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+
+    def fails(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        log.append(ENTRY)
+        disk.head_fails = True
+        with monkeypatch.context() as patch:
+            patch.setattr(egress_log.os, "ftruncate", fails)
+            with pytest.raises(OSError, match="No space"):
+                log.append(ENTRY)
+        disk.head_fails = False
+        with pytest.raises(OSError, match="start the agent again"):
+            log.append(ENTRY)
+    assert len(write(tmp_path, 1)) == 3
+    assert verify(tmp_path).intact
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced", "written to", "cut"])
+def test_a_log_that_others_touch_while_it_is_open_takes_no_more_lines(what: str, tmp_path: Path) -> None:
+    path = tmp_path / LOG_FILE
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        log.append(ENTRY)
+        content = path.read_bytes()
+        if what in ("removed", "replaced"):
+            path.unlink()
+        if what != "removed":
+            path.write_bytes({"replaced": content, "written to": content + b"x\n", "cut": b""}[what])
+        with pytest.raises(OSError, match=r"changed while|No such file"):
+            log.append(ENTRY)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        LogEntry(Event.RELEASED, run="7"),  # type: ignore[arg-type]
+        LogEntry(Event.RELEASED, queries=True),
+        LogEntry(Event.RELEASED, details={"a": float("nan")}),
+        LogEntry(Event.RELEASED, study="x" * MAX_LINE_BYTES),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(entry: LogEntry, tmp_path: Path) -> None:
+    with EgressLog.open(tmp_path, SILO, KEY) as log:
+        with pytest.raises(ValueError, match=r"."):
+            log.append(entry)
+        log.append(ENTRY)
+    assert verify(tmp_path).lines == 1
+
+
+def test_a_log_is_not_closed_in_the_middle_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync, writing, further = os.fsync, threading.Event(), threading.Event()
+
+    def slow(file: int) -> None:
+        writing.set()
+        further.wait(PATIENCE)
+        sync(file)
+
+    log = EgressLog.open(tmp_path, SILO, KEY)
+    with monkeypatch.context() as patch:
+        patch.setattr(egress_log.os, "fsync", slow)
+        writer = threading.Thread(target=log.append, args=(ENTRY,))
+        writer.start()
+        assert writing.wait(PATIENCE)
+        closer = threading.Thread(target=log.close)
+        closer.start()
+        closer.join(0.2)
+        assert closer.is_alive()
+        further.set()
+        writer.join()
+        closer.join()
+    assert verify(tmp_path).lines == 1
+
+
+def test_a_closed_log_takes_no_lines(tmp_path: Path) -> None:
+    log = EgressLog.open(tmp_path, SILO, KEY)
+    log.close()
+    log.close()
+    with pytest.raises(OSError, match="closed"):
+        log.append(ENTRY)
+
+
+def test_a_line_that_cannot_be_read_is_one_sentence_for_a_reader(tmp_path: Path) -> None:
+    lines = write(tmp_path, 2)
+    put(tmp_path, [lines[0], b"{}\n"])
+    with pytest.raises(RunError, match=r"line 2 of .* see 'fedct silo verify'"):
+        list(read_entries(tmp_path))
+    put(tmp_path, [lines[0], b"x" * MAX_LINE_BYTES * 2])
+    with pytest.raises(RunError, match=r"line 2 of .* is too long"):
+        list(read_entries(tmp_path))

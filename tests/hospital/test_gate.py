@@ -1,0 +1,470 @@
+"""The gate: what answers an approved question leaves once, within the limits, on record; everything else stays."""
+
+import contextlib
+import errno
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.hospital import egress_log
+from fedct_flwr.hospital.approval import approve, revoke
+from fedct_flwr.hospital.books import Spent
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, read_entries
+from fedct_flwr.types import ABSTAIN
+from fedct_flwr.wire.codec import Reply, Scores, Terms, encode_instruction, encode_refusal, encode_reply, longest_reply
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospital.gates import CODE, KEY, RUN, Silo, open_silo, outcome
+
+SCORES = Scores(0.5, 0.5, 0.5, 0.5)
+
+
+@pytest.fixture
+def silo(tmp_path: Path) -> Silo:
+    return open_silo(tmp_path)
+
+
+@pytest.fixture
+def gate(silo: Silo) -> Iterator[Gate]:
+    with silo.gate() as gate:
+        yield gate
+
+
+def held(gate: Gate, content: RecordDict, run_id: int = RUN) -> Refusal:
+    """Why a request is refused; what goes back says the same and nothing else."""
+    with pytest.raises(Held) as refused:
+        gate.admit(content, run_id, CODE)
+    assert refused.value.record is not None
+    assert from_record(refused.value.record) == encode_refusal("cleveland", refused.value.reason)
+    return refused.value.reason
+
+
+def release(gate: Gate, silo: Silo, content: RecordDict, number: int = 1, run_id: int = RUN) -> Refusal | bytes:
+    """What comes of an answer to a question that was asked."""
+    with contextlib.suppress(Held):
+        gate.admit(to_record(silo.request(number)), run_id, CODE)
+    return let_out(gate, content, silo.request(number), run_id)
+
+
+def let_out(gate: Gate, content: Any, request: bytes, run_id: int = RUN) -> Refusal | bytes:
+    """The same without asking first."""
+    left = gate.release(content, request, run_id, CODE)
+    assert left is not None
+    return outcome(from_record(left))
+
+
+def last(silo: Silo) -> LogEntry:
+    return list(read_entries(silo.state))[-1]
+
+
+def test_a_legal_answer_leaves_and_is_on_record(gate: Gate, silo: Silo) -> None:
+    assert gate.admit(to_record(silo.request()), RUN, CODE) == silo.request()
+    content = to_record(silo.reply())
+    left = gate.release(content, silo.request(), RUN, CODE)
+    assert left is not None
+    assert from_record(left) == silo.reply()
+    assert left is not content
+    entry = last(silo)
+    assert (entry.event, entry.run, entry.round, entry.kind, entry.queries) == (Event.RELEASED, RUN, 1, "hard", 5)
+    assert (entry.bytes, entry.code, entry.reason) == (len(silo.reply()), CODE, "")
+    assert gate.spent() == Spent(1, 5, len(silo.reply()))
+    assert silo.verify().intact
+
+
+def test_the_line_is_on_disk_before_the_labels_leave(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Event] = []
+
+    def wrapped(payload: bytes) -> RecordDict:
+        seen.append(last(silo).event)
+        return to_record(payload)
+
+    monkeypatch.setattr("fedct_flwr.hospital.gate.to_record", wrapped)
+    assert release(gate, silo, to_record(silo.reply())) == silo.reply()
+    assert seen[-1] is Event.RELEASED
+
+
+def test_the_same_answer_may_leave_again_and_counts_towards_the_bytes_alone(gate: Gate, silo: Silo) -> None:
+    for _ in range(3):
+        assert silo.ask(gate) == silo.reply()
+    size = len(silo.reply())
+    assert gate.spent() == Spent(1, 5, 3 * size)
+    assert last(silo).event is Event.REPEATED
+
+
+def test_a_round_is_not_answered_twice_with_different_labels(gate: Gate, silo: Silo) -> None:
+    silo.ask(gate)
+    assert silo.ask(gate, first=0) is Refusal.ROUND
+    assert silo.ask(gate) == silo.reply()
+    assert last(silo).event is Event.REPEATED
+
+
+def test_nor_after_a_restart(silo: Silo) -> None:
+    with silo.gate() as gate:
+        silo.ask(gate, 1)
+        silo.ask(gate, 2)
+        before = gate.spent()
+    with silo.gate() as gate:
+        assert gate.spent() == before
+        assert silo.ask(gate, 2, first=0) is Refusal.ROUND
+        assert silo.ask(gate, 2) == silo.reply(2)
+        assert silo.ask(gate, 3) == silo.reply(3)
+        refusal = len(encode_refusal("cleveland", Refusal.ROUND))
+        assert gate.spent() == Spent(3, 15, 4 * len(silo.reply()) + refusal)
+
+
+def test_an_older_round_is_refused_and_another_run_is_its_own(gate: Gate, silo: Silo) -> None:
+    silo.ask(gate, 3)
+    assert held(gate, to_record(silo.request(2))) is Refusal.ROUND
+    assert release(gate, silo, to_record(silo.reply(2)), 2) is Refusal.ROUND
+    assert gate.admit(to_record(silo.request(1)), RUN + 1, CODE)
+    assert release(gate, silo, to_record(silo.reply(1)), 1, RUN + 1) == silo.reply(1)
+
+
+RECORDS: dict[str, RecordDict] = {
+    "nothing": RecordDict({}),
+    "another name": RecordDict({"other": ConfigRecord({"payload": b""})}),
+    "a second record": RecordDict({"fedct": ConfigRecord({"payload": b""}), "more": ConfigRecord({"a": 1})}),
+    "metrics beside it": RecordDict({"fedct": ConfigRecord({"payload": b""}), "metrics": MetricRecord({"a": 1.0})}),
+    "a second field": RecordDict({"fedct": ConfigRecord({"payload": b"", "more": b""})}),
+    "another field": RecordDict({"fedct": ConfigRecord({"load": b""})}),
+    "text": RecordDict({"fedct": ConfigRecord({"payload": "text"})}),
+    "a list": RecordDict({"fedct": ConfigRecord({"payload": [b"a", b"b"]})}),
+    "metrics": RecordDict({"fedct": MetricRecord({"payload": 1})}),
+    "arrays": RecordDict({"fedct": ArrayRecord({"payload": Array(np.zeros(3))})}),
+    "empty": to_record(b""),
+    "garbage": to_record(b"\xff" * 40),
+}
+
+
+@pytest.mark.parametrize("content", RECORDS.values(), ids=RECORDS)
+def test_what_is_not_one_record_with_one_payload_passes_in_neither_direction(
+    content: RecordDict, gate: Gate, silo: Silo
+) -> None:
+    assert held(gate, content) in (Refusal.MALFORMED, Refusal.VERSION)
+    assert release(gate, silo, content) in (Refusal.MALFORMED, Refusal.VERSION)
+    assert gate.answers() == 0
+
+
+def test_weights_are_refused(gate: Gate) -> None:
+    assert held(gate, RecordDict({"arrays": ArrayRecord({"w": Array(np.zeros(3))})})) is Refusal.WEIGHTS
+
+
+FORGED_TERMS: dict[str, tuple[dict[str, Any], Refusal]] = {
+    "study": ({"study": "other"}, Refusal.STUDY),
+    "public set": ({"public_fingerprint": bytes(32)}, Refusal.FINGERPRINT),
+    "classes": ({"classes": ("diseased", "healthy")}, Refusal.CLASSES),
+}
+
+
+@pytest.mark.parametrize(("changes", "reason"), FORGED_TERMS.values(), ids=FORGED_TERMS)
+def test_only_the_approved_terms_pass(changes: dict[str, Any], reason: Refusal, gate: Gate, silo: Silo) -> None:
+    forged: Terms = replace(silo.terms, **changes)
+    assert held(gate, to_record(encode_instruction(silo.instruction(), forged))) is reason
+    reply = encode_reply(Reply(1, "cleveland", np.ones(5, dtype=np.int16)), forged)
+    assert release(gate, silo, to_record(reply)) is reason
+
+
+@pytest.mark.parametrize("size", [0, 229, 2**32 - 1])
+def test_a_query_outside_the_approved_public_set_is_refused(size: int, gate: Gate, silo: Silo) -> None:
+    instruction = replace(silo.instruction(), query=Query(0, size))
+    assert held(gate, to_record(encode_instruction(instruction, silo.terms))) is Refusal.QUERY
+
+
+def test_a_request_of_any_length_is_refused_before_it_is_read(gate: Gate) -> None:
+    assert held(gate, to_record(bytes(10_000_000))) is Refusal.LENGTH
+
+
+def test_a_reply_must_answer_the_very_question(gate: Gate, silo: Silo) -> None:
+    assert release(gate, silo, to_record(silo.reply(2))) is Refusal.ROUND
+    assert release(gate, silo, to_record(silo.reply(1, size=6))) is Refusal.LENGTH
+    assert release(gate, silo, to_record(silo.reply(silo="budapest"))) is Refusal.SILO
+    assert release(gate, silo, to_record(silo.reply() + b"\x00")) is Refusal.MALFORMED
+    # Nor is what was not admitted answered.
+    assert let_out(gate, to_record(silo.reply()), b"\xff") is Refusal.MALFORMED
+    assert let_out(gate, to_record(silo.reply(2)), silo.request(2)) is Refusal.ROUND
+    assert gate.answers() == 0
+
+
+def test_a_refusal_passes_as_one_and_names_its_own_silo_alone(gate: Gate, silo: Silo) -> None:
+    for reason in Refusal:
+        assert release(gate, silo, to_record(encode_refusal("cleveland", reason))) is reason
+        assert (last(silo).event, last(silo).reason) == (Event.REFUSED, reason.name)
+    assert release(gate, silo, to_record(encode_refusal("patient 7", Refusal.NO_DATA))) is Refusal.SILO
+    assert gate.answers() == 0
+
+
+def test_the_agent_refuses_for_its_own_reasons(gate: Gate, silo: Silo) -> None:
+    left = gate.refuse(Refusal.STOPPING, RUN, CODE)
+    assert left is not None
+    assert outcome(from_record(left)) is Refusal.STOPPING
+    entry = last(silo)
+    assert (entry.event, entry.reason, entry.run, entry.code) == (Event.REFUSED, "STOPPING", RUN, CODE)
+    assert entry.bytes == len(encode_refusal("cleveland", Refusal.STOPPING))
+
+
+def test_a_hash_that_is_none_does_not_get_into_the_log(gate: Gate, silo: Silo) -> None:
+    gate.refuse(Refusal.STOPPING, RUN, "a message for whoever reads this\n" * 9999)
+    assert last(silo).code == "not a hash"
+
+
+def test_without_approval_nothing_leaves(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, approved=False)
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_APPROVED
+
+
+def test_another_policy_or_study_than_the_approved_one_lets_nothing_out(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path)
+    silo.config = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update={"metrics": True})})
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
+
+
+def test_files_that_changed_shut_the_gate_also_during_training(gate: Gate, silo: Silo) -> None:
+    payload = gate.admit(to_record(silo.request()), RUN, CODE)
+    silo.unchanged = False
+    left = gate.release(to_record(silo.reply()), payload, RUN, CODE)
+    assert outcome(from_record(left)) is Refusal.NOT_APPROVED
+    assert held(gate, to_record(silo.request())) is Refusal.NOT_APPROVED
+
+
+def test_files_that_cannot_be_looked_at_shut_the_gate(silo: Silo) -> None:
+    def fails() -> bool:
+        raise OSError("gone")
+
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        gate = Gate(silo.config, silo.study, log, fails)
+        assert held(gate, to_record(silo.request())) is Refusal.INTERNAL
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.INTERNAL
+
+
+def test_what_is_revoked_while_the_gate_is_open_stays(silo: Silo) -> None:
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        gate = Gate(silo.config, silo.study, log, lambda: True)
+        gate.admit(to_record(silo.request()), RUN, CODE)
+        revoke(log)
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_APPROVED
+        approve(log, silo.config, silo.study)
+        assert release(gate, silo, to_record(silo.reply())) == silo.reply()
+
+
+def test_a_policy_without_hard_labels_lets_none_out(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["soft", "counts"])
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request())) is Refusal.POLICY
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.POLICY
+
+
+def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_path: Path) -> None:
+    for kinds, passes in ((["hard"], False), (["hard", "counts"], True), (["counts"], True)):
+        silo = open_silo(tmp_path / "-".join(kinds), kinds=kinds)
+        request, reply = silo.request(votes=2), silo.counts(votes=2)
+        with silo.gate() as gate:
+            if passes:
+                gate.admit(to_record(request), RUN, CODE)
+            else:
+                assert held(gate, to_record(request)) is Refusal.POLICY
+            assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
+        last = silo.entries()[-1]
+        told = ("counts", 10, len(reply)) if passes else ("", 0, last.bytes)
+        assert (last.kind, last.queries, last.bytes) == told
+
+
+def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_class(tmp_path: Path) -> None:
+    for kinds, passes in ((["hard", "counts"], False), (["soft"], True)):
+        silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=19)
+        request, reply = silo.soft_request(), silo.probabilities()
+        with silo.gate() as gate:
+            if passes:
+                gate.admit(to_record(request), RUN, CODE)
+            else:
+                assert held(gate, to_record(request)) is Refusal.POLICY
+            assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
+            if passes:
+                assert gate.spent().queries == 10
+                assert held(gate, to_record(silo.soft_request(2))) is Refusal.LIMIT
+        last = next(entry for entry in silo.entries() if entry.event is not Event.APPROVED)
+        assert (last.kind, last.queries) == (("soft", 10) if passes else ("", 0))
+
+
+@pytest.mark.parametrize(
+    ("policy", "rounds", "weight", "passes"),
+    [
+        ({}, 100, 1.0, True),
+        ({}, 101, 1.0, False),
+        ({}, 1, 1.01, False),
+        ({}, 1, 0.0, True),
+        ({"max_local_rounds": 3}, 3, 0.5, True),
+        ({"max_local_rounds": 3}, 4, 0.5, False),
+        ({"max_consensus_weight": 50.0}, 1, 50.0, True),
+        ({"max_consensus_weight": 0}, 1, 0.5, False),
+        ({"max_consensus_weight": 0}, 1, 0.0, False),
+        ({"max_consensus_weight": 0.99}, 1, 0.0, False),
+    ],
+)
+def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
+    policy: dict[str, Any], rounds: int, weight: float, passes: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    silo = open_silo(tmp_path, kinds=["soft"], **policy)
+    request = silo.soft_request(rounds=rounds, weight=weight)
+    with silo.gate() as gate:
+        if passes:
+            assert gate.admit(to_record(request), RUN, CODE) == request
+        else:
+            assert held(gate, to_record(request)) is Refusal.LIMIT
+            allowed = policy.get("max_local_rounds", 100), policy.get("max_consensus_weight", 1)
+            assert f"for {rounds} rounds of training (max-local-rounds is {allowed[0]})" in caplog.text
+            # In turn with the records, in as many steps.
+            assert f"count {weight or 1:g} (max-consensus-weight is {allowed[1]:g})" in caplog.text
+        # Nor does an answer leave to what was never admitted.
+        left = gate.release(to_record(silo.probabilities()), request, RUN, CODE)
+        assert outcome(from_record(left)) == (silo.probabilities() if passes else Refusal.LIMIT)
+
+
+def test_warming_up_has_the_same_limit_of_rounds(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["soft"], max_local_rounds=5, max_consensus_weight=0)
+    with silo.gate() as gate:
+        assert gate.admit(to_record(silo.warm_up_request(rounds=5)), RUN, CODE)
+        assert held(gate, to_record(silo.warm_up_request(rounds=6))) is Refusal.LIMIT
+
+
+def test_what_was_not_asked_for_stays(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["hard", "counts", "soft"])
+    with silo.gate() as gate:
+        for request, reply in (
+            (silo.request(), silo.counts(votes=1)),
+            (silo.request(votes=1), silo.reply()),
+            (silo.request(votes=1), silo.counts(votes=4)),
+            (silo.request(), silo.probabilities()),
+            (silo.soft_request(), silo.reply()),
+            (silo.soft_request(), silo.probabilities(size=4)),
+        ):
+            left = gate.release(to_record(reply), request, RUN, CODE)
+            assert outcome(from_record(left)) in (Refusal.MALFORMED, Refusal.LENGTH)
+
+
+def test_each_vote_counts_as_a_label_towards_the_limit(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, kinds=["counts"], max_queries=10)
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request(size=6, votes=2))) is Refusal.LIMIT
+        request = silo.request(size=5, votes=2)
+        assert gate.admit(to_record(request), RUN, CODE) == request
+        gate.release(to_record(silo.counts(size=5, votes=2)), request, RUN, CODE)
+        assert gate.spent().queries == 10
+
+
+def test_scores_leave_only_if_the_policy_says_so(tmp_path: Path) -> None:
+    for metrics in (False, True):
+        silo = open_silo(tmp_path / str(metrics), metrics=metrics)
+        reply = silo.reply(scores=SCORES)
+        with silo.gate() as gate:
+            assert release(gate, silo, to_record(reply)) == (reply if metrics else Refusal.POLICY)
+
+
+def test_the_limit_of_rounds_holds_before_training_and_over_runs(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, max_rounds=2)
+    with silo.gate() as gate:
+        silo.ask(gate, 1)
+        silo.ask(gate, 2)
+        assert held(gate, to_record(silo.request(3))) is Refusal.LIMIT
+        assert held(gate, to_record(silo.request(1)), RUN + 1) is Refusal.LIMIT
+        # What left already may leave again.
+        assert silo.ask(gate, 2) == silo.reply(2)
+        # Nor is what was not let in.
+        assert let_out(gate, to_record(silo.reply(3)), silo.request(3)) is Refusal.ROUND
+
+
+def test_the_limit_of_queries_holds_to_the_last_label(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, max_queries=12)
+    with silo.gate() as gate:
+        silo.ask(gate, 1, 5)
+        assert held(gate, to_record(silo.request(2, 8))) is Refusal.LIMIT
+        assert silo.ask(gate, 2, 7) == silo.reply(2, 7)
+        assert held(gate, to_record(silo.request(3, 1))) is Refusal.LIMIT
+
+
+def test_the_limit_of_bytes_holds_for_the_longest_reply_and_for_repeats(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path / "a")
+    size, longest = len(silo.reply()), longest_reply(silo.instruction(), "cleveland", silo.terms, scores=False)
+    assert size <= longest
+    silo = open_silo(tmp_path / "b", max_bytes=2 * size + longest - 1)
+    with silo.gate() as gate:
+        silo.ask(gate)
+        silo.ask(gate)
+        assert held(gate, to_record(silo.request())) is Refusal.LIMIT
+        assert held(gate, to_record(silo.request(2))) is Refusal.LIMIT
+        assert gate.spent().bytes <= silo.config.policy.max_bytes
+
+
+def test_to_approve_again_gives_nothing_back_but_a_higher_limit_does(tmp_path: Path) -> None:
+    silo = open_silo(tmp_path, max_rounds=1)
+    with silo.gate() as gate:
+        silo.ask(gate, 1)
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        approve(log, silo.config, silo.study)
+    with silo.gate() as gate:
+        assert held(gate, to_record(silo.request(2))) is Refusal.LIMIT
+    silo.config = silo.config.model_copy(update={"policy": silo.config.policy.model_copy(update={"max_rounds": 2})})
+    with EgressLog.open(silo.state, "cleveland", KEY) as log:
+        approve(log, silo.config, silo.study)
+    with silo.gate() as gate:
+        assert gate.spent().rounds == 1
+        assert silo.ask(gate, 2) == silo.reply(2)
+        assert held(gate, to_record(silo.request(3))) is Refusal.LIMIT
+
+
+def test_the_longest_reply_is_no_shorter_than_any(silo: Silo) -> None:
+    for scores in (None, SCORES, Scores(1.0, float("nan"), 1.0, 0.25)):
+        for label in (0, 1, ABSTAIN):
+            reply = Reply(1, "cleveland", np.array([label, 1, 1, 0, 1], dtype=np.int16), scores)
+            longest = longest_reply(silo.instruction(), "cleveland", silo.terms, scores=scores is not None)
+            assert len(encode_reply(reply, silo.terms)) <= longest
+
+
+def test_what_cannot_be_logged_does_not_leave(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(egress_log.os, "write", full)
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.NOT_LOGGED
+        assert release(gate, silo, to_record(encode_refusal("cleveland", Refusal.NO_DATA))) is Refusal.NOT_LOGGED
+        stopping = gate.refuse(Refusal.STOPPING, RUN, CODE)
+        assert stopping is not None
+        assert outcome(from_record(stopping)) is Refusal.NOT_LOGGED
+        with pytest.raises(Held) as refused:
+            gate.admit(to_record(b""), RUN, CODE)
+        assert refused.value.record is not None
+        assert outcome(from_record(refused.value.record)) is Refusal.NOT_LOGGED
+        assert held(gate, to_record(silo.request())) is Refusal.NOT_LOGGED
+        assert gate.spent() == Spent()
+    # As soon as there is room, the same labels leave.
+    assert release(gate, silo, to_record(silo.reply())) == silo.reply()
+    assert silo.verify().intact
+
+
+def test_anything_unexpected_is_a_refusal(gate: Gate, silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ZeroDivisionError("patient 7")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fedct_flwr.hospital.gate.decode_reply", fails)
+        patch.setattr("fedct_flwr.hospital.gate.decode_instruction", fails)
+        assert held(gate, to_record(silo.request())) is Refusal.INTERNAL
+        assert release(gate, silo, to_record(silo.reply())) is Refusal.INTERNAL
+    for nonsense in (None, 5, "text", {"fedct": 1}):
+        assert let_out(gate, nonsense, silo.request()) in (Refusal.INTERNAL, Refusal.MALFORMED)
+    # An id that fits into no line: nothing can be logged, and nothing leaves.
+    nobody: Any = "7"
+    assert let_out(gate, to_record(silo.reply()), silo.request(), nobody) is Refusal.NOT_LOGGED
+    assert "patient" not in (silo.state / LOG_FILE).read_text()
+    assert gate.answers() == 0

@@ -1,0 +1,710 @@
+"""DP-SGD: clipping, noise and sampling as the event says, and a planted leak that is caught."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from dp_accounting import ComposedDpEvent, GaussianDpEvent, NoOpDpEvent, SelfComposedDpEvent
+from scipy import stats
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+from fedct_flwr.labelers import clipping, dp_sgd
+from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
+from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 4)).astype(np.float32)
+Y = (X[:, 0] > 0).astype(np.int16)
+PRIVATE, PUBLIC = Examples(X[:200], Y[:200]), X[200:]
+NO_TARGETS = np.full(100, ABSTAIN, dtype=np.int16)
+EVERYTHING = np.arange(100)
+CALIBRATED = dp_sgd._least_noise
+PUBLIC_WEIGHT = 0.3
+
+
+@pytest.fixture(autouse=True)
+def _some_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To calibrate the noise takes seconds."""
+    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *plan: 1.2)
+
+
+@pytest.fixture
+def _calibrated(_some_noise: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is calibrated nevertheless."""
+    monkeypatch.setattr(dp_sgd, "_least_noise", CALIBRATED)
+
+
+def network() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+def labeler(make: Any = network, **settings: Any) -> DpSgdLabeler:
+    values: dict[str, Any] = {
+        "num_records": 200,
+        "batch_size": 20,
+        "total_steps": 40,
+        "steps_per_round": 10,
+        "learning_rate": 0.01,
+        "clipping_norm": 1.0,
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "seed": 0,
+        "device": "cpu",
+    }
+    return DpSgdLabeler(make, 2, **values | settings)
+
+
+def asked(private: Examples = PRIVATE, targets: Any = NO_TARGETS, positions: Any = EVERYTHING) -> Asked:
+    return Asked(private, PUBLIC, targets, np.zeros(len(positions), np.int16), positions)
+
+
+def seeded(seed: int = 0) -> SimulatedNoise:
+    return SimulatedNoise(np.random.default_rng(seed))
+
+
+def gradient(model: DpSgdLabeler, X: Any, y: Any, weight: float = 1.0) -> Tensor:
+    """The clipped gradients' sum, each with this weight, as one vector."""
+    inputs, labels = torch.from_numpy(np.array(X, np.float32)), torch.from_numpy(np.array(y, np.int64))
+    model._network.train()
+    gradients = model._clipped.compute(inputs, labels, torch.full((len(labels),), weight))
+    return torch.cat([part.flatten() for part in gradients])
+
+
+def plain_gradient(module: nn.Module, X: Any, y: Any) -> Tensor:
+    """The gradient of the losses' sum, by torch alone."""
+    inputs, labels = torch.from_numpy(np.array(X, np.float32)), torch.from_numpy(np.array(y, np.int64))
+    loss = nn.functional.cross_entropy(module(inputs), labels, reduction="sum")
+    return torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(module.parameters()))])
+
+
+def same_network(model: DpSgdLabeler, make: Any = network) -> nn.Module:
+    """A network with the same weights, that Opacus has never seen."""
+    plain: nn.Module = make()
+    plain.load_state_dict(model._network.state_dict())
+    return plain
+
+
+# --- clipping
+
+
+CONVOLUTIONS = lambda: nn.Sequential(  # noqa: E731
+    nn.Unflatten(1, (1, 2, 2)),
+    nn.Conv2d(1, 4, 2, padding=1),
+    nn.GroupNorm(2, 4),
+    nn.ReLU(),
+    nn.Flatten(),
+    nn.Linear(36, 2),
+)
+
+
+@pytest.mark.parametrize("make", [network, CONVOLUTIONS], ids=["layers", "convolutions"])
+@pytest.mark.parametrize("norm", [0.01, 0.3, 2.0])
+def test_the_gradient_of_each_record_is_clipped_by_itself(make: Any, norm: float) -> None:
+    model = labeler(make, clipping_norm=norm)
+    plain = same_network(model, make)
+    extreme = PRIVATE.X[:12] * np.logspace(-3, 3, 12, dtype=np.float32)[:, None]
+    clipped = []
+    for x, y in zip(extreme, PRIVATE.y, strict=False):
+        own = plain_gradient(plain, x[None], [y])
+        clipped.append(own * min(1.0, norm / float(own.norm())))
+        alone = gradient(model, x[None], [y])
+        assert float(alone.norm()) <= norm
+        torch.testing.assert_close(alone, clipped[-1], rtol=1e-3, atol=1e-6)
+    together = gradient(model, extreme, PRIVATE.y[:12])
+    torch.testing.assert_close(together, torch.stack(clipped).sum(0), rtol=1e-3, atol=1e-5)
+
+
+def test_one_record_more_moves_the_sum_by_at_most_the_clipping_norm() -> None:
+    model = labeler(clipping_norm=0.5)
+    for x in (PRIVATE.X[150], PRIVATE.X[151] * 1e4, PRIVATE.X[152] * 1e-4):
+        without = gradient(model, PRIVATE.X[:9], PRIVATE.y[:9])
+        with_it = gradient(model, [*PRIVATE.X[:9], x], [*PRIVATE.y[:9], 1])
+        assert float((with_it - without).norm()) <= 0.5 + 1e-5
+
+
+def test_dropout_is_left_out_so_that_one_record_less_moves_no_other() -> None:
+    wide = lambda: nn.Sequential(nn.Linear(4, 64), nn.Dropout(), nn.Linear(64, 2))  # noqa: E731
+    model = labeler(wide, clipping_norm=0.5)
+    sums = []
+    for first in (0, 1):
+        model._ready_to_train()
+        torch.manual_seed(0)
+        rows = slice(first, 9)
+        inputs, labels = torch.from_numpy(PRIVATE.X[rows]), torch.from_numpy(PRIVATE.y[rows].astype(np.int64))
+        gradients = model._clipped.compute(inputs.float(), labels, torch.ones(len(labels)))
+        sums.append(torch.cat([part.flatten() for part in gradients]))
+    assert float((sums[0] - sums[1]).norm()) <= 0.5 + 1e-5
+
+
+def test_weights_that_are_frozen_are_neither_trained_nor_counted() -> None:
+    def make() -> nn.Module:
+        module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+        module[0].weight.requires_grad_(False)
+        module[2].bias.requires_grad_(False)
+        return module
+
+    model = labeler(make, clipping_norm=0.01)
+    before = same_network(model, make)
+    # A step that clips: what counts is the norm of the trained weights' gradient alone.
+    assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1]).norm()), 0.01, rel_tol=1e-3)
+    model.check(PUBLIC)
+    model.answer(asked(), seeded())
+    same = [torch.equal(a, b) for a, b in zip(model._network.parameters(), before.parameters(), strict=True)]
+    assert same == [True, False, False, True]
+
+
+def normalized() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("make", [network, normalized], ids=["linear layers alone", "others too"])
+def test_without_clipping_to_speak_of_the_gradient_is_that_of_plain_training(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = labeler(make, clipping_norm=1e6)
+    plain = plain_gradient(same_network(model, make), X[:30], Y[:30]) / 30
+    torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
+    for limit in ("_AT_ONCE", "_SINGLY_AT_ONCE"):
+        monkeypatch.setattr(clipping, limit, 7)  # in parts, the last of them smaller
+    torch.testing.assert_close(gradient(model, X[:30], Y[:30], 1 / 30), plain, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("make", "passes"), [(network, [300]), (normalized, [256, 44])])
+def test_only_where_gradients_by_example_take_memory_a_batch_is_taken_in_parts(make: Any, passes: list[int]) -> None:
+    model = labeler(make)
+    gradient(model, X[:1], Y[:1])
+    taken: list[int] = []
+    model._network.register_forward_hook(lambda module, inputs, output: taken.append(len(output)))
+    gradient(model, X, Y)
+    assert taken == passes
+
+
+def test_an_example_counts_by_its_weight_after_clipping() -> None:
+    model = labeler(clipping_norm=0.01)
+    assert math.isclose(float(gradient(model, X[:1] * 9, Y[:1], 0.25).norm()), 0.0025, rel_tol=1e-3)
+
+
+def test_without_noise_and_clipping_a_round_is_plain_training_on_the_same_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = labeler(clipping_norm=1e6, batch_size=200, steps_per_round=5)  # all records, every step
+    model.noise_multiplier = 1e-12
+    plain = same_network(model)
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.01, momentum=1 - 3 / 40)
+    for step in range(5):
+        optimizer.zero_grad()
+        optimizer.param_groups[0]["lr"] = 0.01 / (1 + 5 * step / 40)
+        inputs, labels = torch.from_numpy(PRIVATE.X), torch.from_numpy(PRIVATE.y.astype(np.int64))
+        nn.functional.cross_entropy(plain(inputs), labels).backward()
+        optimizer.step()
+    model.answer(asked(), seeded())
+    for ours, theirs in zip(model._network.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+# --- noise and sampling
+
+
+def noise_of_one_step(model: DpSgdLabeler, private: Examples, monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    """What the optimizer is given, times the average batch: the noise alone where gradients are zero."""
+    taken: list[Tensor] = []
+
+    def step() -> None:
+        taken.append(torch.cat([parameter.grad.flatten() for parameter in model._clipped.parameters]))  # type: ignore[union-attr]
+
+    monkeypatch.setattr(model._optimizer, "step", step)
+    model.answer(asked(private), SecureNoise())
+    assert len(taken) == 1
+    return taken[0] * 20
+
+
+@pytest.mark.parametrize("norm", [0.1, 3.0])
+def test_the_noise_is_normal_with_noise_multiplier_times_clipping_norm(
+    norm: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = labeler(
+        lambda: nn.Sequential(nn.Linear(4, 14_000), nn.Linear(14_000, 2)), clipping_norm=norm, steps_per_round=1
+    )
+    drawn = noise_of_one_step(model, Examples(X[:0], Y[:0]), monkeypatch).double().numpy()
+    std = model.noise_multiplier * norm
+    assert len(drawn) == 5 * 14_000 + 2 * 14_000 + 2
+    assert stats.kstest(drawn, "norm", args=(0, std)).pvalue > 1e-4
+    # Within 5 standard deviations of the estimate.
+    assert math.isclose(drawn.std(), std, rel_tol=5 / math.sqrt(2 * len(drawn)))
+
+
+def test_every_weight_gets_noise_of_its_own_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = labeler()
+    rows = [torch.cat([part.flatten() for part in parts]) for parts in model._gaussian(50, seeded())]
+    drawn = torch.stack(rows)
+    assert drawn.shape == (50, sum(p.numel() for p in model._network.parameters()))
+    assert len(drawn.unique()) == drawn.numel()
+
+
+def test_records_are_sampled_one_by_one_at_the_planned_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = labeler(steps_per_round=2000, total_steps=2000, epsilon=50.0)
+    batches: list[Any] = []
+
+    def record(X: Tensor, y: Tensor, weights: Tensor) -> list[Tensor]:
+        batches.append(X[:, 0].numpy().copy())
+        return [torch.zeros_like(parameter) for parameter in model._clipped.parameters]
+
+    monkeypatch.setattr(model._clipped, "compute", record)
+    model.answer(asked(), SecureNoise())
+    sizes = np.array([len(batch) for batch in batches])
+    assert all(len(np.unique(batch)) == len(batch) for batch in batches)
+    # Of independent coins, sizes are binomial: their variance tells coins from fixed sizes or from blocks.
+    assert abs(sizes.mean() - 20) < 5 * math.sqrt(18 / 2000)
+    assert abs(sizes.var() / 18 - 1) < 5 * math.sqrt(2 / 2000)
+    values, counts = np.unique(np.concatenate(batches), return_counts=True)
+    assert len(values) == 200
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_a_batch_larger_than_the_silo_takes_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = labeler(batch_size=1000, steps_per_round=2)
+    sizes: list[int] = []
+    whole = model._clipped.compute
+    monkeypatch.setattr(model._clipped, "compute", lambda *of: (sizes.append(len(of[0])), whole(*of))[1])
+    model.answer(asked(), seeded())
+    assert sizes == [200, 200]
+
+
+def test_the_secure_noise_decides_and_nothing_else() -> None:
+    def weights(noise: Any) -> Any:
+        model = labeler()
+        model.answer(asked(), noise)
+        return torch.cat([parameter.detach().flatten() for parameter in model._network.parameters()])
+
+    torch.testing.assert_close(weights(seeded(1)), weights(seeded(1)), rtol=0, atol=0)
+    assert not torch.equal(weights(seeded(1)), weights(seeded(2)))
+    torch.manual_seed(0)
+    first = weights(SecureNoise())
+    torch.manual_seed(0)
+    assert not torch.equal(first, weights(SecureNoise()))
+
+
+# --- public examples
+
+
+def test_public_examples_are_clipped_and_weigh_more_the_further_training_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the steps' gradients, the public part: without records and noise there is no other."""
+    model = labeler(clipping_norm=1e-3, total_steps=4, steps_per_round=4)
+    model.noise_multiplier = 1e-12
+    seen: list[float] = []
+
+    def step() -> None:
+        seen.append(float(torch.stack([p.grad.norm() for p in model._clipped.parameters]).norm()))  # type: ignore[union-attr]
+
+    monkeypatch.setattr(model._optimizer, "step", step)
+    same = PUBLIC[:1].repeat(100, axis=0)  # gradients in one direction
+    model.answer(Asked(Examples(X[:0], Y[:0]), same, Y[:1].repeat(100), np.zeros(100, np.int16), EVERYTHING), seeded())
+    weights = [PUBLIC_WEIGHT * done / (1 + PUBLIC_WEIGHT * done) for done in (0, 0.25, 0.5, 0.75)]
+    np.testing.assert_allclose(seen, 1e-3 * np.array(weights), rtol=1e-3, atol=1e-9)
+
+
+def test_what_public_examples_weigh_is_taken_from_records_and_noise_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    def last_step(private: Examples, noise: float) -> Tensor:
+        """Its gradient, with the same noise in each weight, of a network that stays as it is."""
+        model = labeler(batch_size=200, total_steps=2, steps_per_round=2)
+        monkeypatch.setattr(dp_sgd, "gaussians", lambda source, count, std: np.full(count, noise * std, np.float32))
+        monkeypatch.setattr(model._optimizer, "step", lambda: None)
+        model.answer(asked(private, Y[200:]), seeded())
+        return torch.cat([parameter.grad.flatten() for parameter in model._clipped.parameters])  # type: ignore[union-attr]
+
+    nobody, share = Examples(X[:0], Y[:0]), 1 / (1 + PUBLIC_WEIGHT / 2)
+    public = last_step(nobody, 0)
+    records = gradient(labeler(), PRIVATE.X, PRIVATE.y, 1 / 200)
+    torch.testing.assert_close(last_step(PRIVATE, 0) - public, share * records, rtol=1e-3, atol=1e-5)
+    noise = torch.full_like(public, share * 1.2 / 200)
+    torch.testing.assert_close(last_step(nobody, 1) - public, noise, rtol=1e-3, atol=1e-6)
+
+
+def test_it_recovers_from_targets_of_a_single_class() -> None:
+    """Which is what bad labels of a first round look like; from then on it hears its own."""
+    model = labeler(batch_size=200, total_steps=30, steps_per_round=6, learning_rate=50 / 30)
+    targets = NO_TARGETS
+    for number in range(5):
+        labels = model.answer(asked(targets=targets), seeded(number))
+        targets = labels if number else np.zeros(100, np.int16)
+    assert (labels == Y[200:]).mean() > 0.8
+
+
+def test_labels_of_silos_that_learn_from_each_other_get_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five silos with as much noise as 2000 records have at epsilon 1: 200 of digits, and a tenth of the noise."""
+    plan = dp_sgd.plan(rounds=5)
+    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *of: 0.4 * math.sqrt(plan.total_steps))
+    digits, order = load_digits(), np.random.default_rng(0).permutation(1797)
+    images, classes = (digits.data[order] / 16).astype(np.float32), digits.target[order].astype(np.int16)
+    silos = [
+        DpSgdLabeler(
+            lambda: nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)), 10, num_records=200,
+            batch_size=200, **plan._asdict(), clipping_norm=1.0, epsilon=1.0, delta=1e-5, seed=seed, device="cpu",
+        )
+        for seed in range(5)
+    ]  # fmt: skip
+    public, truth = images[1000:], classes[1000:]
+    consensus = np.full(797, ABSTAIN, dtype=np.int16)
+    quality = []
+    for _ in range(5):
+        votes = np.zeros((797, 10), dtype=int)
+        for number, silo in enumerate(silos):
+            own = slice(200 * number, 200 * (number + 1))
+            private = Examples(images[own], classes[own])
+            question = Asked(private, public, consensus, truth[:0], np.arange(797))
+            votes[np.arange(797), silo.answer(question, seeded(number))] += 1
+        consensus = votes.argmax(axis=1).astype(np.int16)
+        quality.append((consensus == truth).mean())
+    assert quality[-1] > 0.8
+    assert quality[-1] > quality[0] - 0.02
+
+
+# --- the plan and what it costs
+
+
+@pytest.mark.parametrize(("rounds", "steps"), [(1, 30), (5, 6), (7, 5), (30, 1), (100, 1)])
+@pytest.mark.parametrize(("noise", "far"), [(0.4, 104.0), (0.1, 208.0), (1e-6, 416.0)])
+def test_a_plan_has_some_thirty_steps_that_go_equally_far_for_equal_noise(
+    rounds: int, steps: int, noise: float, far: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = dp_sgd.plan(rounds)
+    assert (plan.total_steps, plan.steps_per_round) == (steps * rounds, steps)
+    # Down an even slope, as steep as the clipping norm allows.
+    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *of: noise * math.sqrt(plan.total_steps))
+    model = labeler(lambda: nn.Linear(4, 2), batch_size=200, clipping_norm=2.0, learning_rate=None, **plan._asdict())
+    model.check(PUBLIC)
+    monkeypatch.setattr(dp_sgd, "gaussians", lambda source, count, std: np.zeros(count, np.float32))
+    slope = [torch.full_like(parameter, 2.0) for parameter in model._clipped.parameters]
+    monkeypatch.setattr(model._clipped, "compute", lambda *of: [part.clone() for part in slope])
+    before = model._clipped.parameters[1].detach().clone()
+    for _ in range(rounds):
+        model.answer(asked(), seeded())
+    assert isinstance(model.event(asked()), NoOpDpEvent)
+    torch.testing.assert_close(before - model._clipped.parameters[1], torch.full((2,), far), rtol=0.06, atol=0)
+
+
+@pytest.mark.usefixtures("_calibrated")
+def test_steps_of_all_records_cost_the_same_whatever_their_number() -> None:
+    """They compose to a single Gaussian mechanism, which at epsilon 1 and delta 1e-5 needs 3.73 times the norm."""
+    for steps in (1, 25):
+        model = labeler(batch_size=200, total_steps=steps, steps_per_round=steps, epsilon=1.0)
+        assert math.isclose(model.noise_multiplier, 3.73 * math.sqrt(steps), rel_tol=2e-3)
+        assert model.event(asked()) == SelfComposedDpEvent(GaussianDpEvent(model.noise_multiplier), steps)
+
+
+@pytest.mark.usefixtures("_calibrated")
+def test_the_whole_plan_costs_what_was_allowed_and_not_much_less() -> None:
+    model = labeler(steps_per_round=15)
+    events = []
+    while not isinstance(event := model.event(asked()), NoOpDpEvent):
+        events.append(event)
+        model.answer(asked(), seeded())
+    assert [event.count for event in events] == [15, 15, 10]
+    spent = epsilon(ComposedDpEvent(events), 1e-5).upper
+    assert 1.95 <= spent <= 2.0
+
+
+def test_after_the_plan_it_only_labels() -> None:
+    model = labeler(total_steps=10)
+    first = model.answer(asked(), seeded(1))
+    state = model.dump()
+    assert isinstance(model.event(asked()), NoOpDpEvent)
+    np.testing.assert_array_equal(model.answer(asked(), seeded(2)), first)
+    assert model.dump() == state
+
+
+def test_what_a_question_costs_says_nothing_of_the_records() -> None:
+    other = Examples(-X[:90] * 5, 1 - Y[:90])
+    assert labeler().event(asked()) == labeler().event(asked(other, positions=EVERYTHING[:3]))
+
+
+def test_asking_for_the_event_changes_nothing() -> None:
+    model = labeler()
+    before = model.dump()
+    model.event(asked())
+    assert model.dump() == before
+
+
+def test_labels_are_those_of_the_positions() -> None:
+    one, other = labeler(), labeler()
+    some = np.array([4, 2, 50])
+    np.testing.assert_array_equal(one.answer(asked(positions=some), seeded()), other.answer(asked(), seeded())[some])
+
+
+def test_it_learns_from_records_and_from_targets() -> None:
+    settings: dict[str, Any] = {"total_steps": 150, "steps_per_round": 150, "learning_rate": 0.2}
+    assert (labeler(**settings).answer(asked(), seeded()) == Y[200:]).mean() > 0.85
+    nothing, model = Examples(X[:0], Y[:0]), labeler(**settings)
+    model.noise_multiplier = 0.01
+    assert (model.answer(asked(nothing, Y[200:].copy()), seeded()) == Y[200:]).mean() > 0.85
+
+
+def test_without_records_and_targets_a_step_is_noise_alone() -> None:
+    model = labeler()
+    labels = model.answer(asked(Examples(X[:0], Y[:0])), seeded())
+    assert set(labels) <= {0, 1}
+    assert model._steps_done == 10
+
+
+@pytest.mark.parametrize("targets", [NO_TARGETS, Y[200:]], ids=["private only", "public too"])
+def test_batches_that_happen_to_be_empty_are_steps_too(targets: Any) -> None:
+    model = labeler(batch_size=1, total_steps=30, steps_per_round=30)
+    model.answer(asked(targets=targets), seeded())
+    assert model._steps_done == 30
+
+
+# --- networks and states that do not do
+
+
+def batch_norm(**settings: Any) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8, **settings), nn.Linear(8, 2))
+
+
+class Buffered(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.layer(X - self.mean)  # type: ignore[no-any-return,operator]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        batch_norm,
+        lambda: batch_norm(affine=False),
+        lambda: batch_norm(affine=False, track_running_stats=False),
+        Buffered,
+    ],
+)
+def test_a_network_that_learns_from_batches_without_noise_is_refused(make: Any) -> None:
+    with pytest.raises(ConfigError, match="cannot be trained by DP-SGD: use linear"):
+        labeler(make)
+
+
+class Centered(nn.Module):
+    """Each output depends on the whole batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.layer(X - X.mean(0))  # type: ignore[no-any-return]
+
+
+class Borrowed(nn.Module):
+    """Uses a layer's weight behind the layer's back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.last = nn.Linear(4, 2)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.last(nn.functional.linear(self.layer(X), 3 * self.layer.weight))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("make", [Centered, Borrowed])
+def test_a_network_whose_gradients_would_be_clipped_wrong_is_refused(make: Any) -> None:
+    with pytest.raises(ConfigError, match="clipped example by example"):
+        labeler(make).check(PUBLIC)
+    with pytest.raises(ConfigError, match="clipped example by example"):
+        labeler(make).answer(asked(), seeded())
+
+
+def test_layers_that_work_in_place_are_refused() -> None:
+    in_place = lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))  # noqa: E731
+    with pytest.raises(ConfigError, match="changes no layer's output in place"):
+        labeler(in_place).check(PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "make", [network, CONVOLUTIONS, lambda: nn.Sequential(nn.Linear(4, 9), nn.Dropout(), nn.Linear(9, 2))]
+)
+def test_the_check_lets_networks_pass_that_are_fine_and_leaves_them_as_they_are(make: Any) -> None:
+    model = labeler(make)
+    before = model.dump()
+    model.check(PUBLIC)
+    assert model.dump() == before
+    model.answer(asked(), seeded())
+
+
+def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None:
+    with pytest.raises(ConfigError, match=r"shape \(2, 7\).*2 classes"):
+        labeler(lambda: nn.Linear(4, 7)).check(PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"batch_size": 0}, {"clipping_norm": 0.0}, {"learning_rate": math.nan}, {"num_records": 0}, {"total_steps": 0}],
+)
+def test_impossible_settings_are_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(setting)).replace("_", "-")):
+        labeler(**setting)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1e300, 1e155, 3e38])
+def test_no_value_of_a_record_stops_it_or_moves_the_weights_further_than_another_record(value: float) -> None:
+    odd = PRIVATE.X.astype(np.float64)
+    odd[0] = value
+    model = labeler(seed=3)
+    labels = model.answer(asked(Examples(odd, PRIVATE.y)), seeded())
+    assert ((labels >= 0) & (labels < 2)).all()
+    inputs = model._tensor(odd[:1])
+    assert bool(inputs.isfinite().all())
+    gradients = model._clipped.compute(inputs, torch.tensor([1]), torch.ones(1))
+    assert torch.cat([part.flatten() for part in gradients]).norm() <= 1.0
+
+
+def test_an_example_whose_gradient_is_no_number_adds_nothing() -> None:
+    model = labeler()
+    inputs, labels = torch.from_numpy(PRIVATE.X[:5]), torch.from_numpy(PRIVATE.y[:5].astype(np.int64))
+    alone = model._clipped.compute(inputs, labels, torch.ones(5))
+    odd = torch.full_like(inputs[:1], math.inf)
+    together = model._clipped.compute(torch.cat([inputs, odd]), torch.cat([labels, labels[:1]]), torch.ones(6))
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_weights_that_are_not_finite_stop_it_in_its_last_good_state_from_which_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, twin = labeler(), labeler()
+    for one in (model, twin):
+        one.answer(asked(), seeded())
+    before = model.dump()
+    with monkeypatch.context() as patched:
+        patched.setattr(dp_sgd, "gaussians", lambda source, count, std: np.full(count, np.inf, np.float32))
+        with pytest.raises(TrainingError, match="not finite"):
+            model.answer(asked(), seeded())
+    assert model.dump() == before
+    np.testing.assert_array_equal(model.answer(asked(), seeded(5)), twin.answer(asked(), seeded(5)))
+    assert model.dump() == twin.dump()
+
+
+def test_records_of_another_shape_are_refused_before_anything_is_charged() -> None:
+    other = asked(Examples(np.zeros((200, 5), np.float32), PRIVATE.y))
+    for refuse in (labeler().event, lambda question: labeler().answer(question, seeded())):
+        with pytest.raises(TrainingError, match="shape"):
+            refuse(other)
+
+
+@pytest.mark.parametrize("at_once", [4096, 2])
+@pytest.mark.parametrize("odd", [0, 3, 6])
+def test_an_example_that_the_network_raises_an_exception_for_adds_nothing(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, odd: int
+) -> None:
+    monkeypatch.setattr(clipping, "_AT_ONCE", at_once)
+    model = labeler()
+    inputs, labels = torch.from_numpy(PRIVATE.X[:7]), torch.from_numpy(PRIVATE.y[:7].astype(np.int64))
+    others = torch.arange(7) != odd
+    expected = model._clipped.compute(inputs[others], labels[others], torch.ones(6))
+
+    def picky(_: nn.Module, arguments: tuple[torch.Tensor, ...]) -> None:
+        if (arguments[0] == inputs[odd]).all(dim=1).any():
+            raise IndexError("index out of range in self")
+
+    model._network.register_forward_pre_hook(picky)
+    model._clipped._singly = None
+    found = model._clipped.compute(inputs, labels, torch.ones(7))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_pass_that_breaks_off_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    model, twin = labeler(), labeler()
+    for one in (model, twin):
+        one.answer(asked(), seeded())
+    with monkeypatch.context() as patched:
+        patched.setattr(dp_sgd, "gaussians", broken)
+        with pytest.raises(RuntimeError):
+            model.answer(asked(), seeded())
+    for one in (model, twin):
+        one.answer(asked(), seeded(5))
+    assert model.dump() == twin.dump()
+
+
+def test_it_goes_on_from_a_dump_as_if_nothing_had_happened() -> None:
+    one, other = labeler(), labeler()
+    one.answer(asked(), seeded())
+    other.restore(one.dump())
+    for model in (one, other):
+        model.answer(asked(targets=Y[200:]), seeded(7))
+    assert one.dump() == other.dump()
+    one.reset()
+    assert one.dump() == labeler().dump()
+
+
+@pytest.mark.parametrize("state", [b"", b"noise", b"\x80\x04N."])
+def test_a_state_that_is_damaged_or_a_pickle_is_refused(state: bytes) -> None:
+    with pytest.raises(TrainingError, match="stored state"):
+        labeler().restore(state)
+
+
+def test_what_a_longer_plan_has_trained_only_labels_under_a_shorter_one() -> None:
+    longer = labeler(total_steps=60, steps_per_round=60)
+    labels = longer.answer(asked(), seeded())
+    model = labeler()
+    model.restore(longer.dump())
+    assert model.event(asked()) == NoOpDpEvent()
+    np.testing.assert_array_equal(model.answer(asked(), seeded()), labels)
+
+
+# --- an attack
+
+
+class Unclipped(DpSgdLabeler):
+    """Planted: clipping left out."""
+
+    def reset(self) -> None:
+        super().reset()
+        self._clipped._norm = math.inf
+
+
+def lower_bound(kind: type[DpSgdLabeler]) -> float:
+    """What an attacker who sees the weights learns, in epsilon: one record or none, one step, 95% confident.
+
+    Steinke, Nasr, Jagielski, NeurIPS 2023, §1: at delta, of a test with false positive and negative rates a and b,
+    epsilon >= log((1 - delta - b) / a). Clopper-Pearson bounds on both.
+    """
+    canary = Examples(np.full((1, 4), 30.0, np.float32), np.zeros(1, np.int16))
+    model = kind(
+        lambda: nn.Linear(4, 2), 2, num_records=1, batch_size=1, total_steps=1, steps_per_round=1, learning_rate=0.01,
+        clipping_norm=1.0, epsilon=1.0, delta=1e-3, seed=0, device="cpu",
+    )  # fmt: skip
+    direction = plain_gradient(same_network(model, lambda: nn.Linear(4, 2)), canary.X, canary.y)
+    direction /= direction.norm()
+    signal = gradient(model, canary.X, canary.y)
+    trials = 20_000
+    noise = seeded(8)
+    rows = (torch.cat([part.flatten() for part in parts]) for parts in model._gaussian(2 * trials, noise))
+    scores = torch.stack(list(rows)) @ direction
+    scores[:trials] += signal @ direction
+    threshold = float(scores[: trials // 2].median())
+    hits, false = (int((half > threshold).sum()) for half in (scores[trials // 2 : trials], scores[trials:]))
+    misses = trials // 2 - hits
+    a = stats.beta.ppf(0.975, false + 1, trials - false)
+    b = stats.beta.ppf(0.975, misses + 1, hits)
+    return math.log(max(1 - 1e-3 - b, 1e-12) / a)
+
+
+@pytest.mark.usefixtures("_calibrated")
+def test_an_attacker_finds_no_more_than_was_promised() -> None:
+    assert 0.1 < lower_bound(DpSgdLabeler) <= 1.0
+
+
+@pytest.mark.usefixtures("_calibrated")
+def test_an_attacker_finds_that_clipping_was_left_out() -> None:
+    assert lower_bound(Unclipped) > 3.0

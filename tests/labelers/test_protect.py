@@ -1,0 +1,117 @@
+"""From settings to a labeler: what each protection needs, and that none of it is a record."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr import datasets
+from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
+from fedct_flwr.labelers import protect
+from fedct_flwr.labelers.labeler import Labeler
+from fedct_flwr.labelers.protect import check_installed, check_protection, labeler_for, teachers_for
+from fedct_flwr.types import ConfigError
+
+DATA = datasets.load(RunConfig.from_flower({"study": "heart-disease", "data": "heart-disease"}))
+LEARNER = LearnerSettings(name="logistic-regression")
+NETWORK = LearnerSettings(name="tests.federation.learners.network")
+PROTECTIONS = ("dp-linear", "dp-sgd", "teachers", "randomized-response")
+
+
+def privacy(protection: str, **values: Any) -> PrivacySettings:
+    return PrivacySettings.read({"protection": protection, **values}, "a test")
+
+
+def labeler(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_records: int = 168) -> Labeler:
+    return labeler_for(settings, learner, "cleveland", DATA.schema, DATA.public, num_records)
+
+
+def check(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_records: int = 168) -> None:
+    check_protection(settings, learner, "cleveland", DATA.schema, DATA.public, num_records)
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_each_protection_has_its_labeler(protection: str) -> None:
+    made = labeler(privacy(protection), NETWORK if protection == "dp-sgd" else LEARNER)
+    made.restore(made.dump())
+
+
+def test_without_protection_there_is_none() -> None:
+    with pytest.raises(ValueError, match="without protection"):
+        labeler(privacy("none"))
+
+
+@pytest.mark.parametrize(
+    ("protection", "missing", "extras"),
+    [
+        ("dp-linear", {"dp_accounting"}, "dp_accounting: pip install 'fedct-flwr[privacy]'"),
+        ("dp-sgd", {"torch"}, "torch: pip install 'fedct-flwr[dp-sgd]'"),
+        ("dp-sgd", {"torch", "opendp"}, "opendp, torch: pip install 'fedct-flwr[dp-sgd]'"),
+    ],
+)
+def test_a_missing_extra_is_named(
+    protection: str, missing: set[str], extras: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protect, "find_spec", lambda name: None if name in missing else object())
+    with pytest.raises(ConfigError) as caught:
+        check_installed(privacy(protection))
+    assert str(caught.value) == f"protection = '{protection}' needs {extras}"
+
+
+def test_nothing_is_needed_where_nothing_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protect, "find_spec", lambda name: None)
+    check_installed(privacy("none"))
+
+
+def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protect, "check_installed", lambda settings: None)
+    with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is none"):
+        check(privacy("dp-sgd"), LEARNER)
+    check(privacy("dp-sgd"), NETWORK)
+
+
+def shared(num_features: int, num_classes: int) -> Any:
+    """A network whose layer is used twice: gradients of its examples cannot be told apart."""
+    from torch import nn
+
+    layer = nn.Linear(num_features, num_features)
+    return nn.Sequential(layer, layer, nn.Linear(num_features, num_classes))
+
+
+@pytest.mark.parametrize(
+    ("settings", "learner", "records", "reason"),
+    [
+        (privacy("dp-sgd"), LearnerSettings(name=f"{__name__}.shared"), 168, "gradients cannot be clipped"),
+        (privacy("teachers", teachers=50), LEARNER, 49, "fewer records than the 50 teachers"),
+        (privacy("teachers"), LearnerSettings(name="decision-tree", params={"a": 1}), 168, "has no parameter 'a'"),
+        (privacy("dp-linear", epsilon=1e-9), LEARNER, 168, "no noise keeps what is planned within epsilon 1e-09"),
+    ],
+)
+def test_what_cannot_be_kept_is_said_before_anything_runs(
+    settings: PrivacySettings, learner: LearnerSettings, records: int, reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        check(settings, learner, records)
+    check(privacy("none"), learner, records)
+
+
+@pytest.mark.parametrize(("records", "teachers"), [(3, 2), (168, 8), (2000, 100), (10**6, 250)])
+def test_the_number_of_teachers_follows_from_the_number_of_records(records: int, teachers: int) -> None:
+    assert teachers_for(privacy("teachers"), records) == teachers
+    assert teachers_for(privacy("teachers", teachers=3), records) == 3
+
+
+def test_more_teachers_than_records_are_refused() -> None:
+    with pytest.raises(ConfigError, match="fewer records than the 50 teachers"):
+        teachers_for(privacy("teachers", teachers=50), 49)
+
+
+def test_teachers_differ_by_their_number_and_know_statistics_of_the_public_set_alone() -> None:
+    make = protect._teachers(privacy("teachers"), LearnerSettings(name="random-forest"), "a", DATA.schema, DATA.public)
+    private = DATA.silos[0].private
+    one, same, other = (make(number).fit(private.X, private.y).predict(DATA.public.X) for number in (0, 0, 1))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+    (scaler,) = [step for name, step, _ in make(0)._transformer.transformers_ if name == "numeric"]
+    numeric = [i for i in range(DATA.public.X.shape[1]) if i not in DATA.schema.categorical]
+    assert np.allclose(scaler[0].statistics_, np.nanmean(DATA.public.X[:, numeric], axis=0))

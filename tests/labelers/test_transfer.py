@@ -1,0 +1,337 @@
+"""What a silo's students say of the public set, and what a record changes in it."""
+
+import logging
+import re
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from fedct_flwr.labelers.transfer import Transfer, check_records
+from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, Laplace, Mechanism
+from fedct_flwr.privacy.moments import fedkt_epsilon
+from fedct_flwr.privacy.randomness import SecureNoise, SimulatedNoise
+from fedct_flwr.types import ConfigError, DataError, Examples, TrainingError
+
+RNG = np.random.default_rng(0)
+PUBLIC = RNG.normal(size=(60, 2))
+PRIVATE = Examples(X := RNG.normal(size=(100, 2)), (X[:, 0] > 0).astype(np.int16))
+ALL = np.arange(60)
+
+
+class Majority:
+    """Says of everything what most of its records are."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> Self:
+        self._label = np.bincount(y).argmax()
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self._label, dtype=np.int16)
+
+
+def learn_from_public_examples(self: Majority, X: np.ndarray, y: np.ndarray) -> Majority:
+    if not np.isin(X, PUBLIC).all():
+        raise TrainingError("no luck")
+    return Majority.fit(self, X, y)
+
+
+class Echo(Majority):
+    """Says of a public example what it was told of it, of others what it was told last."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> Self:
+        self._told = dict(zip(map(tuple, X), y, strict=True))
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        last = list(self._told.values())[-1]
+        return np.array([self._told.get(tuple(row), last) for row in X], dtype=np.int16)
+
+
+class Diary(Majority):
+    """Remembers what all of its kind were trained on."""
+
+    entries: list[Examples]
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> Self:
+        self.entries.append(Examples(X, y))
+        return super().fit(X, y)
+
+
+def tree(random_state: int) -> SklearnLearner:
+    return SklearnLearner(DecisionTreeClassifier(max_depth=3, max_features=1, random_state=random_state))
+
+
+def portable() -> Any:
+    """A class of learners that travels to other processes, which do not know this module."""
+
+    class Stump:
+        def __init__(self, random_state: int) -> None:
+            self._rng = np.random.default_rng(random_state)
+
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+            self._column = self._rng.integers(X.shape[1])
+            self._between = self._rng.choice(X[:, self._column])
+            return self
+
+        def predict(self, X: np.ndarray) -> np.ndarray:
+            return (X[:, self._column] > self._between).astype(np.int16)
+
+    return Stump
+
+
+def hopeless() -> Any:
+    """The same, of learners that cannot learn."""
+
+    class Hopeless:
+        def __init__(self, random_state: int) -> None:
+            pass
+
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+            raise TrainingError("no luck")
+
+    return Hopeless
+
+
+def noise(seed: int = 0) -> SimulatedNoise:
+    return SimulatedNoise(np.random.default_rng(seed))
+
+
+def transfer(make_learner: object = tree, **settings: object) -> Transfer:
+    given = {"partitions": 2, "teachers": 5, "num_records": 100, "seed": 0} | settings
+    return Transfer(make_learner, 2, **given)  # type: ignore[arg-type]
+
+
+def entries(private: Examples = PRIVATE, **settings: object) -> list[Examples]:
+    """What teachers, then students were trained on."""
+    kind = type("Diary", (Diary,), {"entries": []})
+    source = noise() if "mechanism" in settings else None
+    transfer(lambda _: kind(), **settings).votes(private, PUBLIC, ALL[:7], source)
+    return kind.entries
+
+
+def test_students_have_learned_what_the_records_say() -> None:
+    counts = transfer().votes(PRIVATE, PUBLIC, ALL, None)
+    assert counts.dtype == np.int32
+    assert (counts.sum(axis=1) == 2).all()
+    assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
+
+
+def test_students_that_were_kept_vote_as_they_did(tmp_path: Path) -> None:
+    taught = transfer(keep=tmp_path, transformer=Shift())
+    counts = taught.votes(Examples(PRIVATE.X[1:], PRIVATE.y[1:]), PUBLIC, ALL, None)
+    assert taught.kept().votes(PUBLIC).tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("settings", [{"make_learner": lambda _: Majority(), "keep": True}, {"keep": False}])
+def test_students_that_cannot_be_kept_or_shall_not_be_are_gone(settings: dict[str, Any], tmp_path: Path) -> None:
+    taught = transfer(**{**settings, "keep": tmp_path if settings["keep"] else None})
+    taught.votes(PRIVATE, PUBLIC, ALL, None)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DataError):
+        taught.kept()
+
+
+class Shift:
+    """Preprocessing that cannot take the first record."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        self.sizes.append(len(X))
+        if PRIVATE.X[0].tolist() in X.tolist():
+            raise ValueError("a record that is none")
+        return X + 5
+
+
+def test_the_public_set_is_preprocessed_once() -> None:
+    shift, rest = Shift(), Examples(PRIVATE.X[1:], PRIVATE.y[1:])
+    shifted = transfer(transformer=shift).votes(rest, PUBLIC, ALL, None)
+    assert shift.sizes.count(60) == 1
+    by_hand = transfer().votes(Examples(rest.X + 5, rest.y), PUBLIC + 5, ALL, None)
+    assert shifted.tolist() == by_hand.tolist()
+
+
+def test_a_record_that_cannot_be_preprocessed_silences_its_teachers_and_no_others() -> None:
+    counts = transfer(transformer=Shift()).votes(PRIVATE, PUBLIC, ALL, None)
+    assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
+    with pytest.raises(TrainingError, match="could not be preprocessed: a record that is none"):
+        transfer(transformer=Shift()).votes(PRIVATE, PRIVATE.X, ALL, None)
+
+
+def test_students_answer_what_they_are_asked() -> None:
+    everything = transfer().votes(PRIVATE, PUBLIC, ALL, None)
+    some = transfer().votes(PRIVATE, PUBLIC, np.array([9, 3, 50]), None)
+    assert some.tolist() == everything[[9, 3, 50]].tolist()
+
+
+def test_each_partition_splits_all_records_anew() -> None:
+    parts = entries()[:10]
+    assert [part.size for part in parts] == [20] * 10
+    for partition in (parts[:5], parts[5:]):
+        records = np.concatenate([part.X for part in partition])
+        assert sorted(records.tolist()) == sorted(PRIVATE.X.tolist())
+    assert not any(np.array_equal(one.X, other.X) for one, other in zip(parts[:5], parts[5:], strict=True))
+
+
+def test_students_learn_from_the_whole_public_set_or_from_the_lessons_that_were_paid_for() -> None:
+    students = entries()[10:]
+    assert [student.X.tolist() for student in students] == [PUBLIC.tolist()] * 2
+    paid = entries(mechanism=Gumbel(0.1))[-2:]
+    assert [student.X.tolist() for student in paid] == [PUBLIC[:7].tolist()] * 2
+
+
+def test_what_students_are_asked_about_costs_nothing_beyond_their_lessons() -> None:
+    made = transfer(mechanism=Gumbel(0.01), lessons=20)
+    assert epsilon(made.event(60), 1e-5).upper == epsilon(made.event(1), 1e-5).upper
+    assert epsilon(made.event(60), 1e-5).upper == epsilon(Gumbel(0.01).event(2 * 20), 1e-5).upper
+    counts = made.votes(PRIVATE, PUBLIC, ALL, noise())
+    assert counts.sum() == 2 * len(PUBLIC)
+    assert (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.6
+
+
+def test_lessons_are_public_examples_drawn_without_a_look_at_the_records() -> None:
+    taught = []
+    for private in (PRIVATE, Examples(PRIVATE.X + 1, 1 - PRIVATE.y)):
+        one, other = (student.X.tolist() for student in entries(private, mechanism=Gumbel(0.1), lessons=20)[-2:])
+        assert one == other
+        assert len({tuple(row) for row in one} & {tuple(row) for row in PUBLIC.tolist()}) == 20
+        taught.append(one)
+    assert taught[0] == taught[1]
+
+
+@pytest.mark.parametrize("mechanism", [None, Gumbel(2.0)])
+def test_any_number_of_workers_says_the_same(mechanism: Mechanism | None) -> None:
+    one, two = (
+        transfer(portable(), workers=workers, mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
+        for workers in (1, 2)
+    )
+    assert one.tolist() == two.tolist()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_says_so_if_nobody_votes(workers: int) -> None:
+    with pytest.raises(TrainingError, match="none of the 5 teachers of partition 1"):
+        transfer(hopeless(), workers=workers).votes(PRIVATE, PUBLIC, ALL, None)
+
+
+def test_a_part_of_one_class_is_learned_as_a_constant() -> None:
+    one_class = Examples(PRIVATE.X, np.ones(100, np.int16))
+    for make_learner in (tree, lambda _: SklearnLearner(LogisticRegression())):
+        assert transfer(make_learner).votes(one_class, PUBLIC, ALL, None).tolist() == [[0, 2]] * 60
+
+
+def test_ties_of_teachers_favor_no_class_and_stay_as_they_are() -> None:
+    """Two teachers of a record each, of two classes: all public examples are ties."""
+    private = Examples(PRIVATE.X[:2], np.int16([0, 1]))
+    labels = []
+    for seed in range(2):
+        tied = transfer(lambda _: Echo(), partitions=1, teachers=2, num_records=2, seed=seed)
+        first, again = (tied.votes(private, PUBLIC, ALL, None) for _ in range(2))
+        assert first.tolist() == again.tolist()
+        labels.append(first.argmax(axis=1).tolist())
+    assert labels[0] != labels[1]
+    assert 15 < sum(labels[0]) < 45
+
+
+def test_with_noise_a_record_more_changes_one_vote_of_each_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the other records drew."""
+    counts: list[np.ndarray] = []
+
+    def spy(mechanism: Mechanism, votes: np.ndarray, noise: object) -> np.ndarray:
+        counts.append(votes)
+        return np.zeros(len(votes), np.int16)
+
+    monkeypatch.setattr("fedct_flwr.privacy.noisy_max.noisy_max", spy)
+    drawn = RNG.integers(0, 8, 100)
+    for left_out in range(0, 100, 7):
+        keep = np.arange(100) != left_out
+        counts.clear()
+        for kept in (np.full(100, True), keep):
+            monkeypatch.setattr("fedct_flwr.labelers.transfer.uniform_below", lambda *_, kept=kept: drawn[kept])
+            fewer = Examples(PRIVATE.X[kept], PRIVATE.y[kept])
+            transfer(teachers=8, mechanism=Gumbel(1.0)).votes(fewer, PUBLIC, ALL, noise())
+        for one, other in zip(counts[:2], counts[2:], strict=True):
+            assert np.minimum(other - one, 0).sum(axis=1).min() >= -1
+            assert np.maximum(other - one, 0).sum(axis=1).max() <= 1
+
+
+def test_with_noise_records_draw_their_teachers_uniformly() -> None:
+    many = Examples(np.arange(4000.0).reshape(-1, 1), np.zeros(4000, np.int16))
+    public = RNG.normal(size=(3, 1))
+    kind = type("Diary", (Diary,), {"entries": []})
+    made = transfer(lambda _: kind(), teachers=20, num_records=4000, mechanism=Gumbel(1.0))
+    made.votes(many, public, np.arange(3), SecureNoise())
+    for first in (0, 20):
+        sizes = np.array([part.size for part in kind.entries[first : first + 20]])
+        assert sizes.sum() == 4000
+        assert chi2.sf(((sizes - 200) ** 2 / 200).sum(), 19) > 1e-6
+        assert len(set(sizes.tolist())) > 1  # equal parts would not be independent draws
+    assert kind.entries[0].X.tolist() != kind.entries[20].X.tolist()
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(0.01), Gaussian(0.01), Gumbel(0.01)])
+def test_with_next_to_no_noise_students_say_what_they_say_without(mechanism: Mechanism) -> None:
+    quiet = transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
+    assert (quiet.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() > 0.8
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(1e4), Gaussian(1e4), Gumbel(1e4)])
+def test_with_much_noise_they_say_nothing(mechanism: Mechanism) -> None:
+    counts = transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, noise())
+    assert 0.2 < (counts.argmax(axis=1) == (PUBLIC[:, 0] > 0)).mean() < 0.8
+
+
+def test_what_the_votes_themselves_cost_is_told_to_a_real_silo_alone(caplog: pytest.LogCaptureFixture) -> None:
+    told = []
+    for source, mechanism in ((SecureNoise(), Laplace(25.0)), (noise(), Laplace(25.0)), (SecureNoise(), Gumbel(25.0))):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "flwr.fedct"):
+            transfer(mechanism=mechanism).votes(PRIVATE, PUBLIC, ALL, source)
+        told.append(caplog.text)
+    most = fedkt_epsilon(1 / 25, 2 * len(PUBLIC))
+    (found,) = re.findall(r"epsilon ([\d.]+) at delta 1e-05 by FedKT's accountant; this is as private", told[0])
+    assert 0 < float(found) <= round(most, 2)
+    assert told[1:] == ["", ""]
+
+
+def test_with_noise_nothing_is_raised_where_nobody_votes() -> None:
+    """Whether teachers fail depends on the records."""
+    kind = type("Forgetful", (Majority,), {"fit": learn_from_public_examples})
+    counts = transfer(lambda _: kind(), mechanism=Gumbel(1.0)).votes(PRIVATE, PUBLIC, ALL, noise())
+    assert (counts.sum(axis=1) == 2).all()
+
+
+def test_partitions_cost_as_much_each() -> None:
+    one, three = (transfer(partitions=number, mechanism=Gumbel(5.0)).event(40) for number in (1, 3))
+    assert epsilon(one, 1e-5).upper == epsilon(Gumbel(5.0).event(40), 1e-5).upper
+    assert epsilon(three, 1e-5).upper == epsilon(Gumbel(5.0).event(120), 1e-5).upper
+    with pytest.raises(ValueError, match="no price"):
+        transfer().event(40)
+
+
+def test_a_mechanism_without_noise_is_refused() -> None:
+    with pytest.raises(ValueError, match="draws from noise"):
+        transfer(mechanism=Gumbel(1.0)).votes(PRIVATE, PUBLIC, ALL, None)
+
+
+@pytest.mark.parametrize(
+    ("records", "advice"), [(9, "need 10 records, .* has 9: set teachers to 4 or fewer"), (1, "set partitions to 1")]
+)
+def test_too_few_records_are_refused(records: int, advice: str) -> None:
+    check_records(10, 2, 5)
+    with pytest.raises(ConfigError, match=advice):
+        transfer(num_records=records)
+
+
+@pytest.mark.parametrize("wrong", ["partitions", "teachers", "workers"])
+def test_impossible_numbers_are_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError, match=f"0 {wrong}.*set each to 1 or more"):
+        transfer(**{wrong: 0})

@@ -1,0 +1,505 @@
+"""A model in a file: the same predictions elsewhere, and nothing from there that runs code or reads out of bounds."""
+
+import copy
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import skops.io
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import LinearSVC
+
+from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.catalog import CLASSIFIERS
+from fedct_flwr.models.audit import TYPES
+from fedct_flwr.models.model_file import load_model, save_model
+from fedct_flwr.types import ConfigError, DataError
+
+SCHEMA = Schema(("a", "b", "c"), (Column("x"), Column("y"), Column("z", ("p", "q"))))
+SMALL: dict[str, dict[str, Any]] = {
+    "random-forest": {"n_estimators": 3},
+    "extra-trees": {"n_estimators": 3},
+    "gradient-boosting": {"n_estimators": 3},
+    "hist-gradient-boosting": {"max_iter": 3, "min_samples_leaf": 2},
+    "xgboost": {"n_estimators": 3},
+    "rulefit": {"max_rules": 10},
+}
+LISTED = sorted(set(CLASSIFIERS) - {"rulefit"})
+WITHOUT_PROBABILITIES = {"svm"}
+
+
+def table(seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.normal(size=(60, 2)), rng.integers(0, 3, 60)].astype(np.float64)
+    y = (np.arange(60) % 3).astype(np.int16)
+    X[:, 0] += y
+    X[0] = np.nan
+    return X, y
+
+
+def description(name: str, **more: Any) -> ModelDescription:
+    said = {
+        "study": "test",
+        "classes": SCHEMA.classes,
+        "columns": [(column.name, column.categories) for column in SCHEMA.columns],
+        "learner": name,
+        "params": SMALL.get(name, {}),
+        "shape": (3,),
+    }
+    return ModelDescription.read({**said, **more}, "a test")
+
+
+def trained(name: str, y: Any = None) -> tuple[Learner, Any]:
+    X, labels = table()
+    transformer = preprocessing.standard(SCHEMA, X)
+    settings = LearnerSettings(name=name, params=SMALL.get(name, {}), device="cpu")
+    learner = untrained(settings, 0, 3, X[:2], transformer, total_steps=20)
+    return learner.fit(X, labels if y is None else y), transformer
+
+
+def saved(path: Path, name: str, y: Any = None) -> tuple[Learner, bytes]:
+    learner, transformer = trained(name, y)
+    return learner, save_model(path, learner, transformer, description(name))
+
+
+def refused(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        load_model(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+LABELS = {
+    "all": lambda y: y,
+    "two": lambda y: np.where(y == 2, 1, y),
+    "a gap": lambda y: np.where(y == 1, 2, y),
+    "one": lambda y: y * 0 + 1,
+}
+
+
+@pytest.mark.parametrize("known", LABELS)
+@pytest.mark.parametrize("name", LISTED)
+def test_it_predicts_elsewhere_what_it_does_here(tmp_path: Path, name: str, known: str) -> None:
+    learner, _ = saved(tmp_path / "m.skops", name, LABELS[known](table()[1]).astype(np.int16))
+    model, (X, _) = load_model(tmp_path / "m.skops"), table(seed=1)
+    assert model.schema == SCHEMA
+    assert (model.predict(X) == learner.predict(X)).all()
+    probabilities = model.probabilities(X)
+    assert (probabilities is None) == (name in WITHOUT_PROBABILITIES and known != "one")
+    if probabilities is not None:
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+        assert probabilities.shape == (60, 3)
+        assert (model.predict(X)[:, None] == np.flatnonzero(probabilities.max(axis=0) > 0)).any(axis=1).all()
+
+
+def test_every_listed_type_is_one_of_the_catalogs() -> None:
+    found: set[str] = set()
+    for name in LISTED:
+        for chosen in LABELS.values():
+            learner, _ = trained(name, chosen(table()[1]).astype(np.int16))
+            with zipfile.ZipFile(io.BytesIO(learner.to_bytes())) as file:  # type: ignore[attr-defined]
+                found |= {
+                    name
+                    for name in TYPES
+                    if f'"__class__": "{name.rpartition(".")[2]}"' in file.read("schema.json").decode()
+                }
+    assert found == TYPES
+
+
+def test_the_learner_itself_takes_the_file_over(tmp_path: Path) -> None:
+    learner, _ = saved(tmp_path / "m.skops", "random-forest")
+    X, _ = table(seed=1)
+    fresh = untrained(LearnerSettings(name="random-forest"), 0, 3, X[:2], None)
+    assert (fresh.load(tmp_path / "m.skops").predict(X) == learner.predict(X)).all()  # type: ignore[attr-defined]
+
+
+# --- from elsewhere
+
+
+def pack(model: Any, said: ModelDescription | None = None, steps: list[Any] | None = None) -> bytes:
+    """A file as ``save_model`` writes it, with any model."""
+    content = io.BytesIO(skops.io.dumps(Pipeline([*(steps or []), ("classify", model)])))
+    with zipfile.ZipFile(content, "a") as file:
+        file.writestr("fedct.json", json.dumps((said or description("decision-tree")).model_dump(by_alias=True)))
+    return content.getvalue()
+
+
+def test_types_that_no_short_name_needs_are_named_and_refused(tmp_path: Path) -> None:
+    X, y = table()
+    content = pack(LinearSVC().fit(X[1:], y[1:]))
+    assert "LinearSVC" in refused(tmp_path / "m", content)
+    assert "--package sklearn" in refused(tmp_path / "m", content)
+    assert load_model(tmp_path / "m", ["sklearn"]).predict(X[1:]).shape == (59,)
+
+
+def test_functions_are_refused_before_they_are_looked_up(tmp_path: Path) -> None:
+    X, y = table()
+    steps = [("transform", FunctionTransformer(func=np.nan_to_num))]
+    content = pack(LinearSVC().fit(X[1:], y[1:]), steps=steps)
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        schema = file.read("schema.json").decode()
+        others = {name: file.read(name) for name in file.namelist() if name != "schema.json"}
+    assert '"nan_to_num"' in schema
+    forged = io.BytesIO()
+    with zipfile.ZipFile(forged, "w") as file:
+        changed = schema.replace('"nan_to_num"', '"system"').replace('"__module__": "numpy"', '"__module__": "os"')
+        file.writestr("schema.json", changed)
+        for name, value in others.items():
+            file.writestr(name, value)
+    assert "os.system" in refused(tmp_path / "m", forged.getvalue())
+
+
+def test_rules_are_not_evaluated(tmp_path: Path) -> None:
+    imodels = pytest.importorskip("imodels")
+    assert "imodels" in refused(tmp_path / "m", pack(imodels.RuleFitClassifier()))
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return eval, ("__import__('pathlib').Path('exploded').touch()",)
+
+
+@pytest.mark.parametrize("name", ["random-forest", "xgboost"])
+def test_whatever_is_cut_off_or_no_model_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, whole = saved(tmp_path / "m.skops", name)
+    for content in (b"", b"PK", b"PK\x03\x04", whole[: len(whole) // 2], whole[:-30], pickle.dumps(Bomb()), bytes(100)):
+        assert "damaged" in refused(tmp_path / "m", content)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_an_archive_that_would_unpack_into_more_than_it_is_is_refused(tmp_path: Path) -> None:
+    _, whole = saved(tmp_path / "m.skops", "decision-tree")
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(whole)) as file, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as smaller:
+        for name in file.namelist():
+            smaller.writestr(name, file.read(name))
+    assert "damaged" in refused(tmp_path / "m", packed.getvalue())
+
+
+def test_a_packed_or_very_long_description_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    original = zipfile.ZipFile.read
+
+    def noted(file: zipfile.ZipFile, name: Any, pwd: bytes | None = None) -> bytes:
+        read.append(getattr(name, "filename", name))
+        return original(file, name, pwd)
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", noted)
+    for method, size in ((zipfile.ZIP_DEFLATED, 10), (zipfile.ZIP_STORED, 1 << 25)):
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w", method) as file:
+            file.writestr("fedct.json", b" " * size)
+        assert "damaged" in refused(tmp_path / "m", content.getvalue())
+    assert read == []
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda nodes: nodes["left_child"].__setitem__(0, 10**6),
+        lambda nodes: nodes["right_child"].__setitem__(0, 0),
+        lambda nodes: nodes["right_child"].__setitem__(0, -5),
+        lambda nodes: nodes["feature"].__setitem__(0, 10**6),
+        lambda nodes: nodes["feature"].__setitem__(0, -3),
+    ],
+)
+def test_a_forged_tree_is_refused_before_it_is_asked(tmp_path: Path, forge: Callable[[Any], None]) -> None:
+    learner, transformer = trained("decision-tree")
+    model = learner._trained  # type: ignore[attr-defined]
+    state = model.tree_.__getstate__()
+    forge(state["nodes"])
+    model.tree_.__setstate__(state)
+    assert "damaged" in refused(tmp_path / "m", pack(model, steps=[("transform", transformer)]))
+
+
+def test_a_tree_that_says_to_have_more_nodes_than_it_has_is_held_to_those(tmp_path: Path) -> None:
+    learner, transformer = trained("decision-tree")
+    content = pack(learner._trained, steps=[("transform", transformer)])  # type: ignore[attr-defined]
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    count = learner._trained.tree_.node_count  # type: ignore[attr-defined]
+    schema = json.loads(members["schema.json"])
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            if isinstance(node.get("node_count"), dict):
+                assert node["node_count"]["content"] == str(count)
+                node["node_count"] |= {"content": "100000000", "__id__": -1}
+            for item in node.values():
+                walk(item)
+        elif isinstance(node, list):
+            for item in node:
+                walk(item)
+
+    walk(schema)
+    members["schema.json"] = json.dumps(schema).encode()
+    assert b"100000000" in members["schema.json"]
+    forged = io.BytesIO()
+    with zipfile.ZipFile(forged, "w") as file:
+        for name, value in members.items():
+            file.writestr(name, value)
+    (tmp_path / "m").write_bytes(forged.getvalue())
+    # As scikit-learn does when it takes over the nodes.
+    _, classifier = load_model(tmp_path / "m").learner.parts  # type: ignore[attr-defined]
+    assert classifier.tree_.node_count == count
+
+
+def test_forged_histogram_trees_support_vectors_and_boosters_are_refused(tmp_path: Path) -> None:
+    learner, transformer = trained("hist-gradient-boosting")
+    model = copy.deepcopy(learner._trained)  # type: ignore[attr-defined]
+    model._predictors[0][0].nodes["feature_idx"][0] = 10**6
+    steps = [("transform", transformer)]
+    assert "damaged" in refused(tmp_path / "m", pack(model, steps=steps))
+
+    machine = trained("svm")[0]._trained  # type: ignore[attr-defined]
+    machine._dual_coef_ = machine._dual_coef_[:, :1].copy()
+    assert "damaged" in refused(tmp_path / "m", pack(machine, steps=steps))
+
+    booster = trained("gradient-boosting")[0]._trained  # type: ignore[attr-defined]
+    booster.estimators_ = np.concatenate([booster.estimators_, booster.estimators_], axis=1)
+    assert "damaged" in refused(tmp_path / "m", pack(booster, steps=steps))
+
+
+def test_a_forged_xgboost_tree_is_refused(tmp_path: Path) -> None:
+    import xgboost
+
+    model = trained("xgboost")[0]._trained  # type: ignore[attr-defined]
+    said = json.loads(model.get_booster().save_raw("json"))
+    said["learner"]["gradient_booster"]["model"]["trees"][0]["split_indices"][0] = 10**6
+    forged = xgboost.Booster()
+    forged.load_model(bytearray(json.dumps(said).encode()))
+    model._Booster = forged
+    assert "damaged" in refused(tmp_path / "m", pack(model, steps=[("transform", trained("xgboost")[1])]))
+
+
+class TestForgedParts:
+    """Each file reads out of bounds in compiled code, or would let something else do so, were it loaded."""
+
+    def refused(self, path: Path, name: str, forge: Callable[[Any], Any]) -> None:
+        learner, transformer = trained(name)
+        steps = [("transform", transformer)]
+        model = learner._trained  # type: ignore[attr-defined]
+        path.write_bytes(pack(model, steps=steps))
+        load_model(path)
+        forge(model)
+        assert "damaged" in refused(path, pack(model, steps=steps))
+
+    @pytest.mark.parametrize("decoy", ["_predictors", "_Booster", "tree_", "estimators_"])
+    def test_attributes_of_another_type_do_not_lead_around_the_check(self, tmp_path: Path, decoy: str) -> None:
+        def forge_machine(machine: Any) -> None:
+            machine._n_support = np.array([10**8, len(machine.support_vectors_) - 2 * 10**8, 10**8], dtype=np.int32)
+            setattr(machine, decoy, [])
+
+        def forge_neighbors(neighbors: Any) -> None:
+            neighbors._fit_X = neighbors._fit_X[:, :1].tolist()
+            setattr(neighbors, decoy, [])
+
+        self.refused(tmp_path / "m", "svm", forge_machine)
+        self.refused(tmp_path / "m", "nearest-neighbors", forge_neighbors)
+
+    def test_a_decoy_does_not_keep_a_forged_search_tree(self, tmp_path: Path) -> None:
+        learner, transformer = trained("nearest-neighbors")
+        model = learner._trained  # type: ignore[attr-defined]
+        expected = model.predict(model._fit_X)
+        forge_search_tree(model)
+        model._predictors = []
+        (tmp_path / "m").write_bytes(pack(model, steps=[("transform", transformer)]))
+        _, found = load_model(tmp_path / "m").learner.parts  # type: ignore[attr-defined]
+        assert np.asarray(found._tree.__getstate__()[1]).max() < len(found._fit_X)
+        assert (found.predict(found._fit_X) == expected).all()
+
+    def test_neighbors_without_examples(self, tmp_path: Path) -> None:
+        def forge(model: Any) -> None:
+            forge_search_tree(model)
+            del model._fit_X
+
+        self.refused(tmp_path / "m", "nearest-neighbors", forge)
+
+    @pytest.mark.parametrize("name", ["gradient-boosting", "random-forest", "hist-gradient-boosting"])
+    def test_trees_held_by_another_type(self, tmp_path: Path, name: str) -> None:
+        tree = trained("decision-tree")[0]._trained  # type: ignore[attr-defined]
+        other = StandardScaler()
+        other.tree_, other.n_features_in_ = tree.tree_, tree.n_features_in_
+
+        def forge(model: Any) -> None:
+            if name == "hist-gradient-boosting":
+                model._predictors[0][0] = other
+            elif name == "random-forest":
+                model.estimators_[1] = other
+            else:
+                model.estimators_[1, 0] = other
+
+        self.refused(tmp_path / "m", name, forge)
+
+    @pytest.mark.parametrize("what", ["tree_", "_tree", "anything", "list"])
+    def test_a_tree_where_none_belongs(self, tmp_path: Path, what: str) -> None:
+        tree = trained("decision-tree")[0]._trained.tree_  # type: ignore[attr-defined]
+
+        def forge(model: Any) -> None:
+            if what == "list":
+                model.anything = [tree]
+            else:
+                setattr(model, what, tree)
+
+        self.refused(tmp_path / "m", "logistic-regression", forge)
+        neighbors = trained("nearest-neighbors")[0]._trained  # type: ignore[attr-defined]
+        tree = neighbors._tree
+        self.refused(tmp_path / "m", "logistic-regression", forge)
+
+    @pytest.mark.parametrize(
+        ("attribute", "value"), [("kernel", "precomputed"), ("kernel", np.exp), ("_sparse", True), ("_impl", "nu_svr")]
+    )
+    def test_machines_that_read_other_arrays(self, tmp_path: Path, attribute: str, value: Any) -> None:
+        self.refused(tmp_path / "m", "svm", lambda model: setattr(model, attribute, value))
+
+    def test_trees_in_a_set(self, tmp_path: Path) -> None:
+        def forge(model: Any) -> None:
+            for tree in model.estimators_:
+                state = tree.tree_.__getstate__()
+                state["nodes"]["left_child"][0] = 10**9
+                tree.tree_.__setstate__(state)
+            model.estimators_ = set(model.estimators_)
+
+        self.refused(tmp_path / "m", "random-forest", forge)
+
+    @pytest.mark.parametrize(
+        "forge",
+        [
+            lambda encoder: encoder._n_features_outs.__setitem__(0, 1),
+            lambda encoder: setattr(encoder, "categories_", [encoder.categories_[0][::-1].copy()]),
+            lambda encoder: setattr(encoder, "_infrequent_enabled", True),
+        ],
+    )
+    def test_categories_that_are_not_where_they_are_said_to_be(
+        self, tmp_path: Path, forge: Callable[[Any], None]
+    ) -> None:
+        learner, transformer = trained("decision-tree")
+        forge(transformer.named_transformers_["categorical"][-1])
+        content = pack(learner._trained, steps=[("transform", transformer)])  # type: ignore[attr-defined]
+        assert "damaged" in refused(tmp_path / "m", content)
+
+    @pytest.mark.parametrize("name", LISTED)
+    def test_an_attribute_that_hides_a_method(self, tmp_path: Path, name: str) -> None:
+        self.refused(tmp_path / "m", name, lambda model: setattr(model, "predict_proba", np.float64))
+
+    @pytest.mark.parametrize("value", [np.exp, sparse.csr_array(np.eye(2)), len])
+    def test_values_that_no_learner_has(self, tmp_path: Path, value: Any) -> None:
+        learner, _ = trained("logistic-regression")
+        learner._trained.coef_ = value  # type: ignore[attr-defined]
+        refused(tmp_path / "m", pack(learner._trained))  # type: ignore[attr-defined]
+
+    def test_a_histogram_trees_bits_and_encoders(self, tmp_path: Path) -> None:
+        def bits(model: Any) -> None:
+            model._bin_mapper.is_categorical_[0] = 1
+
+        self.refused(tmp_path / "m", "hist-gradient-boosting", bits)
+        encoder = trained("decision-tree")[1]
+        self.refused(tmp_path / "m", "hist-gradient-boosting", lambda model: setattr(model, "_preprocessor", encoder))
+
+
+def forge_search_tree(neighbors: Any) -> None:
+    state = [np.asarray(part).copy() if hasattr(part, "shape") else part for part in neighbors._tree.__getstate__()]
+    state[1][:] = 10**9
+    neighbors._tree.__setstate__(tuple(state))
+
+
+def test_a_label_that_is_no_class_of_the_study_is_refused(tmp_path: Path) -> None:
+    learner, transformer = trained("decision-tree")
+    model = learner._trained  # type: ignore[attr-defined]
+    model.classes_ = model.classes_ + 100
+    (tmp_path / "m").write_bytes(pack(model, steps=[("transform", transformer)]))
+    with pytest.raises(DataError, match="no class of its own study"):
+        load_model(tmp_path / "m").predict(table()[0])
+
+
+# --- networks
+
+
+class TestNetworks:
+    SAID: ClassVar[dict[str, Any]] = {
+        "learner": "fashion-mnist-mlp",
+        "params": {"width": 8},
+        "shape": (784,),
+        "columns": (),
+    }
+
+    def learner(self) -> tuple[Learner, Any]:
+        pytest.importorskip("torch")
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(30, 784)).astype(np.float32), (np.arange(30) % 3).astype(np.int16)
+        settings = LearnerSettings(name="fashion-mnist-mlp", params={"width": 8}, preprocessing="none", device="cpu")
+        return untrained(settings, 0, 3, X[:2], None, total_steps=5).fit(X, y), X
+
+    def test_it_predicts_elsewhere_what_it_does_here(self, tmp_path: Path) -> None:
+        learner, X = self.learner()
+        save_model(tmp_path / "m", learner, None, description("", **self.SAID))
+        model = load_model(tmp_path / "m")
+        assert (model.predict(X) == learner.predict(X)).all()
+        probabilities = model.probabilities(X)
+        assert probabilities is not None
+        assert (probabilities.argmax(axis=1) == model.predict(X)).all()
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+    def test_a_learner_goes_on_from_it(self, tmp_path: Path) -> None:
+        learner, X = self.learner()
+        save_model(tmp_path / "m.safetensors", learner, None, description("", **self.SAID))
+        fresh, _ = self.learner()
+        fresh.reset()  # type: ignore[attr-defined]
+        fresh.load(tmp_path / "m.safetensors")  # type: ignore[attr-defined]
+        assert (fresh.predict(X) == learner.predict(X)).all()
+
+    def test_code_that_makes_a_network_is_not_imported_unless_its_package_is_named(self, tmp_path: Path) -> None:
+        learner, _ = self.learner()
+        save_model(tmp_path / "m", learner, None, description("", **{**self.SAID, "learner": "no_such_package.make"}))
+        with pytest.raises(DataError, match="add --package no_such_package"):
+            load_model(tmp_path / "m")
+        with pytest.raises(ConfigError, match=r"cannot import learner 'no_such_package\.make'"):
+            load_model(tmp_path / "m", ["no_such_package"])
+
+    def test_whatever_is_cut_off_or_another_network_is_one_sentence(self, tmp_path: Path) -> None:
+        learner, _ = self.learner()
+        whole = save_model(tmp_path / "m", learner, None, description("", **self.SAID))
+        for content in (whole[:-5], whole[:40], whole[:8], bytes(8) + whole[8:]):
+            assert "damaged" in refused(tmp_path / "n", content)
+        save_model(tmp_path / "n", learner, None, description("", **{**self.SAID, "params": {"width": 9}}))
+        with pytest.raises(DataError, match="does not hold what 'fashion-mnist-mlp' makes"):
+            load_model(tmp_path / "n")
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            {"shape": (10**12,)},
+            {"shape": (10**6, 10**6)},
+            {"classes": [str(k) for k in range(40_000)]},
+            {"shape": (784,), "image-size": (10**6, 8)},
+            {"shape": (784,), "params": {"width": 10**6}},
+            {"learner": "torchvision", "params": {"model": "resnet50"}, "shape": (3, 32, 32)},
+            {"learner": "torchvision", "params": {"model": "deeplabv3_resnet50"}, "shape": (3, 32, 32)},
+        ],
+    )
+    def test_no_memory_is_taken_for_more_than_the_file_holds(self, tmp_path: Path, said: dict[str, Any]) -> None:
+        learner, _ = self.learner()
+        whole = save_model(tmp_path / "m", learner, None, description("", **self.SAID))
+        length = int.from_bytes(whole[:8], "little")
+        header = json.loads(whole[8 : 8 + length])
+        header["__metadata__"]["fedct"] = json.dumps(json.loads(header["__metadata__"]["fedct"]) | said)
+        forged = json.dumps(header).encode()
+        (tmp_path / "m").write_bytes(len(forged).to_bytes(8, "little") + forged + whole[8 + length :])
+        with pytest.raises(DataError, match=r"damaged|no classification network"):
+            load_model(tmp_path / "m")

@@ -1,0 +1,84 @@
+"""What onnxruntime predicts is what the model predicts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.config import LearnerSettings
+from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.build import untrained
+from fedct_flwr.models.model_file import Model, load_model, save_model
+from fedct_flwr.models.onnx_export import to_onnx
+from fedct_flwr.types import ConfigError
+from tests.models.test_model_file import LISTED, SCHEMA, description, saved, table
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def run(model: Model, X: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """Labels, probabilities or None, and the description in the file."""
+    session = onnxruntime.InferenceSession(to_onnx(model), providers=["CPUExecutionProvider"])
+    outputs = dict(
+        zip([output.name for output in session.get_outputs()], session.run(None, {"features": X}), strict=True)
+    )
+    said = json.loads(session.get_modelmeta().custom_metadata_map["fedct"])
+    return outputs["label"], outputs.get("probabilities"), said
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("name", LISTED)
+def test_classifiers(tmp_path: Path, name: str) -> None:
+    saved(tmp_path / "m", name)
+    model = load_model(tmp_path / "m")
+    # Among them missing values, and a category that the study does not know.
+    X = np.concatenate([table(seed=seed)[0] for seed in range(1, 6)])
+    labels, probabilities, said = run(model, X)
+    assert (labels == model.predict(X)).all()
+    expected = model.probabilities(X)
+    assert (probabilities is None) == (expected is None)
+    if expected is not None:
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+    assert said == json.loads(json.dumps(model.description.model_dump(by_alias=True)))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_a_network_behind_a_preprocessing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    X, y = table()
+    transformer = preprocessing.standard(SCHEMA, X)
+    learner = untrained(
+        LearnerSettings(name="own_network.make", device="cpu"), 0, 3, X[:2], transformer, total_steps=20
+    )
+    save_model(tmp_path / "m", learner.fit(X, y), transformer, description("own_network.make"))
+    model = load_model(tmp_path / "m", ["own_network"])
+    new = table(seed=1)[0]
+    labels, probabilities, _ = run(model, new)
+    assert (labels == model.predict(new)).all()
+    np.testing.assert_allclose(probabilities, model.probabilities(new), atol=1e-5)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_a_network_on_features_as_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    X, y = np.random.default_rng(0).normal(size=(30, 784)).astype(np.float32), (np.arange(30) % 3).astype(np.int16)
+    settings = LearnerSettings(name="fashion-mnist-mlp", params={"width": 8}, preprocessing="none", device="cpu")
+    learner = untrained(settings, 0, 3, X[:2], None, total_steps=5).fit(X, y)
+    said = description("fashion-mnist-mlp", params={"width": 8}, shape=(784,), columns=())
+    save_model(tmp_path / "m", learner, None, said)
+    model = load_model(tmp_path / "m")
+    labels, probabilities, _ = run(model, X)
+    assert (labels == model.predict(X)).all()
+    np.testing.assert_allclose(probabilities, model.probabilities(X), atol=1e-5)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_what_nobody_converts_is_one_sentence(tmp_path: Path) -> None:
+    saved(tmp_path / "m", "decision-tree", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
+    with pytest.raises(ConfigError, match="no converter makes ONNX of this model"):
+        to_onnx(load_model(tmp_path / "m"))

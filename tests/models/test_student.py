@@ -1,0 +1,116 @@
+"""The student learns what the silos agree on, from public examples alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr import datasets
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.models import student
+from fedct_flwr.models.card import promised, promised_by_noise
+from fedct_flwr.models.student import check_student, make_student, train_student
+from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+
+
+def config(**settings: Any) -> RunConfig:
+    given = {key.replace("_", "-"): value for key, value in settings.items()}
+    return RunConfig.from_flower({"study": "test", "data": "heart-disease", "student": "decision-tree", **given})
+
+
+@pytest.fixture(scope="module")
+def dataset() -> FederatedDataset:
+    return datasets.load(config())
+
+
+def test_it_learns_the_labels_that_there_are(dataset: FederatedDataset) -> None:
+    public = dataset.public
+    labels = (public.X[:, 0] > np.nanmedian(public.X[:, 0])).astype(np.int16)
+    targets = labels.copy()
+    targets[::3] = ABSTAIN
+    student = make_student(config(), dataset.schema, public)
+    assert train_student(student, public, targets) == (targets != ABSTAIN).sum()
+    assert (student.learner.predict(public.X) == labels).mean() > 0.95
+
+
+def test_the_preprocessing_is_fitted_on_the_public_set(dataset: FederatedDataset) -> None:
+    transformer = make_student(config(), dataset.schema, dataset.public).transformer
+    _, pipeline, columns = transformer.transformers_[0]
+    np.testing.assert_allclose(pipeline[0].statistics_, np.nanmean(dataset.public.X[:, columns], axis=0))
+
+
+def test_nothing_labeled_is_one_sentence(dataset: FederatedDataset) -> None:
+    nothing = np.full(len(dataset.public), ABSTAIN, dtype=np.int16)
+    with pytest.raises(RunError, match="none of the 228 public examples has a label"):
+        train_student(make_student(config(), dataset.schema, dataset.public), dataset.public, nothing)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"student": "decision-tre"}, "did you mean 'decision-tree'"),
+        ({"student_params": '{"max_dept": 3}'}, "no parameter 'max_dept'"),
+        ({"student": "rulefit"}, "cannot be saved"),
+    ],
+)
+def test_a_student_that_cannot_be_made_is_refused_before_anything_runs(
+    dataset: FederatedDataset, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_student(config(**settings), dataset.schema, dataset.public)
+
+
+def test_without_one_nothing_is_checked(dataset: FederatedDataset) -> None:
+    check_student(config(student=""), dataset.schema, dataset.public)
+
+
+@pytest.mark.parametrize("text", ["[{}]", "3", "{"])
+def test_parameters_are_one_object(text: str) -> None:
+    with pytest.raises(ConfigError, match="student-params"):
+        config(student_params=text)
+
+
+def test_parameters_without_a_student_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no student"):
+        config(student="", student_params='{"max_depth": 3}')
+
+
+def test_a_real_study_may_say_how_its_student_is_trained_and_not_how_silos_are() -> None:
+    real = {"data": STUDY, "data_dir": "/s", "roster": "a,b"}
+    config(**real, learning_rate=0.01, local_steps=7).check_real()
+    with pytest.raises(ConfigError, match="learner-params"):
+        config(**real, learner_params='{"C": 2}').check_real()
+    with pytest.raises(ConfigError, match="learning-rate"):
+        config(**real, student="", learning_rate=0.01).check_real()
+
+
+# --- what its card promises
+
+
+def test_the_card_promises_no_more_than_the_labels_do() -> None:
+    assert "epsilon" not in promised(config())
+    assert promised(config())["words"].startswith("Nothing is promised")
+    kept = promised(config(protection="dp-linear", epsilon=2.0))
+    assert (kept["epsilon"], kept["delta"], kept["unit"]) == (2.0, 1e-5, "one record of a silo, added or removed")
+    assert "privacy sheets" in promised(config(data=STUDY, data_dir="/s", roster="a,b"))["words"]
+
+
+def test_a_network_takes_as_many_steps_as_a_silos(dataset: FederatedDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default number of rounds is 10, and an algorithm that asks once has one."""
+    taken = []
+    monkeypatch.setattr(student, "untrained", lambda *_, total_steps, **__: taken.append(total_steps))
+    monkeypatch.setattr(student, "can_be_saved", lambda learner: True)
+    for settings in ({"algorithm": "fedkt"}, {"algorithm": "fedct"}, {"num_server_rounds": 3}):
+        make_student(config(**settings, local_steps=7), dataset.schema, dataset.public)
+    assert taken == [7, 70, 21]
+
+
+def test_the_card_says_that_runs_add_up_where_the_coordinator_adds_noise() -> None:
+    noise = {"where": "coordinator", "mechanism": "laplace", "epsilon": 2.0, "delta": 1e-5}
+    assert "Several runs over the same silos add up" in promised_by_noise(noise)["words"]
+    assert "add up" not in promised_by_noise({**noise, "where": "silo"})["words"]
+
+
+def test_the_card_of_votes_without_noise_speaks_of_students() -> None:
+    assert "students at the silos voted for" in promised(config(algorithm="fedkt"))["words"]

@@ -1,0 +1,540 @@
+"""What a run leaves behind is whole, and a run that was killed goes on where its checkpoint stands."""
+
+import csv
+import io
+import json
+import pickle
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.consensus.counting import Trust
+from fedct_flwr.runs.run_folder import (
+    Checkpoint,
+    RoundRecord,
+    RunFolder,
+    SiloRecord,
+    ValuesRecord,
+    ValuesSent,
+    check_new,
+    dated,
+    default_path,
+    versions,
+)
+from fedct_flwr.types import ABSTAIN, RunError
+
+SETTINGS = {"seed": 0, "quorum": 0.9, "learner": "svm"}
+FACTS = {"num_public": 3, "classes": ("no", "yes")}
+NOTHING_MAY_CHANGE: frozenset[str] = frozenset()
+TARGETS = np.int16([0, 1, ABSTAIN])
+
+ON_A_FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+import numpy as np
+from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder
+from fedct_flwr.types import RunError
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+limit = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    {action}
+except RunError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    folder = RunFolder.create(tmp_path / "run", SETTINGS, FACTS)
+    # As when its coordinator has ended.
+    folder.close()
+    return folder
+
+
+def record(number: int, **changes: Any) -> RoundRecord:
+    values: dict[str, Any] = {
+        "round": number,
+        "seconds": 0.5,
+        "queried": 3,
+        "changed": 1,
+        "abstained": 1,
+        "agreement": 0.75,
+        "class_counts": {"no": 1, "yes": 1},
+        "instruction_bytes": 80,
+        "bytes_sent": 90,
+        "silos": {"oslo": SiloRecord(90, 0.25, 0.75)},
+    }
+    return RoundRecord(**values | changes)
+
+
+def run_rounds(folder: RunFolder, last: int, targets: np.ndarray = TARGETS) -> None:
+    for number in range(1, last + 1):
+        folder.append_round(record(number))
+        folder.save_checkpoint(Checkpoint(number, targets, {}))
+
+
+def on_a_full_disk(folder: RunFolder, action: str, limit: int) -> str:
+    command = [sys.executable, "-c", ON_A_FULL_DISK.format(action=action), str(folder.path), str(limit)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def names(folder: RunFolder) -> set[str]:
+    return {path.name for path in folder.path.iterdir()} - {".lock"}
+
+
+class TestTrust:
+    def test_is_read_as_it_was_written_with_four_digits(self, folder: RunFolder):
+        assert folder.trust() == []
+        folder.append_trust(1, Trust(["a", "b"], np.float64([[2 / 3, 1 / 3], [0.00012346, 0.99987654]])))
+        folder.append_trust(2, Trust(["b"], np.float64([[1]])))
+        with (folder.path / "trust.jsonl").open("a") as file:
+            file.write('{"round": 3')
+        assert folder.trust() == [
+            {"round": 1, "silos": ["a", "b"], "matrix": [[0.6667, 0.3333], [0.0001235, 0.9999]]},
+            {"round": 2, "silos": ["b"], "matrix": [[1.0]]},
+        ]
+
+    def test_what_came_after_the_checkpoint_is_forgotten(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        for number in (1, 2):
+            folder.append_trust(number, Trust(["a"], np.float64([[1]])))
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed.close()
+        assert [entry["round"] for entry in resumed.trust()] == [1]
+
+
+class TestCreate:
+    def test_writes_settings_facts_and_versions(self, folder: RunFolder):
+        config = folder.read_json("config.json")
+        assert config["settings"] == SETTINGS
+        assert config["num_public"] == 3
+        assert {"fedct-flwr", "python", "flwr", "numpy", "scikit-learn"} <= set(config["versions"])
+
+    def test_makes_missing_parents(self, tmp_path: Path):
+        RunFolder.create(tmp_path / "a" / "b", SETTINGS, {})
+        assert (tmp_path / "a" / "b" / "config.json").exists()
+
+    def test_takes_an_empty_folder(self, tmp_path: Path):
+        RunFolder.create(tmp_path, SETTINGS, {})
+        assert (tmp_path / "config.json").exists()
+
+    def test_refuses_to_overwrite_a_run(self, folder: RunFolder):
+        before = (folder.path / "config.json").read_bytes()
+        with pytest.raises(RunError, match="exists: choose another one, or resume"):
+            RunFolder.create(folder.path, {"seed": 1}, {})
+        assert (folder.path / "config.json").read_bytes() == before
+
+    def test_refuses_a_file(self, tmp_path: Path):
+        (tmp_path / "run").write_text("something else")
+        with pytest.raises(RunError, match="exists"):
+            RunFolder.create(tmp_path / "run", SETTINGS, {})
+
+    def test_refuses_a_parent_that_is_a_file(self, tmp_path: Path):
+        (tmp_path / "file").write_text("something else")
+        with pytest.raises(RunError, match="cannot write the run folder"):
+            RunFolder.create(tmp_path / "file" / "run", SETTINGS, {})
+
+
+def written_by(folder: RunFolder, version: str) -> None:
+    config = folder.read_json("config.json")
+    (folder.path / "config.json").write_text(json.dumps(config | {"versions": {"fedct-flwr": version}}))
+
+
+class TestVersion:
+    @pytest.mark.parametrize("version", ["99.0.0", "0.999", "9" * 5000])
+    def test_a_newer_one_is_refused(self, folder: RunFolder, version: str):
+        written_by(folder, version)
+        with pytest.raises(RunError, match=f"of fedct-flwr {version[:40]} and this is .*: update fedct-flwr"):
+            folder.settings()
+        with pytest.raises(RunError, match="update fedct-flwr"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+    @pytest.mark.parametrize("version", ["0.0.1", "", "unknown"])
+    def test_older_ones_are_fine(self, folder: RunFolder, version: str):
+        written_by(folder, version)
+        assert folder.settings() == SETTINGS
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"round": Infinity}\n'], ids=["nested without end", "infinite"])
+def test_files_that_no_run_wrote_are_damaged(folder: RunFolder, text: str):
+    (folder.path / "result.json").write_text(text)
+    (folder.path / "rounds.jsonl").write_text(f"{text}\n")
+    with pytest.raises(RunError, match="is damaged"):
+        folder.rounds()
+    if "round" not in text:
+        with pytest.raises(RunError, match=r"cannot read result\.json"):
+            folder.read_json("result.json")
+
+
+def test_a_folder_that_is_not_there_is_new(tmp_path: Path):
+    check_new(tmp_path / "run")
+
+
+def test_runs_go_to_the_home_folder_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_path("study", 12) == tmp_path / ".fedct" / "runs" / "study-12"
+
+
+def test_runs_that_begin_in_the_same_second_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedct_flwr.runs.run_folder.time.strftime", lambda *_: "20260102-030405")
+    for name in ("study-20260102-030405", "study-20260102-030405-2", "study-20260102-030405-3"):
+        path = dated(tmp_path, "study")
+        assert path == tmp_path / name
+        RunFolder.create(path, SETTINGS, FACTS).close()
+
+
+class TestCheckpoint:
+    def test_round_trip(self, folder: RunFolder):
+        trust = np.float64([0.25, 0.75])
+        folder.save_checkpoint(Checkpoint(7, TARGETS, {"trust": trust, "targets": np.int16([5])}))
+        stored = folder.load_checkpoint()
+        assert stored.round == 7
+        assert stored.targets.dtype == np.int16
+        assert stored.targets.tolist() == TARGETS.tolist()
+        assert stored.state.keys() == {"trust", "targets"}
+        assert (stored.state["trust"] == trust).all()
+
+    def test_the_last_one_counts(self, folder: RunFolder):
+        run_rounds(folder, 3)
+        assert folder.load_checkpoint().round == 3
+
+    def test_none_yet(self, folder: RunFolder):
+        with pytest.raises(RunError, match="has no checkpoint"):
+            folder.load_checkpoint()
+
+    def test_state_that_would_need_pickle_is_not_written(self, folder: RunFolder):
+        with pytest.raises(ValueError, match="Object arrays"):
+            folder.save_checkpoint(Checkpoint(1, TARGETS, {"names": np.array(["a", None], dtype=object)}))
+        assert names(folder) == {"config.json"}
+
+
+def npz(**arrays: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+class Trap:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.path,)
+
+
+class TestDamagedCheckpoint:
+    @pytest.fixture
+    def damaged(self, folder: RunFolder):
+        def load(content: bytes) -> Checkpoint:
+            (folder.path / "checkpoint.npz").write_bytes(content)
+            return folder.load_checkpoint()
+
+        return load
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"\0" * 500,
+            b"no checkpoint",
+            b"PK\x03\x04 only begins like one",
+            np.random.default_rng(0).bytes(500),
+            npy(np.arange(3)),
+            npz(),
+            npz(round=1),
+            npz(targets=TARGETS),
+            npz(round=np.int64([1, 2]), targets=TARGETS),
+            npz(round="one", targets=TARGETS),
+        ],
+        ids=["empty", "zeros", "text", "zip-magic", "random", "npy", "no-arrays", "no-targets", "no-round",
+             "two-rounds", "round-in-words"],
+    )  # fmt: skip
+    def test_garbage_is_refused(self, content: bytes, damaged):
+        with pytest.raises(RunError, match="is damaged: start a new run in another folder"):
+            damaged(content)
+
+    def test_every_truncation_is_refused(self, folder: RunFolder, damaged):
+        folder.save_checkpoint(Checkpoint(7, TARGETS, {"trust": np.float64([0.25, 0.75])}))
+        whole = (folder.path / "checkpoint.npz").read_bytes()
+        for size in range(len(whole)):
+            with pytest.raises(RunError, match="damaged"):
+                damaged(whole[:size])
+
+    def test_a_flipped_bit_is_refused_or_harmless(self, folder: RunFolder, damaged):
+        targets = np.random.default_rng(0).integers(0, 3, 200).astype(np.int16)
+        folder.save_checkpoint(Checkpoint(7, targets, {"trust": np.float64([0.25, 0.75])}))
+        whole = (folder.path / "checkpoint.npz").read_bytes()
+        for position in range(len(whole)):
+            flipped = bytearray(whole)
+            flipped[position] ^= 1 << position % 8
+            try:
+                stored = damaged(bytes(flipped))
+            except RunError:
+                continue
+            assert stored.round == 7
+            assert stored.targets.tolist() == targets.tolist()
+            assert {name: value.tolist() for name, value in stored.state.items()} == {"trust": [0.25, 0.75]}
+
+    @pytest.mark.parametrize("name", ["round", "targets", "state_trust"])
+    def test_a_pickled_array_is_refused_and_not_unpickled(self, name: str, tmp_path: Path, damaged):
+        arrays = {"round": 1, "targets": TARGETS, name: np.array([Trap(tmp_path / "sprung")], dtype=object)}
+        with pytest.raises(RunError, match="damaged"):
+            damaged(npz(**arrays))
+        assert not (tmp_path / "sprung").exists()
+
+    def test_a_pickle_is_refused_and_not_unpickled(self, tmp_path: Path, damaged):
+        with pytest.raises(RunError, match="damaged"):
+            damaged(pickle.dumps(Trap(tmp_path / "sprung")))
+        assert not (tmp_path / "sprung").exists()
+
+
+class TestResume:
+    def test_goes_on_from_the_checkpoint(self, folder: RunFolder):
+        run_rounds(folder, 2)
+        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        assert resumed.path == folder.path
+        assert checkpoint.round == 2
+        assert checkpoint.targets.tolist() == TARGETS.tolist()
+        assert [line["round"] for line in resumed.rounds()] == [1, 2]
+
+    def test_names_the_settings_that_changed(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match=r"other settings: set back learner, seed$"):
+            RunFolder.resume(folder.path, SETTINGS | {"seed": 1, "learner": "tree"}, FACTS, NOTHING_MAY_CHANGE, {})
+
+    @pytest.mark.parametrize("settings", [SETTINGS | {"more": 1}, {"seed": 0, "quorum": 0.9}])
+    def test_a_setting_more_or_less_is_a_change(self, settings: dict[str, Any], folder: RunFolder):
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match=r"set back (more|learner)"):
+            RunFolder.resume(folder.path, settings, FACTS, NOTHING_MAY_CHANGE, {})
+
+    def test_a_setting_that_did_not_exist_when_the_run_began_has_its_default(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match="set back more"):
+            RunFolder.resume(folder.path, SETTINGS | {"more": 2}, FACTS, NOTHING_MAY_CHANGE, {"more": 1})
+        RunFolder.resume(folder.path, SETTINGS | {"more": 1}, FACTS, NOTHING_MAY_CHANGE, {"more": 1})
+
+    def test_other_data_cannot_continue_a_run(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match="other data: num_public changed"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS | {"num_public": 4}, NOTHING_MAY_CHANGE, {})
+
+    def test_some_settings_may_change(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        RunFolder.resume(folder.path, SETTINGS | {"seed": 1}, FACTS, frozenset({"seed"}), {})
+
+    def test_forgets_rounds_after_the_checkpoint(self, folder: RunFolder):
+        run_rounds(folder, 2)
+        folder.append_round(record(3))
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed.append_round(record(3, changed=0))
+        assert [(line["round"], line["changed"]) for line in resumed.rounds()] == [(1, 1), (2, 1), (3, 0)]
+
+    def test_drops_a_half_written_line_for_good(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        with (folder.path / "rounds.jsonl").open("a") as file:
+            file.write('{"round": 2, "seco')
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed.append_round(record(2))
+        assert [line["round"] for line in resumed.rounds()] == [1, 2]
+
+    def test_forgets_how_the_run_ended(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        folder.finish("failed", reason="no power")
+        RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        assert "result.json" not in names(folder)
+
+    def test_without_a_finished_round_there_is_nothing_to_resume(self, folder: RunFolder):
+        folder.append_round(record(1))
+        with pytest.raises(RunError, match="no round was finished"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+    def test_a_refused_resume_leaves_the_folder_as_it_was(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        folder.append_round(record(2))
+        before = {path: path.read_bytes() for path in folder.path.iterdir()}
+        with pytest.raises(RunError):
+            RunFolder.resume(folder.path, {}, FACTS, NOTHING_MAY_CHANGE, {})
+        assert {path: path.read_bytes() for path in folder.path.iterdir()} == before
+
+    def test_needs_a_run(self, tmp_path: Path):
+        with pytest.raises(RunError, match=r"is no complete run folder: cannot read config\.json"):
+            RunFolder.resume(tmp_path / "nowhere", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+    @pytest.mark.parametrize("content", ["", "{", "{}", "[]", "null", '{"settings": null}', '{"settings": []}'])
+    def test_a_damaged_config_is_refused(self, content: str, folder: RunFolder):
+        run_rounds(folder, 1)
+        (folder.path / "config.json").write_text(content)
+        with pytest.raises(RunError, match="is no complete run folder"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+    @pytest.mark.parametrize("line", ["\0\0\0\0", '{"round": 1', "[]", "{}"])
+    def test_a_damaged_line_between_whole_ones_is_refused(self, line: str, folder: RunFolder):
+        run_rounds(folder, 1)
+        with (folder.path / "rounds.jsonl").open("a") as file:
+            file.write(line + "\n")
+        folder.append_round(record(2))
+        folder.save_checkpoint(Checkpoint(2, TARGETS, {}))
+        with pytest.raises(RunError, match=r"rounds\.jsonl"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+
+class TestLock:
+    def test_a_run_that_has_a_coordinator_cannot_be_resumed_by_another(self, tmp_path: Path):
+        folder = RunFolder.create(tmp_path / "run", SETTINGS, FACTS)
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match="another coordinator is at work on"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        folder.close()
+        resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        with pytest.raises(RunError, match="another coordinator is at work on"):
+            RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed.close()
+
+    def test_a_coordinator_that_was_killed_holds_no_lock(self, tmp_path: Path):
+        code = (
+            "import os, sys; from pathlib import Path; from fedct_flwr.runs.run_folder import *; import numpy as np\n"
+            f"folder = RunFolder.create(Path(sys.argv[1]), {SETTINGS!r}, {FACTS!r})\n"
+            "folder.save_checkpoint(Checkpoint(1, np.int16([0]), {}))\n"
+            "os.kill(os.getpid(), 9)"
+        )
+        ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], check=False)
+        assert ended.returncode == -9
+        _, checkpoint = RunFolder.resume(tmp_path / "run", SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        assert checkpoint.round == 1
+
+    def test_a_refused_resume_holds_no_lock(self, folder: RunFolder):
+        run_rounds(folder, 1)
+        with pytest.raises(RunError, match="set back seed"):
+            RunFolder.resume(folder.path, SETTINGS | {"seed": 1}, FACTS, NOTHING_MAY_CHANGE, {})
+        RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+
+
+class TestRounds:
+    def test_a_line_holds_the_whole_record(self, folder: RunFolder):
+        folder.append_round(record(1, absent={"bergen": "no reply within the deadline"}))
+        (line,) = folder.rounds()
+        assert line["round"] == 1
+        assert line["silos"] == {
+            "oslo": {"bytes_sent": 90, "seconds": 0.25, "agreement": 0.75, "scores": None, "quality": None}
+        }
+        assert line["absent"] == {"bergen": "no reply within the deadline"}
+        assert line["fixed_point"] is False
+
+    def test_none_yet(self, folder: RunFolder):
+        assert folder.rounds() == []
+
+    def test_a_half_written_last_line_is_left_out(self, folder: RunFolder):
+        folder.append_round(record(1))
+        folder.append_round(record(2))
+        path = folder.path / "rounds.jsonl"
+        path.write_bytes(path.read_bytes()[:-1])
+        assert [line["round"] for line in folder.rounds()] == [1]
+
+
+class TestFullDisk:
+    @pytest.fixture(autouse=True)
+    def two_rounds(self, folder: RunFolder):
+        run_rounds(folder, 2)
+
+    def test_the_checkpoint_before_stays(self, folder: RunFolder):
+        before = names(folder)
+        said = on_a_full_disk(
+            folder,
+            "targets = np.random.default_rng(0).integers(0, 9999, 5000).astype(np.int16);"
+            "RunFolder(Path(sys.argv[1])).save_checkpoint(Checkpoint(3, targets, {}))",
+            limit=2048,
+        )
+        assert said == (
+            f"cannot write the checkpoint of round 3 to {folder.path}: File too large; "
+            "see to that, then resume the run or start anew\n"
+        )
+        assert names(folder) == before
+        assert folder.load_checkpoint().round == 2
+
+    @pytest.fixture
+    def half_a_line(self, folder: RunFolder) -> str:
+        """What is said when only 20 bytes of the third round fit."""
+        return on_a_full_disk(
+            folder,
+            "RunFolder(Path(sys.argv[1])).append_round(RoundRecord(3, 0, 0, 0, 0, 0, {}, 0, 0, {}))",
+            limit=(folder.path / "rounds.jsonl").stat().st_size + 20,
+        )
+
+    def test_a_round_that_could_not_be_written_is_not_there(self, folder: RunFolder, half_a_line: str):
+        assert half_a_line.startswith(f"cannot write round 3 to {folder.path}: File too large; see to that")
+        assert [line["round"] for line in folder.rounds()] == [1, 2]
+
+    @pytest.mark.usefixtures("half_a_line")
+    def test_the_run_goes_on_once_there_is_room(self, folder: RunFolder):
+        resumed, checkpoint = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
+        resumed.append_round(record(3))
+        assert checkpoint.round == 2
+        assert [line["round"] for line in resumed.rounds()] == [1, 2, 3]
+
+    def test_labels_that_do_not_fit_leave_nothing_behind(self, folder: RunFolder):
+        before = names(folder)
+        said = on_a_full_disk(
+            folder,
+            'RunFolder(Path(sys.argv[1])).save_labels(np.zeros(5000, np.int16), ("no", "yes"))',
+            limit=2048,
+        )
+        assert said.startswith("cannot write the final labels")
+        assert names(folder) == before
+
+
+class TestResult:
+    def test_labels_are_empty_where_silos_abstain(self, folder: RunFolder):
+        folder.save_labels(np.int16([1, ABSTAIN, 0]), ("no", "yes"))
+        assert (folder.path / "labels.csv").read_bytes() == b"example,label\n0,yes\n1,\n2,no\n"
+
+    def test_class_names_survive_whatever_is_in_them(self, folder: RunFolder):
+        classes = ('a,"b"', "c\nd")
+        folder.save_labels(np.int16([0, 1]), classes)
+        with (folder.path / "labels.csv").open(newline="") as file:
+            assert [row[1] for row in csv.reader(file)][1:] == list(classes)
+
+    def test_says_how_the_run_ended(self, folder: RunFolder):
+        folder.finish("completed", fixed_point=4)
+        assert folder.read_json("result.json") == {"status": "completed", "fixed_point": 4}
+
+    def test_values_are_empty_where_none_was_asked_for(self, folder: RunFolder):
+        folder.save_values(np.float32([1.5, np.nan, -0.1]), "length, days")
+        assert (folder.path / "values.csv").read_bytes() == b'example,"length, days"\n0,1.5\n1,\n2,-0.1\n'
+
+
+class TestQuantity:
+    def test_is_told_by_runs_that_have_one(self, folder: RunFolder, tmp_path: Path):
+        other = RunFolder.create(tmp_path / "other", SETTINGS, {**FACTS, "quantity": "days"})
+        assert (folder.quantity, other.quantity) == ("", "days")
+
+    def test_rounds_and_values_are_kept(self, folder: RunFolder):
+        folder.append_round(ValuesRecord(1, 0.5, 3, 2.5, None, 80, 20, {"oslo": ValuesSent(20, 0.1, 2.5)}))
+        (line,) = folder.rounds()
+        assert (line["distance"], line["moved"], line["silos"]["oslo"]["distance"]) == (2.5, None, 2.5)
+        folder.save_checkpoint(Checkpoint(1, np.float32([1.5, np.nan]), {}))
+        assert folder.load_checkpoint().targets.dtype == np.float32
+
+
+def test_the_version_of_torch_is_told_where_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert "torch" not in versions()
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    assert versions()["torch"] == version("torch")

@@ -1,0 +1,495 @@
+"""What a silo answers, asked directly: once per round, always in the same words, and never with an exception."""
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.supercore.task_identity import TaskIdentity
+from safetensors.torch import load
+
+from client_app.main import app
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo import workplace
+from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.silo.workplace import gated
+from fedct_flwr.wire.codec import Instruction, Reply, Terms, decode_reply, encode_instruction
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
+
+pytestmark = pytest.mark.usefixtures("without_gate")
+
+SETTINGS: dict[str, Any] = {"study": STUDY, "data": STUDY, "learner": "decision-tree", "save-models": False}
+SIMULATED: dict[str, Any] = {"partition-id": 0}
+TREE = {"name": "decision-tree"}
+NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 5, "batch-size": 16}
+NETWORK_OF_THE_RUN = {"learner": NETWORK["name"], "local-steps": 5, "batch-size": 16}
+
+
+class Silo:
+    """One silo and what it keeps; ``ask`` sends it a message and returns the payload of its reply."""
+
+    def __init__(self, node_config: dict[str, Any], run_id: int = 1, **settings: Any) -> None:
+        self.context = Context(run_id, 7, node_config, RecordDict(), {**SETTINGS, **settings})
+        self.terms = simulated_site(RunConfig.from_flower(SETTINGS), 0).terms
+
+    def ask(self, content: RecordDict) -> bytes:
+        reply = app(Message(content, dst_node_id=7, message_type="train"), self.context)
+        assert not reply.has_error()
+        return from_record(reply.content)
+
+    def instruction(self, number: int = 1, label: int = -1) -> Instruction:
+        targets = np.full(self.terms.num_public, label, dtype=np.int16)
+        return Instruction(number, Query(0, self.terms.num_public), targets)
+
+    def reply(self, instruction: Instruction, terms: Terms | None = None) -> Reply:
+        payload = self.ask(to_record(encode_instruction(instruction, terms or self.terms)))
+        return decode_reply(payload, self.terms, instruction)
+
+    def outcome(self, instruction: Instruction, terms: Terms | None = None) -> Any:
+        return self.reply(instruction, terms).outcome
+
+
+def restart() -> None:
+    """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
+    workplace._settings.cache_clear()
+    workplace._own_site.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": SUPERLINK_NODE_ID}.items():
+        monkeypatch.setattr(TaskIdentity, name, value)
+
+
+RealNode = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def real_node(tmp_path: Path) -> RealNode:
+    """Writes a silo's folder and returns its node config; ``silo.toml`` may be written again with other settings."""
+
+    def write(silo: str = "cleveland", **tables: dict[str, Any]) -> dict[str, Any]:
+        path = write_silo_folder(tmp_path / silo, silo, **{"learner": TREE, **tables})
+        restart()
+        return {"silo-file": str(path)}
+
+    return write
+
+
+@pytest.fixture(params=["simulated", "real"])
+def silo(request: pytest.FixtureRequest, real_node: RealNode) -> Silo:
+    """A simulated silo, which keeps its state in Flower's context, and a real one, which keeps it on disk."""
+    return Silo(dict(SIMULATED) if request.param == "simulated" else real_node())
+
+
+def fail_from_now_on(silo: Silo, real_node: RealNode) -> None:
+    """Let the silo's learner raise whenever it is trained."""
+    silo.context.run_config["learner"] = "tests.federation.learners.Raising"
+    if "silo-file" in silo.context.node_config:
+        real_node(learner={"name": "tests.federation.learners.Raising", "packages": ["tests"]})
+
+
+# --- once per round
+
+
+def test_a_question_asked_twice_gets_the_same_bytes_without_training(silo: Silo, real_node: RealNode) -> None:
+    question = to_record(encode_instruction(silo.instruction(), silo.terms))
+    first = silo.ask(question)
+    fail_from_now_on(silo, real_node)
+    assert silo.outcome(silo.instruction(number=2)) is Refusal.TRAINING_FAILED
+    assert silo.ask(question) == first
+
+
+def test_a_round_that_was_answered_is_not_answered_again_with_other_targets(silo: Silo) -> None:
+    silo.outcome(silo.instruction(number=2))
+    assert silo.outcome(silo.instruction(number=2, label=1)) is Refusal.ROUND
+    assert silo.outcome(silo.instruction(number=1)) is Refusal.ROUND
+    assert isinstance(silo.outcome(silo.instruction(number=3)), np.ndarray)
+
+
+def test_state_on_disk_outlives_the_process_and_keeps_runs_apart(real_node: RealNode) -> None:
+    node = real_node()
+    before = Silo(node)
+    before.outcome(before.instruction(number=2))
+    restart()
+    after, other_run = Silo(node), Silo(node, run_id=2)
+    assert after.outcome(after.instruction(number=1)) is Refusal.ROUND
+    assert isinstance(other_run.outcome(other_run.instruction(number=1)), np.ndarray)
+
+
+@pytest.mark.parametrize("learner", [TREE, NETWORK], ids=["tree", "network"])
+def test_a_silo_that_was_stopped_in_a_round_answers_as_if_it_had_not_been(
+    real_node: RealNode, tmp_path: Path, learner: dict[str, Any]
+) -> None:
+    node = real_node(learner=learner)
+    silo = Silo(node)
+    questions = [
+        to_record(encode_instruction(silo.instruction(number, number % 2), silo.terms)) for number in (1, 2, 3)
+    ]
+    state = tmp_path / "cleveland" / "state"
+    kept, answers = [], []
+    for question in questions:
+        answers.append(silo.ask(question))
+        kept.append({path: path.read_bytes() for path in state.iterdir()})
+    # Whatever was written last before the power went: nothing of the second round, or its answer and not its model.
+    answered = {path: kept[1 if path.name.startswith("run-") else 0][path] for path in kept[0]}
+    for found in (kept[0], answered):
+        for path, content in found.items():
+            path.write_bytes(content)
+        restart()
+        assert [silo.ask(question) for question in questions[1:]] == answers[1:]
+    assert silo.ask(questions[2]) == answers[2]
+    assert answers[0] != answers[1]
+
+
+def test_a_network_that_was_reset_in_memory_goes_on_from_the_disk(real_node: RealNode) -> None:
+    node = real_node(learner=NETWORK)
+    one, other = Silo(node, run_id=1), Silo(node, run_id=2)
+    alone = [one.outcome(one.instruction(number, number % 2)).tobytes() for number in (1, 2)]
+    restart()
+    # Two runs at once, in turns and with a restart between.
+    for number in (1, 2):
+        assert other.outcome(other.instruction(number, number % 2)).tobytes() == alone[number - 1]
+        one.outcome(one.instruction(number + 2, 0))
+        restart()
+
+
+@pytest.mark.parametrize("learner", [TREE, NETWORK], ids=["tree", "network"])
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_question_of_another_run_gets_the_answer_that_it_got_there(
+    real_node: RealNode, tmp_path: Path, learner: dict[str, Any], resume: bool
+) -> None:
+    node = real_node(learner=learner)
+    one = Silo(node)
+    questions = [to_record(encode_instruction(one.instruction(number, number - 2), one.terms)) for number in (1, 2, 3)]
+    answers = [one.ask(question) for question in questions[:2]]
+    # The coordinator did not get the second answer, and resumes: Flower knows the run as another.
+    restart()
+    other = Silo(node, run_id=2, resume=resume)
+    assert other.ask(questions[1]) == answers[1]
+    assert other.ask(questions[1]) == answers[1]
+    assert other.outcome(other.instruction(2, 1)) is Refusal.ROUND
+    # Both go on from where the learner stood after it.
+    assert other.ask(questions[2]) == one.ask(questions[2])
+
+
+def test_an_answer_of_another_run_under_other_settings_of_the_model_is_none(real_node: RealNode) -> None:
+    tree = Silo(real_node())
+    question = to_record(encode_instruction(tree.instruction(), tree.terms))
+    of_the_tree = tree.ask(question)
+    node = real_node(learner=NETWORK)
+    network, again = Silo(node, run_id=2), Silo(node, run_id=3)
+    of_the_network = network.ask(question)
+    assert of_the_network != of_the_tree
+    assert again.ask(question) == of_the_network
+    assert tree.ask(question) == of_the_tree
+
+
+def test_a_run_that_asks_the_same_round_with_other_labels_is_a_new_question(real_node: RealNode) -> None:
+    node = real_node(learner=NETWORK)
+    one, other = Silo(node), Silo(node, run_id=2)
+    assert one.outcome(one.instruction(2, 0)).tobytes() != other.outcome(other.instruction(2, 1)).tobytes()
+
+
+def test_many_runs_fill_no_disk_and_no_answer_is_forgotten(real_node: RealNode, tmp_path: Path) -> None:
+    node, state = real_node(learner=NETWORK), tmp_path / "cleveland" / "state"
+    first = Silo(node)
+    answer = first.outcome(first.instruction())
+    for run in range(2, 13):
+        other = Silo(node, run)
+        other.outcome(other.instruction(run))
+        kept = {path.name for path in state.iterdir() if path.name.startswith("learner-")}
+        assert f"learner-{run}" in kept
+        assert len(kept) <= 8
+    assert kept == {f"learner-{run}" for run in range(5, 13)}
+    latest = model_of(state)
+    restart()
+    assert first.outcome(first.instruction(label=1)) is Refusal.ROUND
+    np.testing.assert_array_equal(first.outcome(first.instruction()), answer)
+    # Nor does a question of long ago, of which nobody knows where the network stood, teach it anything now.
+    assert model_of(state) == latest
+
+
+# --- models
+
+
+def model_of(state: Path) -> bytes:
+    return (state / "model-heart-disease.safetensors").read_bytes()
+
+
+def test_a_real_silo_keeps_its_model_in_its_folder_and_nowhere_else(real_node: RealNode, tmp_path: Path) -> None:
+    silo = Silo(real_node(), **{"run-dir": str(tmp_path / "run"), "save-models": True})
+    silo.outcome(silo.instruction())
+    assert (tmp_path / "cleveland" / "state" / "model-heart-disease.skops").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["cleveland"]
+
+
+def test_a_real_silo_writes_nothing_to_a_path_that_the_coordinator_chose(real_node: RealNode, tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", {}, {}).close()
+    before = sorted((tmp_path / "run").rglob("*"))
+    silo = Silo(real_node(), **{"run-dir": str(tmp_path / "run"), "save-models": True, "resume": True})
+    silo.outcome(silo.instruction())
+    assert sorted((tmp_path / "run").rglob("*")) == before
+
+
+def test_a_simulated_silo_writes_only_to_a_folder_where_a_run_was_begun(tmp_path: Path) -> None:
+    silo = Silo(SIMULATED, **{"run-dir": str(tmp_path / "run"), "save-models": True})
+    silo.outcome(silo.instruction())
+    assert list(tmp_path.iterdir()) == []
+    RunFolder.create(tmp_path / "run", {}, {}).close()
+    silo.outcome(silo.instruction(number=2))
+    assert (tmp_path / "run" / "models" / "cleveland.skops").exists()
+
+
+def test_a_model_that_cannot_be_written_leaves_none_of_an_earlier_round(real_node: RealNode, tmp_path: Path) -> None:
+    silo = Silo(real_node())
+    silo.outcome(silo.instruction())
+    model = tmp_path / "cleveland" / "state" / "model-heart-disease.skops"
+    assert model.exists()
+    real_node(learner={"name": "tests.federation.learners.Unwritable", "packages": ["tests"]})
+    assert isinstance(silo.outcome(silo.instruction(number=2)), np.ndarray)
+    assert not model.exists()
+
+
+def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(real_node: RealNode, tmp_path: Path) -> None:
+    node = real_node(learner=NETWORK)
+    model = tmp_path / "cleveland" / "state" / "model-heart-disease.safetensors"
+
+    def steps(run_id: int, number: int, resume: bool = False, label: int = -1) -> int:
+        silo = Silo(node, run_id, resume=resume)
+        silo.outcome(silo.instruction(number, label))
+        return int(load(model.read_bytes())["steps"])
+
+    assert [steps(1, 1), steps(1, 2), steps(2, 3, resume=True)] == [5, 10, 15]
+    # In a new run of the same study it begins anew, also if it is late.
+    assert [steps(3, 1), steps(4, 2, label=1)] == [5, 5]
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"study": "another"}, Refusal.STUDY),
+        ({"public_fingerprint": bytes(32)}, Refusal.FINGERPRINT),
+        ({"classes": ("diseased", "healthy")}, Refusal.CLASSES),
+        ({"num_public": 229}, Refusal.QUERY),
+    ],
+)
+def test_an_instruction_under_other_terms_is_refused(silo: Silo, change: dict[str, Any], reason: Refusal) -> None:
+    terms = Terms(**{**vars(silo.terms), **change})
+    size = terms.num_public
+    instruction = Instruction(1, Query(0, size), np.full(size, -1, dtype=np.int16))
+    assert silo.outcome(instruction, terms) is reason
+
+
+@pytest.mark.parametrize(
+    "content",
+    [RecordDict(), to_record(b"\x00"), to_record(b"noise" * 50), RecordDict({"fedct": ConfigRecord({"payload": 1})})],
+)
+def test_garbage_is_refused_without_an_exception(silo: Silo, content: RecordDict) -> None:
+    payload = silo.ask(content)
+    assert decode_reply(payload, silo.terms, silo.instruction()).outcome is Refusal.MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("settings", "node", "reason"),
+    [
+        ({"learnr": "svm"}, {}, Refusal.CONFIG),
+        ({"learner": "no-such-learner"}, {}, Refusal.CONFIG),
+        ({"data": "no-such-data"}, {}, Refusal.CONFIG),
+        ({}, {"partition-id": 4}, Refusal.CONFIG),
+        ({}, {"sillo": "cleveland"}, Refusal.CONFIG),
+        ({}, {"silo-file": "/nowhere/silo.toml"}, Refusal.CONFIG),
+        ({"learner": "tests.federation.learners.Raising"}, {}, Refusal.TRAINING_FAILED),
+        ({"data": "files", "data-dir": "/nowhere", "label-column": "y"}, {}, Refusal.NO_DATA),
+    ],
+)
+def test_whatever_is_wrong_at_a_simulated_silo_travels_as_a_number(
+    settings: dict[str, Any], node: dict[str, Any], reason: Refusal
+) -> None:
+    refused_with(reason, Silo({**SIMULATED, **node}, **settings))
+
+
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [
+        ({"learner": {"name": "no-such-learner"}}, Refusal.CONFIG),
+        ({"learner": {"nam": "svm"}}, Refusal.CONFIG),
+        ({"learner": {"params": {"depth": 3}}}, Refusal.CONFIG),
+        ({"learner": {"name": "tests.federation.learners.Raising"}}, Refusal.CONFIG),
+        ({"learner": {"name": "tests.federation.learners.Raising", "packages": ["tests"]}}, Refusal.TRAINING_FAILED),
+        ({"data": {"file": "nowhere.csv"}}, Refusal.NO_DATA),
+        ({"data": {"label": "no-such-column"}}, Refusal.NO_DATA),
+        ({"data": {"mapping": {"0": "no-such-class"}}}, Refusal.NO_DATA),
+        ({"data": {"test-file": "nowhere.csv"}}, Refusal.NO_DATA),
+        ({"policy": {"kinds": ["weights"]}}, Refusal.CONFIG),
+    ],
+)
+def test_whatever_is_wrong_at_a_real_silo_travels_as_a_number(
+    real_node: RealNode, tables: dict[str, Any], reason: Refusal
+) -> None:
+    refused_with(reason, Silo(real_node(**tables)))
+
+
+@pytest.mark.parametrize("gone", ["silo.toml", "study", "study/study.toml", "study/public.csv", "data.csv"])
+def test_whatever_is_missing_at_a_real_silo_travels_as_a_number(real_node: RealNode, tmp_path: Path, gone: str) -> None:
+    silo = Silo(real_node())
+    (tmp_path / "cleveland" / gone).rename(tmp_path / "gone")
+    reason = Refusal.NO_DATA if gone.endswith(".csv") else Refusal.CONFIG
+    refused_with(reason, silo)
+    # Put back, it works without a restart: nothing was read that could be out of date.
+    (tmp_path / "gone").rename(tmp_path / "cleveland" / gone)
+    assert isinstance(silo.outcome(silo.instruction()), np.ndarray)
+
+
+def refused_with(reason: Refusal, silo: Silo) -> None:
+    payload = silo.ask(to_record(encode_instruction(silo.instruction(), silo.terms)))
+    assert decode_reply(payload, silo.terms, silo.instruction()).outcome is reason
+    assert len(payload) < 20
+
+
+def test_a_full_disk_at_the_silo_costs_the_answer_but_no_exception(real_node: RealNode, tmp_path: Path) -> None:
+    silo = Silo(real_node())
+    silo.outcome(silo.instruction())
+    state = tmp_path / "cleveland" / "state"
+    state.rename(tmp_path / "gone")
+    state.write_text("not a folder")
+    assert silo.outcome(silo.instruction(number=2)) is Refusal.INTERNAL
+
+
+WEIGHTS = RecordDict({"arrays": ArrayRecord([np.zeros(3)]), "config": ConfigRecord()})
+
+
+def test_a_real_silo_hands_out_no_weights_and_trains_on_none(real_node: RealNode, tmp_path: Path) -> None:
+    silo = Silo(real_node(learner=NETWORK), **NETWORK_OF_THE_RUN)
+    payload = silo.ask(WEIGHTS)
+    assert decode_reply(payload, silo.terms, silo.instruction()).outcome is Refusal.WEIGHTS
+    assert len(silo.context.state) == 0
+    assert list((tmp_path / "cleveland" / "state").iterdir()) == []
+
+
+def test_a_simulated_silo_without_weights_has_none_to_hand_out() -> None:
+    silo = Silo(SIMULATED)
+    assert decode_reply(silo.ask(WEIGHTS), silo.terms, silo.instruction()).outcome is Refusal.WEIGHTS
+
+
+def test_a_real_silo_answers_nobody_but_its_agent(
+    real_node: RealNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    silo = Silo(real_node())
+    for value in ("", "0", "true", None):
+        if value is None:
+            monkeypatch.delenv("FEDCT_WITHOUT_GATE")
+        else:
+            monkeypatch.setenv("FEDCT_WITHOUT_GATE", value)
+        monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
+        refused_with(Refusal.CONFIG, silo)
+        assert "fedct silo start" in caplog.text
+        caplog.clear()
+    assert not (tmp_path / "cleveland" / "state").exists()
+    # That an agent is at work in one thread says nothing for another.
+    answers: list[Any] = []
+    with gated():
+        thread = threading.Thread(target=lambda: answers.append(silo.outcome(silo.instruction())))
+        thread.start()
+        thread.join()
+        assert isinstance(silo.outcome(silo.instruction()), np.ndarray)
+    assert answers == [Refusal.CONFIG]
+    refused_with(Refusal.CONFIG, silo)
+
+
+# --- answers
+
+
+def test_silos_answer_differently_only_because_their_data_differs() -> None:
+    votes = []
+    for position in range(len(HOSPITALS)):
+        silo = Silo({"partition-id": position})
+        votes.append(silo.outcome(silo.instruction()).tobytes())
+    assert all(a != b for a, b in itertools.combinations(votes, 2))
+
+
+@pytest.mark.parametrize("learner", [{"name": "logistic-regression"}, {"name": "random-forest"}, NETWORK])
+@pytest.mark.parametrize("name", HOSPITALS)
+def test_a_real_silo_answers_what_the_simulated_one_does(
+    real_node: RealNode, name: str, learner: dict[str, Any]
+) -> None:
+    settings = {key: value for key, value in learner.items() if key not in ("name", "packages")}
+    simulated = Silo({"partition-id": HOSPITALS.index(name)}, **{"learner": learner["name"], **settings})
+    real = Silo(real_node(name, learner=learner))
+    for number in (1, 2):
+        instruction = real.instruction(number, number - 2)
+        one, other = simulated.reply(instruction), real.reply(instruction)
+        assert (one.silo, one.round) == (other.silo, other.round) == (name, number)
+        np.testing.assert_array_equal(one.outcome, other.outcome)
+
+
+@pytest.mark.parametrize(
+    ("policy", "run", "sent"),
+    [
+        (False, False, False),
+        (False, True, False),
+        (True, False, False),
+        (True, True, True),
+    ],
+)
+def test_a_real_silo_tells_its_scores_only_if_its_policy_and_the_run_want_it(
+    real_node: RealNode, policy: bool, run: bool, sent: bool
+) -> None:
+    silo = Silo(real_node(policy={"metrics": policy}), **{"report-scores": run})
+    assert (silo.reply(silo.instruction()).scores is not None) == sent
+
+
+@pytest.mark.parametrize("value", ["true", 1, "yes"])
+def test_what_is_not_quite_true_is_no_wish_for_scores(real_node: RealNode, value: object) -> None:
+    silo = Silo(real_node(policy={"metrics": True}), **{"report-scores": value})
+    assert silo.reply(silo.instruction()).scores is None
+
+
+def test_a_simulated_silo_tells_its_scores_if_the_run_wants_it() -> None:
+    silo = Silo(SIMULATED, **{"report-scores": True})
+    assert silo.reply(silo.instruction()).scores is not None
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"learner": "os.system", "learner-params": '{"command": "touch /tmp/hacked"}'},
+    {"learner": "tests.federation.learners.Raising"},
+    {"data": "files", "data-dir": "/", "label-column": "y"},
+    {"study": "another", "data": "adult", "partition": "dirichlet", "num-silos": 3},
+    {"pseudo-weight": 1000.0, "local-steps": 1, "seed": 99, "preprocessing": "none", "device": "cuda:7"},
+    {"no-such-key": 1, "resume": "perhaps", "run-dir": "/", "save-models": True},
+    {"silo-file": "/etc/passwd", "policy": "none", "report-scores": True},
+]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_run_config_has_no_say_in_what_a_real_silo_answers(real_node: RealNode, hostile: dict[str, Any]) -> None:
+    node = real_node()
+    questions = [Silo(node).instruction(number, number - 2) for number in (1, 2)]
+
+    def answers(run_id: int, **settings: Any) -> list[bytes]:
+        silo = Silo(node, run_id, **settings)
+        return [silo.ask(to_record(encode_instruction(question, silo.terms))) for question in questions]
+
+    expected = answers(1)
+    assert answers(2, **hostile) == expected
+    restart()
+    assert answers(3, **hostile) == expected
+
+
+def test_without_any_run_config_a_real_silo_answers_all_the_same(real_node: RealNode) -> None:
+    silo = Silo(real_node())
+    silo.context.run_config.clear()
+    assert isinstance(silo.outcome(silo.instruction()), np.ndarray)

@@ -1,0 +1,155 @@
+"""What a real silo's personal model keeps of its lessons, and when, asked directly."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedct_flwr.learners.sklearn import load_model
+from fedct_flwr.silo.answers import Answered
+from fedct_flwr.silo.workplace import gated
+from tests.hospitals import STUDY, write_silo_folder
+from tests.silo.test_answers import NETWORK, TREE, Silo, restart
+
+RUN = 5
+SUFFIX = ".safetensors"
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Flower sets before it calls an app."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def silo_in(folder: Path, run: int = RUN, learner: dict[str, Any] = NETWORK) -> Silo:
+    """A silo as after a restart."""
+    path = folder / "silo.toml"
+    if not path.exists():
+        write_silo_folder(folder, learner=learner)
+    restart()
+    return Silo({"silo-file": str(path)}, run)
+
+
+@contextmanager
+def asked(silo: Silo, number: int, label: int = -1) -> Iterator[tuple[np.ndarray, list[Callable[[], None]]]]:
+    """The labels of a round, and what is left to be done afterwards."""
+    with gated() as afterwards:
+        labels = silo.outcome(silo.instruction(number, label))
+    assert isinstance(labels, np.ndarray)
+    yield labels, afterwards
+
+
+def learn(silo: Silo, number: int, label: int = -1) -> np.ndarray:
+    """A whole round, with what is done once the answer has left."""
+    with asked(silo, number, label) as (labels, afterwards):
+        for each in afterwards:
+            each()
+    return labels
+
+
+def models(folder: Path) -> list[str]:
+    return sorted(path.name.split("-")[0] for path in (folder / "state").glob(f"*{SUFFIX}"))
+
+
+def test_no_model_is_kept_before_the_answer_has_left_and_none_is_trained_for_later(tmp_path: Path) -> None:
+    silo = silo_in(tmp_path)
+    with asked(silo, 1) as (_, afterwards):
+        assert models(tmp_path) == []
+        for each in afterwards:
+            each()
+        assert models(tmp_path) == ["before", "model"]
+
+
+def test_the_model_of_before_is_trained_once_and_leaves_no_trace_in_the_other(tmp_path: Path) -> None:
+    once, twice = silo_in(tmp_path / "once"), silo_in(tmp_path / "twice")
+    for silo in (once, twice):
+        learn(silo, 1, 1)
+    (kept,) = (tmp_path / "twice" / "state").glob(f"before-*{SUFFIX}")
+    first = kept.read_bytes()
+    kept.unlink()
+    twice = silo_in(tmp_path / "twice")
+    for silo in (once, twice):
+        learn(silo, 2, 1)
+    assert kept.read_bytes() == first
+    model = f"state/model-{STUDY}{SUFFIX}"
+    assert (tmp_path / "once" / model).read_bytes() == (tmp_path / "twice" / model).read_bytes()
+
+
+def test_a_network_goes_on_from_where_an_earlier_version_left_it(tmp_path: Path) -> None:
+    """Which kept it with its answer, in one file."""
+    for name in ("now", "upgraded", "killed"):
+        silo = silo_in(tmp_path / name)
+        for number in (1, 2):
+            learn(silo, number, 1)
+    for name in ("upgraded", "killed"):
+        state = tmp_path / name / "state"
+        learner, answer = state / f"learner-{RUN}", state / f"run-{RUN}"
+        answer.write_bytes(answer.read_bytes() + learner.read_bytes()[64:])
+        learner.unlink()
+        assert Answered.read(answer.read_bytes()).reply  # type: ignore[union-attr]
+    with asked(silo_in(tmp_path / "killed"), 3, 1):
+        pass  # the answer is kept, and no lesson
+    found = {name: learn(silo_in(tmp_path / name), 3, 1) for name in ("now", "upgraded", "killed")}
+    states = {name: (tmp_path / name / "state" / f"learner-{RUN}").read_bytes() for name in found}
+    assert len(set(states.values())) == 1
+    for name in ("upgraded", "killed"):
+        np.testing.assert_array_equal(found[name], found["now"])
+
+
+def test_a_resumed_run_goes_on_from_there_too(tmp_path: Path) -> None:
+    silo = silo_in(tmp_path)
+    for number in (1, 2):
+        learn(silo, number, 1)
+    state = tmp_path / "state"
+    learner = (state / f"learner-{RUN}").read_bytes()
+    (state / f"learner-{RUN}").unlink()
+    answer = state / f"run-{RUN}"
+    answer.write_bytes(answer.read_bytes() + learner[64:])
+    learn(silo_in(tmp_path, RUN + 1), 2, 1)
+    assert (state / f"learner-{RUN + 1}").read_bytes() == learner
+
+
+@pytest.mark.parametrize("learner", [NETWORK, TREE], ids=["network", "tree"])
+def test_the_model_on_disk_is_that_of_the_run_that_was_answered_last_also_if_it_was_resumed(
+    tmp_path: Path, learner: dict[str, Any]
+) -> None:
+    def on_disk() -> bytes:
+        (path,) = (tmp_path / "state").glob(f"model-{STUDY}*")
+        if learner is NETWORK:
+            return path.read_bytes()
+        tree: bytes = load_model(path)[-1].tree_.value.tobytes()
+        return tree
+
+    learn(silo_in(tmp_path, 1, learner), 1, 0)
+    first = on_disk()
+    learn(silo_in(tmp_path, 2, learner), 1, 1)
+    assert on_disk() != first
+    learn(silo_in(tmp_path, 3, learner), 1, 0)
+    assert on_disk() == first
+
+
+def test_a_clock_that_was_set_back_keeps_no_model_from_learning(tmp_path: Path) -> None:
+    learn(silo_in(tmp_path, 1), 1)
+    tomorrow = time.time() + 86_400
+    os.utime(tmp_path / "state" / "run-1", (tomorrow, tomorrow))
+    model = tmp_path / "state" / f"model-{STUDY}{SUFFIX}"
+    before = model.read_bytes()
+    learn(silo_in(tmp_path, 2), 1, 1)
+    assert model.read_bytes() != before
+
+
+def test_a_question_of_long_ago_that_is_repeated_undoes_nothing(tmp_path: Path) -> None:
+    with asked(silo_in(tmp_path, 1), 1, 0):
+        pass  # nobody took the answer: no lesson was kept
+    learn(silo_in(tmp_path, 2), 1, 1)
+    model = tmp_path / "state" / f"model-{STUDY}{SUFFIX}"
+    before = model.read_bytes()
+    learn(silo_in(tmp_path, 1), 1, 0)
+    assert model.read_bytes() == before

@@ -1,0 +1,478 @@
+"""What a labeler costs and gives: charged before it is drawn, once for each question, wherever the silo is killed."""
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.supercore.task_identity import TaskIdentity
+
+from client_app.main import app
+from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.labelers.protect import decides_labeler
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.ledger_file import LedgerFile
+from fedct_flwr.privacy.randomness import simulated
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo import release, workplace
+from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget, settings_digest
+from fedct_flwr.silo.site import Site, simulated_site
+from fedct_flwr.silo.state import FolderState
+from fedct_flwr.silo.workplace import open_workplace
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospitals import STUDY, write_silo_folder
+from tests.patience import PATIENCE
+from tests.silo import labelers
+from tests.silo.labelers import Drawing, drawing
+
+pytestmark = pytest.mark.usefixtures("without_gate")
+
+RUN: dict[str, Any] = {"study": STUDY, "data": STUDY, "learner": "decision-tree", "save-models": False}
+PROTECTED: dict[str, Any] = {"protection": "dp-linear", "epsilon": 1.0}
+TERMS = simulated_site(RunConfig.from_flower(RUN), 0).terms
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": SUPERLINK_NODE_ID}.items():
+        monkeypatch.setattr(TaskIdentity, name, value)
+    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
+
+
+class Silo:
+    """A real silo with a labeler of which every draw shows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder, folder / "state"
+
+    def write(self, **privacy: Any) -> None:
+        """Write ``silo.toml`` (again), and forget what the process keeps in memory."""
+        learner = {"name": "decision-tree"}
+        write_silo_folder(self.folder, learner=learner, privacy={**PROTECTED, **privacy})
+        restart()
+
+    def context(self, run: int = 1) -> Context:
+        return Context(run, 7, {"silo-file": str(self.folder / "silo.toml")}, RecordDict(), dict(RUN))
+
+    def ask(self, number: int = 1, run: int = 1, label: int = -1) -> Any:
+        return outcome(self.context(run), number, label)
+
+    @property
+    def charges(self) -> int:
+        with Ledger(self.state) as ledger:
+            found = ledger.spent(STUDY, DATA_SET)
+        return found.charges if found else 0
+
+    @property
+    def drawn(self) -> list[bytes]:
+        """All that was drawn, as the labeler keeps it."""
+        labeler = Drawing()
+        (name,) = FolderState(self.state).names(STATE)
+        kept = release._Kept.read(FolderState(self.state).get(name))
+        assert kept is not None
+        labeler.restore(kept.dump)
+        return labeler.drawn
+
+
+def restart() -> None:
+    workplace._settings.cache_clear()
+    workplace._own_site.cache_clear()
+
+
+def outcome(context: Context, number: int = 1, label: int = -1) -> Any:
+    """Labels as bytes, or the reason of a refusal."""
+    instruction = Instruction(number, Query(0, TERMS.num_public), np.full(TERMS.num_public, label, dtype=np.int16))
+    message = Message(to_record(encode_instruction(instruction, TERMS)), dst_node_id=7, message_type="train")
+    found = decode_reply(from_record(app(message, context).content), TERMS, instruction).outcome
+    return found if isinstance(found, Refusal) else found.astype(np.uint8).tobytes()
+
+
+@pytest.fixture
+def silo(tmp_path: Path) -> Silo:
+    silo = Silo(tmp_path / "cleveland")
+    silo.write()
+    return silo
+
+
+# --- whose labels leave, and what they cost
+
+
+def test_what_leaves_is_the_labelers_and_the_model_that_stays_is_the_same(silo: Silo) -> None:
+    assert [silo.ask(1)] == silo.drawn
+    model = silo.state / "model-heart-disease.skops"
+    protected = model.read_bytes()
+    shutil.rmtree(silo.state)
+    silo.write(protection="none")
+    unprotected = silo.ask(1)
+    assert unprotected not in (Refusal.CONFIG, Refusal.INTERNAL)
+    assert model.stat().st_size == len(protected)
+    assert not (silo.state / "privacy").exists()
+
+
+def test_an_answer_that_was_kept_back_without_a_protection_never_leaves_under_one(silo: Silo) -> None:
+    silo.write(protection="none")
+    bare = silo.ask(1)
+    assert isinstance(bare, bytes)
+    silo.write()
+    assert silo.ask(1) is Refusal.ROUND
+    # Neither in another run: there it is a question to the labeler.
+    assert [silo.ask(1, run=2)] == silo.drawn
+
+
+def test_nothing_is_learned_when_the_budget_is_used_up_as_no_answer_leaves(silo: Silo) -> None:
+    for number in (1, 2):
+        silo.ask(number)
+    model = silo.state / "model-heart-disease.skops"
+    before = model.read_bytes()
+    assert silo.ask(3, label=1) is Refusal.PRIVACY_BUDGET
+    assert model.read_bytes() == before
+
+
+def test_a_ledger_that_is_lost_with_its_mark_is_charged_again_for_what_the_labeler_has_drawn(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    restart()
+    assert silo.ask(1) == silo.ask(2)
+    shutil.rmtree(silo.state / "privacy")
+    (silo.state / "ledger.mark").unlink()
+    silo.ask(3)
+    assert silo.charges == 1
+
+
+def test_a_question_costs_once_in_all_runs_and_after_a_restart(silo: Silo) -> None:
+    first = silo.ask(1)
+    assert silo.ask(1) == first
+    assert silo.ask(2, label=1) != first
+    assert silo.charges == 2
+    restart()
+    # Of another run, whose last answer is to another question than this silo's last.
+    assert silo.ask(1, run=2) == first
+    assert silo.ask(1, run=3) == first
+    assert silo.charges == len(silo.drawn) == 2
+
+
+def test_more_than_planned_ends_at_the_budget(silo: Silo) -> None:
+    answers = [silo.ask(number) for number in (1, 2)]
+    assert [silo.ask(3), silo.ask(3, run=2), silo.ask(4)] == [Refusal.PRIVACY_BUDGET] * 3
+    assert silo.charges == len(silo.drawn) == 2
+    assert [silo.ask(number, run=3) for number in (1, 2)] == answers
+
+
+def test_what_costs_nothing_is_not_charged(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    restart()
+    assert len({silo.ask(number) for number in range(1, 9)}) == 1
+    assert silo.charges == 1
+
+
+def test_a_budget_raised_after_use_needs_a_new_approval(silo: Silo, caplog: pytest.LogCaptureFixture) -> None:
+    before = [silo.ask(number) for number in (1, 2)]
+    silo.write(epsilon=2.0)
+    assert silo.ask(3) is Refusal.LEDGER
+    config = SiloConfig.read_toml(silo.folder / "silo.toml")
+    approve_budget(config, STUDY, bytes(32))
+    after = [silo.ask(number) for number in (3, 4, 5)]
+    assert all(isinstance(answer, bytes) for answer in after)
+    # What was spent stays spent: five of 0.4 are 2.
+    assert silo.ask(6) is Refusal.PRIVACY_BUDGET
+    silo.write(epsilon=1.0)
+    assert [silo.ask(number, run=2) for number in (1, 2)] == before
+
+
+def test_another_plan_or_budget_is_the_same_labeler_and_another_protection_is_another(silo: Silo) -> None:
+    first = silo.ask(1)
+    silo.write(rounds=3, epsilon=0.9)
+    assert silo.ask(1, run=2) == first
+    silo.write(protection="teachers")
+    # It begins anew, and what was spent stays spent.
+    assert isinstance(silo.ask(1, run=3), bytes)
+    assert silo.ask(2, run=3) is Refusal.PRIVACY_BUDGET
+    assert silo.charges == 2
+
+
+def test_other_classes_or_columns_make_another_labeler(silo: Silo) -> None:
+    site, state = open_workplace(silo.context()).site, FolderState(silo.state)
+    other = replace(site, schema=replace(site.schema, classes=site.schema.classes[::-1]))
+    assert settings_digest(site, {}, state) != settings_digest(other, {}, state)
+
+
+def test_a_study_that_began_before_they_counted_goes_on_where_it_stood(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_it_was(site: Site, labels: Mapping[str, object], state: FolderState, votes: int) -> bytes:
+        decisive = {
+            "labeler": decides_labeler(site.privacy, site.settings),
+            "labels": dict(labels),
+            "public": site.public.fingerprint.hex(),
+        }
+        return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
+
+    with monkeypatch.context() as before:
+        before.setattr(release, "settings_digest", as_it_was)
+        first = silo.ask(1)
+    restart()
+    assert silo.ask(1, run=2) == first
+    assert silo.ask(2, run=2) == silo.drawn[1]
+    assert silo.charges == 2
+
+
+def test_students_that_were_taught_before_there_were_lessons_go_on_if_there_are_none(silo: Silo) -> None:
+    site, state = open_workplace(silo.context()).site, FolderState(silo.state)
+    now = settings_digest(site, {}, state, votes=2)
+    decisive = {
+        "labeler": decides_labeler(site.privacy, site.settings),
+        "labels": {},
+        "public": site.public.fingerprint.hex(),
+        "schema": {"classes": site.schema.classes, "columns": [asdict(column) for column in site.schema.columns]},
+        "transfer": site.transfer.model_dump(mode="json", exclude={"lessons"}),
+        "votes": 2,
+    }
+    before = hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
+    state.put(f"labeler-{site.terms.study}-{before.hex()[:16]}", b"")
+    assert settings_digest(site, {}, state, votes=2) == before != now
+    taught = replace(site, transfer=site.transfer.model_copy(update={"lessons": 3}))
+    assert settings_digest(taught, {}, state, votes=2) not in (before, now)
+
+
+def test_a_lower_budget_needs_nobody(silo: Silo) -> None:
+    silo.ask(1)
+    silo.write(epsilon=0.5)
+    assert silo.ask(2) is Refusal.PRIVACY_BUDGET
+
+
+@pytest.mark.parametrize("lost", ["privacy/ledger.sqlite", "ledger.mark"])
+def test_a_ledger_that_is_lost_or_broken_lets_nothing_out(silo: Silo, lost: str) -> None:
+    silo.ask(1)
+    (silo.state / lost).rename(silo.folder / "lost")
+    assert silo.ask(2) is Refusal.LEDGER
+    (silo.state / lost).unlink(missing_ok=True)
+    (silo.folder / "lost").rename(silo.state / lost)
+    assert isinstance(silo.ask(2), bytes)
+
+
+def test_a_ledger_with_fewer_charges_than_its_mark_lets_nothing_out(silo: Silo) -> None:
+    silo.ask(1)
+    kept = {path: path.read_bytes() for path in (silo.state / "privacy").iterdir()}
+    silo.ask(2)
+    shutil.rmtree(silo.state / "privacy")
+    (silo.state / "privacy").mkdir()
+    for path, content in kept.items():
+        path.write_bytes(content)
+    assert silo.ask(3) is Refusal.LEDGER
+
+
+def test_noise_that_can_be_predicted_is_for_simulations(silo: Silo) -> None:
+    found = open_workplace(silo.context()).release
+    assert found is not None
+    assert found.noise(b"").secure
+    with pytest.raises(ConfigError, match="can be predicted"):
+        replace(found, noise=lambda question: simulated(np.random.default_rng(0)))
+
+
+def test_a_labeler_that_answers_something_else_fails(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Drawing, "answer", lambda *_: np.zeros(3, dtype=np.int16))
+    assert silo.ask(1) is Refusal.TRAINING_FAILED
+    monkeypatch.setattr(Drawing, "answer", lambda self, asked, noise: np.full(len(asked.positions), -1, np.int16))
+    assert silo.ask(1) is Refusal.TRAINING_FAILED
+    # That it fails is told, and may depend on the noise: each of them is paid for.
+    assert silo.charges == 2
+
+
+# --- killed
+
+
+def die_at(point: int) -> Callable[[], None]:
+    """Wraps every step of an answer: the process is killed before or after the one of this number."""
+    steps = itertools.count()
+
+    def step() -> None:
+        if next(steps) == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def wrap(owner: Any, name: str) -> None:
+        inner = getattr(owner, name)
+
+        def around(*arguments: Any, **named: Any) -> Any:
+            step()
+            result = inner(*arguments, **named)
+            step()
+            return result
+
+        setattr(owner, name, around)
+
+    for owner, name in (
+        (Ledger, "_spend"), (LedgerFile, "_mark_charges"), (Drawing, "answer"), (FolderState, "put"),
+        (Ledger, "answered"),
+    ):  # fmt: skip
+        wrap(owner, name)
+    return step
+
+
+def test_killed_anywhere_it_has_paid_once_and_says_the_same(silo: Silo) -> None:
+    """Another run's question comes in between, before the first one comes back."""
+    silo.write(epsilon=2.0)
+    silo.ask(9, run=9)
+    shutil.copytree(silo.state, silo.folder / "before")
+    killed = 0
+    for point in itertools.count():
+        shutil.rmtree(silo.state)
+        shutil.copytree(silo.folder / "before", silo.state)
+        restart()
+        child = os.fork()
+        if child == 0:
+            # Nothing of the test's own may run on in here.
+            try:
+                die_at(point)
+                silo.ask(1)
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            break
+        killed += 1
+        kept = silo.drawn
+        other = silo.ask(1, run=2, label=1)
+        first = silo.ask(1)
+        assert silo.ask(1) == first
+        assert silo.ask(1, run=3) == first
+        assert silo.drawn[: len(kept)] == kept
+        assert len({first, other, *silo.drawn}) == len(silo.drawn) == silo.charges == 3, point
+        if len(kept) == 2:  # drawn before it was killed: this is what it says
+            assert first == kept[1], point
+    assert killed > 10
+
+
+def killed_at(silo: Silo, owner: Any, name: str, *, after: bool = False) -> None:
+    """Ask the first question in a process that is killed before or after this step."""
+    child = os.fork()
+    if child == 0:
+        try:
+            inner = getattr(owner, name)
+
+            def last(*arguments: Any, **named: Any) -> Any:
+                if after:
+                    inner(*arguments, **named)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            setattr(owner, name, last)
+            silo.ask(1)
+        finally:
+            os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    restart()
+
+
+def test_killed_in_its_only_draw_it_has_not_lost_its_budget(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As dp-linear, which spends all of it at its first question, whichever that is."""
+    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", lambda *_: Drawing(free_after=1))
+    silo.write(epsilon=0.5)
+    killed_at(silo, Drawing, "answer")
+    assert silo.charges == 1
+    answer = silo.ask(1, run=2, label=1)
+    assert [answer] == silo.drawn
+    assert silo.ask(1) == silo.ask(2) == answer
+    assert silo.charges == 1
+
+
+def test_killed_before_its_draw_a_question_is_answered_when_its_price_has_changed(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with teachers, which answered a part of it meanwhile, or with another plan."""
+    killed_at(silo, Drawing, "answer")
+    monkeypatch.setattr(labelers, "PRICE", 0.3)
+    first = silo.ask(1)
+    assert [first] == silo.drawn
+    assert silo.ask(1, run=2) == first
+    # What it was charged for at first waits for a question of that price.
+    monkeypatch.setattr(labelers, "PRICE", 0.4)
+    assert silo.ask(2) == silo.drawn[1]
+    assert silo.charges == 2
+
+
+def test_what_was_drawn_under_other_settings_keeps_its_charge(silo: Silo) -> None:
+    killed_at(silo, FolderState, "put", after=True)
+    (drawn,) = silo.drawn
+    silo.write(protection="teachers")
+    other = silo.ask(1, run=2)
+    assert silo.charges == 2
+    silo.write()
+    assert silo.ask(1, run=3) == drawn != other
+    assert silo.charges == 2
+
+
+# --- simulated silos
+
+
+def simulated_context(tmp_path: Path, run: int = 1, **settings: Any) -> Context:
+    config = {**RUN, **PROTECTED, "run-dir": str(tmp_path / "run"), **settings}
+    return Context(run, 7, {"partition-id": 0}, RecordDict(), config)
+
+
+def test_a_simulated_silo_keeps_its_ledger_in_the_runs_folder(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", {}, {}).close()
+    first = outcome(simulated_context(tmp_path), 1)
+    simulated_site.cache_clear()
+    # A resumed run is another one of Flower's, with nothing in its context.
+    second = outcome(simulated_context(tmp_path, run=2, resume=True), 2)
+    assert outcome(simulated_context(tmp_path, run=3), 1) == first
+    assert outcome(simulated_context(tmp_path, run=4), 2) == second
+    assert outcome(simulated_context(tmp_path, run=4), 3) is Refusal.PRIVACY_BUDGET
+    with Ledger(RunFolder(tmp_path / "run").silo_privacy("cleveland")) as ledger:
+        spent = ledger.spent(STUDY, DATA_SET)
+    assert spent is not None
+    assert spent.charges == 2
+
+
+def test_the_noise_of_a_simulation_follows_from_its_seed(tmp_path: Path) -> None:
+    answers = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        RunFolder.create(tmp_path / name / "run", {}, {}).close()
+        answers.append(outcome(simulated_context(tmp_path / name, seed=seed), 1))
+    assert answers[0] == answers[1] != answers[2]
+
+
+def test_a_simulated_silo_without_a_runs_folder_promises_nothing_and_answers_nothing(tmp_path: Path) -> None:
+    assert outcome(simulated_context(tmp_path), 1) is Refusal.CONFIG
+
+
+# --- without the extra
+
+
+def test_a_study_without_a_protection_needs_no_extra() -> None:
+    code = f"""
+import sys
+sys.modules["dp_accounting"] = sys.modules["opendp"] = None
+from flwr.app import Context, RecordDict
+from client_app import main
+from fedct_flwr.hospital import agent
+from fedct_flwr.silo import site
+from fedct_flwr.silo.workplace import open_workplace
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.labelers.protect import check_installed
+place = open_workplace(Context(1, 7, {{"partition-id": 0}}, RecordDict(), {RUN!r}))
+assert place.release is None
+try:
+    open_workplace(Context(1, 7, {{"partition-id": 0}}, RecordDict(), {{**{RUN!r}, "protection": "dp-linear"}}))
+except Exception as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert "protection = 'dp-linear' needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'" in done.stdout

@@ -1,0 +1,218 @@
+"""One round at a silo: what it trains on and what it votes on."""
+
+from typing import Self
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.silo.round import cotrain, cotrain_on_values, cotrain_softly
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels
+from tests import hospitals
+
+PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
+PUBLIC = PublicSet(np.float64([[0.0], [1.0], [2.0], [3.0], [4.0]]))
+EVERYTHING = Query(seed=0, size=5)
+NO_TARGETS = np.full(5, ABSTAIN, dtype=np.int16)
+
+
+class Recorder:
+    """Remembers what it was trained on and labels an example by its first feature."""
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        self.X, self.y, self.weights = X, y, sample_weight
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        self.queried = X
+        return X[:, 0].astype(np.int16)
+
+
+@pytest.fixture
+def learner() -> Recorder:
+    return Recorder()
+
+
+def test_trains_on_private_and_labeled_public_examples(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING)
+    assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2, 3, 4]
+    assert learner.y.tolist() == [1, 0, 0, 1, 2, 1, 0]
+
+
+def test_labels_stay_of_the_label_type(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING)
+    assert learner.y.dtype == np.int16
+
+
+def test_drops_public_examples_without_a_label(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, ABSTAIN, ABSTAIN, 0]), EVERYTHING)
+    assert learner.X.ravel().tolist() == [100, 101, 1, 4]
+    assert learner.y.tolist() == [1, 0, 1, 0]
+
+
+def test_the_first_round_trains_on_private_examples_alone(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING)
+    assert learner.X.tolist() == PRIVATE.X.tolist()
+    assert learner.y.tolist() == PRIVATE.y.tolist()
+
+
+def test_examples_that_weigh_the_same_are_not_weighted(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING, pseudo_weight=1.0)
+    assert learner.weights is None
+
+
+def test_pseudo_labeled_examples_have_the_weight_asked_for(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, 2, ABSTAIN, 0]), EVERYTHING, pseudo_weight=0.25)
+    assert learner.weights.tolist() == [1, 1, 0.25, 0.25, 0.25]
+
+
+def test_without_pseudo_labels_there_are_no_weights(learner: Recorder):
+    cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING, pseudo_weight=0.25)
+    assert learner.weights is None
+
+
+def test_votes_on_all_examples_in_public_order(learner: Recorder):
+    assert cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_votes_on_the_query_alone_and_in_public_order(seed: int, learner: Recorder):
+    query = Query(seed, size=3)
+    votes = cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, query)
+    assert votes.tolist() == query.positions(5).tolist()
+    assert learner.queried.ravel().tolist() == votes.tolist()
+
+
+def test_labels_outside_the_query_are_trained_on_too(learner: Recorder):
+    query = Query(seed=0, size=1)
+    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), query)
+    assert len(learner.y) == 7
+
+
+def test_images_are_trained_on_as_they_are(learner: Recorder):
+    private = Examples(np.ones((2, 4, 4)), np.int16([0, 1]))
+    public = PublicSet(np.zeros((3, 4, 4)))
+    query = Query(seed=0, size=1)
+    learner.predict = lambda X: np.zeros(len(X), np.int16)  # type: ignore[method-assign]
+    cotrain(learner, private, public, np.int16([1, ABSTAIN, 0]), query)
+    assert learner.X.shape == (4, 4, 4)
+
+
+def test_leaves_its_arguments_as_they_are(learner: Recorder):
+    targets = np.int16([0, ABSTAIN, 1, ABSTAIN, 0])
+    cotrain(learner, PRIVATE, PUBLIC, targets, EVERYTHING)
+    assert targets.tolist() == [0, ABSTAIN, 1, ABSTAIN, 0]
+    assert PRIVATE.y.tolist() == [1, 0]
+
+
+class Sure:
+    """Trains on and remembers on what, and is sure that all is class 1."""
+
+    def __init__(self) -> None:
+        self.trained: list[object] = []
+
+    def reset(self) -> None: ...
+
+    def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
+        self.trained.append("alone")
+
+    def advance_soft(self, private: Examples, public: Features, targets: NDArray[np.float32], weight: float) -> None:
+        self.trained.append((public.ravel().tolist(), targets.tolist(), weight))
+
+    def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
+        self.trained.append((X.ravel().tolist(), targets.tolist(), steps))
+
+    def logits(self, X: Features) -> NDArray[np.float32]:
+        return np.zeros((len(X), 2), dtype=np.float32)
+
+    def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
+        return np.ones(len(positions), dtype=np.int16)
+
+    def dump(self) -> bytes:
+        return b""
+
+    def restore(self, state: bytes) -> None: ...
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        return np.ones(len(X), dtype=np.int16)
+
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
+        self.queried = X
+        return np.tile(np.eye(num_classes)[1], (len(X), 1))
+
+
+def test_probabilities_are_told_after_as_many_rounds_alone_as_are_asked_for():
+    learner, query = Sure(), Query(seed=0, size=2)
+    votes = cotrain_softly(
+        learner, PRIVATE, PUBLIC, PUBLIC.X[:0], None, query, weight=0.0, rounds=3, steps=1, num_classes=2
+    )
+    assert learner.trained == ["alone"] * 3
+    assert votes.tolist() == [[0, 1], [0, 1]]
+    assert learner.queried.ravel().tolist() == query.positions(5).tolist()
+
+
+def test_targets_are_learned_with_their_weight():
+    learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
+    cotrain_softly(
+        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0.5, rounds=1, steps=1, num_classes=2
+    )
+    assert learner.trained == [([2, 3], targets.tolist(), 0.5)]
+
+
+def test_without_a_weight_targets_are_learned_first_and_then_private_examples_alone():
+    learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
+    cotrain_softly(
+        learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0, rounds=1, steps=7, num_classes=2
+    )
+    assert learner.trained == [([2, 3], targets.tolist(), 7), "alone"]
+
+
+def test_what_lies_do_to_a_model_depends_on_their_weight() -> None:
+    """Targets that are the opposite of what each hospital's model says, at the weights that the threat model names."""
+    dataset = hospitals.dataset()
+    public, weights = dataset.public, (0.0, 0.5, 1.0, 10.0, 1e6)
+    scores = np.zeros((len(dataset.silos), len(weights)))
+    config = RunConfig.from_flower({"study": hospitals.STUDY, "data": hospitals.STUDY})
+    for row, silo in enumerate(dataset.silos):
+        learner = build_learner(config, dataset, row, silo.private.X)
+        learner.fit(silo.private.X, silo.private.y)
+        lies = np.eye(2, dtype=np.float32)[1 - learner.predict(public.X)]
+        for column, weight in enumerate(weights):
+            cotrain_softly(
+                learner, silo.private, public, public.X, lies if weight else None, EVERYTHING,
+                weight=weight, rounds=1, steps=1, num_classes=2,
+            )  # fmt: skip
+            scores[row, column] = balanced_accuracy(learner, dataset.test)
+    np.testing.assert_allclose(scores.mean(axis=0), [0.69, 0.56, 0.51, 0.33, 0.32], atol=0.015)
+
+
+def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder):
+    own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
+    targets, query = np.float32([[1.5], [2.5], [3.5]]), Query(seed=3, size=2)
+    votes = cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:3], targets, query, weight=0.5)
+    assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2]
+    assert learner.y.tolist() == [7.5, 8.5, 1.5, 2.5, 3.5]
+    # Two private examples: their mean loss and half the mean loss on three others.
+    assert learner.weights is not None
+    np.testing.assert_allclose(learner.weights, [1, 1, 1 / 3, 1 / 3, 1 / 3])
+    assert votes.tolist() == PUBLIC.X[query.positions(5)].tolist()
+    assert votes.dtype == np.float32
+
+
+def test_before_there_are_values_of_others_a_silo_trains_alone(learner: Recorder):
+    own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
+    cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:0], None, EVERYTHING, weight=0.0)
+    assert (learner.y.tolist(), learner.weights) == ([7.5, 8.5], None)
+
+
+def test_values_are_not_learned_in_turn(learner: Recorder):
+    own, targets = Examples(PRIVATE.X, np.float64([7.5, 8.5])), np.float32([[1.5]])
+    with pytest.raises(ConfigError, match="in turn"):
+        cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:1], targets, EVERYTHING, weight=0.0)

@@ -1,0 +1,142 @@
+"""What a silo works with: a real one's is the simulated one's to the last bit, and its own settings decide."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.silo.site import Site, real_site, simulated_silo, simulated_site, terms_of
+from fedct_flwr.types import ConfigError, DataError, FedctError
+from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
+
+RUN = RunConfig.from_flower({"study": STUDY, "data": STUDY})
+
+
+def open_real(folder: Path, silo: str = "cleveland", **tables: dict[str, Any]) -> Site:
+    config = SiloConfig.read_toml(write_silo_folder(folder, silo, **tables))
+    return real_site(config, read_study(config.study))
+
+
+@pytest.mark.parametrize("position", range(len(HOSPITALS)))
+def test_a_real_silo_is_the_simulated_one_to_the_last_bit(tmp_path: Path, position: int) -> None:
+    real, simulated = open_real(tmp_path, HOSPITALS[position]), simulated_site(RUN, position)
+    assert real.silo == simulated.silo == HOSPITALS[position]
+    assert real.terms == simulated.terms
+    assert real.public.fingerprint == simulated.public.fingerprint
+    for name in ("private", "own_test", "pooled_test"):
+        for one, other in zip(getattr(real, name), getattr(simulated, name), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
+
+
+def test_the_terms_are_the_studys(tmp_path: Path) -> None:
+    write_silo_folder(tmp_path)
+    study = read_study(tmp_path / "study")
+    terms = terms_of(study)
+    assert (terms.study, terms.classes, terms.num_public) == (STUDY, study.schema.classes, len(study.public))
+    assert terms.public_fingerprint == study.public.fingerprint
+
+
+def test_a_node_beyond_the_last_silo_is_told_how_many_there_are() -> None:
+    with pytest.raises(ConfigError, match="there are 4 silos but this is node 5: lower num-supernodes"):
+        simulated_silo(RUN, 4)
+
+
+# --- test records
+
+
+def test_without_test_records_a_silo_trains_on_all_and_has_no_own_scores(tmp_path: Path) -> None:
+    site = open_real(tmp_path, data={"test-file": ""})
+    assert site.private.size == simulated_site(RUN, 0).private.size
+    assert site.own_test.size == 0
+    site.learner.fit(*site.private)
+    scores = site.scores()
+    assert np.isnan([scores.own_accuracy, scores.own_balanced_accuracy]).all()
+    assert 0 < scores.pooled_accuracy <= 1
+
+
+def test_a_share_is_held_out_of_the_file_and_never_trained_on(tmp_path: Path) -> None:
+    whole = simulated_site(RUN, 0).private
+    site = open_real(tmp_path, data={"test-file": "", "test-fraction": 0.25})
+    assert site.own_test.size == whole.size // 4
+    assert site.private.size == whole.size - whole.size // 4
+    rows = sorted(row.tobytes() for part in (site.private, site.own_test) for row in np.column_stack(part))
+    assert rows == sorted(row.tobytes() for row in np.column_stack(whole))
+
+
+def test_what_is_held_out_is_the_same_after_a_restart_and_another_with_another_seed(tmp_path: Path) -> None:
+    data = {"test-file": "", "test-fraction": 0.25}
+    first, again, other = (open_real(tmp_path, data=data, learner={"seed": seed}).own_test.X for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other, equal_nan=True)
+
+
+def test_a_share_that_leaves_nothing_to_train_on_is_named(tmp_path: Path) -> None:
+    write_silo_folder(tmp_path)
+    lines = (tmp_path / "data.csv").read_text("utf-8").splitlines()
+    path = write_silo_folder(tmp_path, data={"test-file": "", "test-fraction": 0.9999999999})
+    (tmp_path / "data.csv").write_text("\n".join(lines[:2]) + "\n", "utf-8")
+    config = SiloConfig.read_toml(path)
+    with pytest.raises(DataError, match=f"{tmp_path / 'data.csv'} leaves no records to train on: lower test-fraction"):
+        real_site(config, read_study(config.study))
+
+
+def test_a_test_file_is_read_with_the_silos_own_mapping(tmp_path: Path) -> None:
+    write_silo_folder(tmp_path)
+    codes = {"no": "healthy", "yes": "diseased"}
+    path = write_silo_folder(tmp_path, data={"mapping": codes})
+    for name in ("data.csv", "test.csv"):
+        text = (tmp_path / name).read_text("utf-8")
+        for code, meant in codes.items():
+            text = text.replace(meant, code)
+        (tmp_path / name).write_text(text, "utf-8")
+    config = SiloConfig.read_toml(path)
+    site, simulated = real_site(config, read_study(config.study)), simulated_site(RUN, 0)
+    np.testing.assert_array_equal(site.private.y, simulated.private.y)
+    np.testing.assert_array_equal(site.own_test.y, simulated.own_test.y)
+
+
+# --- the learner
+
+
+@pytest.mark.parametrize("name", ["sklearn.svm.SVC", "tests.federation.learners.pipeline", "os.system"])
+def test_a_learner_by_import_path_needs_its_package(tmp_path: Path, name: str) -> None:
+    package = name.partition(".")[0]
+    with pytest.raises(ConfigError, match=f"not allowed at this silo: .* add '{package}' to packages"):
+        open_real(tmp_path, learner={"name": name, "packages": ["another"]})
+
+
+def test_a_learner_of_a_package_that_the_silo_trusts_is_made_with_its_parameters(tmp_path: Path) -> None:
+    site = open_real(
+        tmp_path,
+        learner={"name": "sklearn.svm.SVC", "packages": ["sklearn"], "params": {"C": 2.5}, "pseudo-weight": 0.5},
+    )
+    assert site.pseudo_weight == 0.5
+    site.learner.fit(*site.private)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        {"name": "no-such-learner"},
+        {"params": {"no_such_parameter": 1}},
+        {"name": "nearest-neighbors", "pseudo-weight": 2.0},
+        {"name": "fashion-mnist-mlp", "device": "no-such-device"},
+    ],
+)
+def test_a_learner_that_cannot_be_made_is_one_sentence(tmp_path: Path, learner: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_real(tmp_path, learner=learner)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("gone", ["study/study.toml", "study/public.csv", "study/test.csv", "data.csv", "test.csv"])
+def test_a_missing_file_is_named(tmp_path: Path, gone: str) -> None:
+    config = SiloConfig.read_toml(write_silo_folder(tmp_path))
+    (tmp_path / gone).unlink()
+    with pytest.raises(FedctError) as caught:
+        real_site(config, read_study(config.study))
+    assert Path(gone).name in str(caught.value)

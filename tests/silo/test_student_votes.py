@@ -1,0 +1,238 @@
+"""What a silo answers that is asked for votes of its students: as many as were asked for, once, and charged for."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, RecordDict
+from flwr.common.constant import SUPERLINK_NODE_ID
+from flwr.supercore.task_identity import TaskIdentity
+
+from client_app.main import app
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo import workplace
+from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.silo.site import simulated_site
+from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospitals import STUDY, write_silo_folder
+
+pytestmark = pytest.mark.usefixtures("without_gate")
+
+RUN: dict[str, Any] = {"study": STUDY, "data": STUDY, "learner": "decision-tree", "save-models": False}
+TERMS = simulated_site(RunConfig.from_flower(RUN), 0).terms
+PROTECTED: dict[str, Any] = {
+    "privacy": {"protection": "teachers", "epsilon": 7.0, "rounds": 1},
+    # To look for the noise that keeps epsilon takes seconds.
+    "transfer": {"gamma": 0.04},
+}
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": SUPERLINK_NODE_ID}.items():
+        monkeypatch.setattr(TaskIdentity, name, value)
+    # Processes of their own take seconds to start.
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+
+
+class Silo:
+    """A real silo."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder, folder / "state"
+
+    def write(self, **tables: dict[str, Any]) -> None:
+        """Write ``silo.toml`` (again), and forget what the process keeps in memory."""
+        write_silo_folder(
+            self.folder, **{"learner": {"name": "decision-tree"}, "policy": {"kinds": ["counts"]}, **tables}
+        )
+        workplace._settings.cache_clear()
+        workplace._own_site.cache_clear()
+
+    def ask(self, votes: int, *, run: int = 1, size: int = TERMS.num_public, number: int = 1, **settings: Any) -> Any:
+        """The bytes of an answer, and the counts or why there are none."""
+        node = {"silo-file": str(self.folder / "silo.toml")}
+        return ask(Context(run, 7, node, RecordDict(), {**RUN, **settings}), votes, size=size, number=number)
+
+    @property
+    def spent(self) -> Any:
+        with Ledger(self.state) as ledger:
+            return ledger.spent(STUDY, DATA_SET)
+
+
+def ask(context: Context, votes: int, *, size: int = TERMS.num_public, number: int = 1) -> tuple[bytes, Any]:
+    instruction = Instruction(number, Query(5, size), np.full(TERMS.num_public, -1, dtype=np.int16), votes)
+    content = to_record(encode_instruction(instruction, TERMS))
+    payload = from_record(app(Message(content, dst_node_id=7, message_type="train"), context).content)
+    return payload, decode_reply(payload, TERMS, instruction).outcome
+
+
+@pytest.fixture
+def silo(tmp_path: Path) -> Silo:
+    silo = Silo(tmp_path / "cleveland")
+    silo.write()
+    return silo
+
+
+@pytest.mark.parametrize("votes", [1, 2])
+def test_rows_sum_to_the_votes_that_were_asked_for(silo: Silo, votes: int) -> None:
+    _, counts = silo.ask(votes)
+    assert counts.shape == (TERMS.num_public, 2)
+    assert (counts.sum(axis=1) == votes).all()
+    assert len(np.unique(counts[:, 0])) > 1
+    _, some = silo.ask(votes, run=2, size=10)
+    assert some.shape == (10, 2)
+
+
+def test_the_same_question_gets_the_same_bytes_without_training(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch, no_training: Callable[[], None]
+) -> None:
+    first, _ = silo.ask(2)
+    no_training()
+    assert silo.ask(2)[0] == first
+    assert silo.ask(2, run=2)[0] == first
+    assert silo.ask(1, run=1)[1] is Refusal.ROUND
+
+
+@pytest.fixture
+def no_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def forbid() -> None:
+        monkeypatch.setattr("fedct_flwr.labelers.transfer.Transfer.votes", None)
+
+    return forbid
+
+
+def test_a_silo_that_forgot_its_answer_gives_the_same_again(silo: Silo) -> None:
+    first, _ = silo.ask(2)
+    for answer in silo.state.glob("**/run-*"):
+        answer.unlink()
+    assert silo.ask(2)[0] == first
+
+
+def test_more_votes_than_the_silo_has_students_are_refused_and_its_log_says_why(
+    silo: Silo, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert silo.ask(3)[1] is Refusal.CONFIG
+    assert "asks for the votes of 3 students but this silo has 2 at most" in caplog.text
+    silo.write(transfer={"partitions": 3})
+    assert silo.ask(3)[1].sum(axis=1).max() == 3
+
+
+def test_too_few_records_are_refused_and_the_silos_own_log_says_how_many_teachers_fit(
+    silo: Silo, caplog: pytest.LogCaptureFixture
+) -> None:
+    silo.write(transfer={"teachers": 200})
+    payload, outcome = silo.ask(2)
+    assert outcome is Refusal.CONFIG
+    assert "2 partitions of 200 teachers need 400 records, and the silo has 168: set teachers to 84" in caplog.text
+    assert b"168" not in payload
+
+
+def test_students_that_fail_are_a_refusal_without_their_words(silo: Silo, caplog: pytest.LogCaptureFixture) -> None:
+    silo.write(learner={"name": "tests.federation.learners.Raising", "packages": ["tests"]})
+    payload, outcome = silo.ask(2)
+    assert outcome is Refusal.TRAINING_FAILED
+    assert b"secret" not in payload
+
+
+class TestWithAPromise:
+    """FedKT-L2 at a real silo: secure noise on its teachers' votes, and a ledger."""
+
+    def test_an_answer_is_charged_once_and_given_again_for_nothing(
+        self, silo: Silo, no_training: Callable[[], None]
+    ) -> None:
+        silo.write(**PROTECTED)
+        first, counts = silo.ask(1)
+        assert (counts.sum(axis=1) == 1).all()
+        assert silo.spent.charges == 1
+        assert 5 < silo.spent.epsilon.upper <= 7
+        no_training()
+        for answer in silo.state.glob("**/run-*"):
+            answer.unlink()
+        assert silo.ask(1)[0] == silo.ask(1, run=2)[0] == first
+        assert silo.spent.charges == 1
+
+    def test_noise_is_drawn_anew_for_a_new_ledger(self, silo: Silo, tmp_path: Path) -> None:
+        other = Silo(tmp_path / "copy")
+        answers = []
+        for one in (silo, other):
+            one.write(**PROTECTED)
+            answers.append(one.ask(1)[0])
+        assert answers[0] != answers[1]
+
+    def test_what_the_budget_does_not_cover_is_refused(self, silo: Silo, caplog: pytest.LogCaptureFixture) -> None:
+        silo.write(**PROTECTED)
+        assert not isinstance(silo.ask(1)[1], Refusal)
+        with caplog.at_level(logging.ERROR):
+            assert silo.ask(1, size=200, number=2)[1] is Refusal.PRIVACY_BUDGET
+        assert silo.spent.charges == 1
+
+    def test_an_answer_without_noise_does_not_leave_under_a_promise(self, silo: Silo) -> None:
+        bare, _ = silo.ask(1)
+        silo.write(**PROTECTED)
+        assert silo.ask(1)[1] is Refusal.ROUND
+        assert silo.ask(1, run=2)[0] != bare
+
+    @pytest.mark.parametrize("protection", ["dp-linear", "randomized-response"])
+    def test_a_protection_of_labels_covers_no_votes(
+        self, silo: Silo, protection: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        silo.write(privacy={"protection": protection})
+        assert silo.ask(1)[1] is Refusal.CONFIG
+        assert f"which protection = '{protection}' does not cover" in caplog.text
+
+    def test_one_student_unless_more_are_agreed_upon(self, silo: Silo) -> None:
+        silo.write(**PROTECTED)
+        assert silo.ask(2)[1] is Refusal.CONFIG
+
+
+def test_a_simulated_silo_answers_the_same_each_time() -> None:
+    contexts = [Context(1, 7, {"partition-id": 0}, RecordDict(), {**RUN, "algorithm": "fedkt"}) for _ in range(2)]
+    first, second = (ask(context, 2) for context in contexts)
+    assert first[0] == second[0]
+    assert (first[1].sum(axis=1) == 2).all()
+
+
+@pytest.mark.parametrize("level", ["L0", "L2"])
+def test_a_simulated_silo_keeps_its_students_in_the_folder_of_a_run_that_was_begun(tmp_path: Path, level: str) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    noisy = {"privacy-level": "L2", "gamma": 0.5, "teachers": 10, "epsilon": 1000.0} if level == "L2" else {}
+    settings = {**RUN, "algorithm": "fedkt", "partitions": 2, **noisy}
+    for folder in (run, other):
+        RunFolder.create(folder, {}, {}).close()
+    ask(Context(1, 7, {"partition-id": 0}, RecordDict(), {**settings, "run-dir": str(other)}), 2)
+    assert not (other / "models").exists()
+    settings |= {"run-dir": str(run), "save-models": True}
+    context = Context(2, 7, {"partition-id": 0}, RecordDict(), settings)
+    answer, _ = ask(context, 2)
+    kept = {path: path.stat().st_mtime_ns for path in sorted((run / "models" / "students").rglob("*.*"))}
+    assert [path.relative_to(run).as_posix() for path in kept] == [
+        f"models/students/cleveland/student-{n}.skops" for n in (1, 2)
+    ]
+    assert ask(context, 2)[0] == answer
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+@pytest.mark.parametrize("promise", [{}, PROTECTED])
+def test_a_real_silo_keeps_no_student(silo: Silo, tmp_path: Path, promise: dict[str, Any]) -> None:
+    RunFolder.create(tmp_path / "run", {}, {}).close()
+    silo.write(**promise)
+    _, counts = silo.ask(1, **{"run-dir": str(tmp_path / "run"), "save-models": True})
+    assert (counts.sum(axis=1) == 1).all()
+    assert not list(tmp_path.rglob("*.skops"))
+
+
+def test_scores_do_not_go_with_votes_as_no_personal_model_is_trained() -> None:
+    settings = {**RUN, "algorithm": "fedkt", "report-scores": True}
+    payload, counts = ask(Context(1, 7, {"partition-id": 0}, RecordDict(), settings), 2)
+    instruction = Instruction(1, Query(5, TERMS.num_public), np.full(TERMS.num_public, -1, dtype=np.int16), 2)
+    assert isinstance(counts, np.ndarray)
+    assert decode_reply(payload, TERMS, instruction).scores is None
