@@ -1,0 +1,45 @@
+"""Record the golden runs anew: all of them, or those that are named. No test does it.
+
+    python -m tests.golden [NAME ...]
+
+Look at the differences before you commit them: each is something that silos, coordinators or readers of run folders
+will see.
+"""
+
+import json
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.golden import approvals, runs
+from tests.golden.checked import same_machine
+from tests.golden.compare import machine
+from tests.golden.files import RECORDED, path_of, to_text
+from tests.golden.record import record
+
+
+def main(names: list[str]) -> None:
+    """Write the files of these runs, or all files."""
+    logging.disable(logging.CRITICAL)
+    known = [*runs.ALL, approvals.NAME]
+    if unknown := sorted(set(names) - set(known)):
+        raise SystemExit(f"no golden run is called {', '.join(unknown)}: there are {', '.join(known)}")
+    if "pytest" in sys.modules:
+        raise SystemExit("golden runs are not recorded by tests")
+    if names and not same_machine():
+        raise SystemExit("the other runs were recorded on another CPU, or with other versions: record all of them")
+    if not names:
+        for path in RECORDED.glob("*.json"):
+            path.unlink()
+    for name in names or known:
+        with tempfile.TemporaryDirectory() as folder:
+            here = Path(folder)
+            found = approvals.record(here) if name == approvals.NAME else record(runs.ALL[name], here)
+        path_of(name).write_text(to_text(found), encoding="utf-8")
+        print(f"{name}: {path_of(name).stat().st_size} bytes")
+    path_of("machine").write_text(json.dumps(machine(), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

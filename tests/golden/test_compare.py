@@ -1,0 +1,143 @@
+"""The comparison finds what it is for, and says where; on another CPU it forgives what that rounds, and no more."""
+
+from typing import Any
+
+import pytest
+
+from tests.golden.checked import check
+from tests.golden.compare import LAST_DIGITS, ROUNDED, SAME, differences
+from tests.golden.files import RECORDED as RECORDED_FILES
+from tests.golden.files import read, to_text
+from tests.golden.runs import ALL
+
+RECORDED: dict[str, Any] = {
+    "messages": {
+        "round 1, to a": {"fedct/payload": "3 bytes, base64 AAEC"},
+        "round 1, from a": {"fedct/payload": "9 bytes, sha256 aa"},
+        "round 1, from b": {"arrays/w": "float32 2x3, norm 1.5, sha256 aa", "metrics/n": 7},
+    },
+    "rounds": [{"round": 1, "agreement": 0.5, "absent": {}}, {"round": 2, "agreement": 0.75, "absent": {}}],
+    "labels": {"sha256": "aa", "codes": "01" * 50},
+}
+ONE_OTHER = "00" + "01" * 49
+THREE_OTHERS = "000000" + "01" * 47
+
+CHANGES: dict[str, tuple[tuple[str | int, ...], Any, str, tuple[bool, bool]]] = {
+    "a byte": (
+        ("messages", "round 1, to a", "fedct/payload"),
+        "3 bytes, base64 AAkC",
+        "messages, round 1, to a, fedct/payload: byte 1 of 3 is 0x09, recorded was 0x01 of 3",
+        (False, True),
+    ),
+    "a byte more": (
+        ("messages", "round 1, to a", "fedct/payload"),
+        "4 bytes, base64 AAECAw==",
+        "messages, round 1, to a, fedct/payload: byte 3 of 4 is 0x03, recorded was the end of 3",
+        (False, False),
+    ),
+    "a digest": (
+        ("messages", "round 1, from a", "fedct/payload"),
+        "9 bytes, sha256 bb",
+        "messages, round 1, from a, fedct/payload: 9 bytes, sha256 bb; recorded was 9 bytes, sha256 aa",
+        (False, True),
+    ),
+    "last digits of weights": (
+        ("messages", "round 1, from b", "arrays/w"),
+        "float32 2x3, norm 1.500001, sha256 bb",
+        "messages, round 1, from b, arrays/w: float32 2x3, norm 1.500001, sha256 bb; recorded was float32",
+        (True, True),
+    ),
+    "other weights": (
+        ("messages", "round 1, from b", "arrays/w"),
+        "float32 2x3, norm 1.6, sha256 bb",
+        "messages, round 1, from b, arrays/w: float32 2x3, norm 1.6",
+        (False, False),
+    ),
+    "a shape": (
+        ("messages", "round 1, from b", "arrays/w"),
+        "float32 3x2, norm 1.5, sha256 bb",
+        "messages, round 1, from b, arrays/w: float32 3x2",
+        (False, False),
+    ),
+    "a count": (("messages", "round 1, from b", "metrics/n"), 8, "metrics/n: 8, recorded was 7", (False, False)),
+    "a number's type": (("rounds", 0, "round"), 1.0, "rounds, number 1, round: 1.0, recorded was 1", (False, False)),
+    "a number": (("rounds", 1, "agreement"), 0.9, "number 2, agreement: 0.9, recorded was 0.75", (False, False)),
+    "its last digits": (
+        ("rounds", 1, "agreement"),
+        0.750000001,
+        "number 2, agreement: 0.750000001, recorded was 0.75",
+        (True, True),
+    ),
+    "nothing": (("rounds", 1, "agreement"), None, "number 2, agreement: null, recorded was 0.75", (False, False)),
+    "a key": (("rounds", 0, "absent"), {"a": "late"}, "rounds, number 1, absent, a: was not there", (False, False)),
+    "a label": (
+        ("labels", "codes"),
+        ONE_OTHER,
+        "labels, codes: 1 of 100 labels are others, first that of example 1, which is 0 and was 1",
+        (False, True),
+    ),
+    "labels": (("labels", "codes"), THREE_OTHERS, "labels, codes: 3 of 100 labels are others", (False, False)),
+}
+
+
+def changed(path: tuple[str | int, ...], value: Any) -> Any:
+    def put(part: Any, keys: tuple[str | int, ...]) -> Any:
+        if not keys:
+            return value
+        items = list(part.items() if isinstance(part, dict) else enumerate(part))
+        made = [(key, put(inner, keys[1:]) if key == keys[0] else inner) for key, inner in items]
+        return dict(made) if isinstance(part, dict) else [inner for _, inner in made]
+
+    return put(RECORDED, path)
+
+
+def test_the_same_is_the_same() -> None:
+    assert list(differences(RECORDED, changed((), RECORDED))) == []
+
+
+@pytest.mark.parametrize(("path", "value", "said", "forgiven"), CHANGES.values(), ids=CHANGES)
+def test_a_difference_is_said_with_its_place(
+    path: tuple[str | int, ...], value: Any, said: str, forgiven: tuple[bool, bool]
+) -> None:
+    found = changed(path, value)
+    (sentence,) = differences(RECORDED, found, SAME)
+    assert said in sentence
+    assert tuple(not list(differences(RECORDED, found, allowed)) for allowed in (LAST_DIGITS, ROUNDED)) == forgiven
+
+
+def test_what_is_missing_more_or_in_another_order_is_said() -> None:
+    messages = RECORDED["messages"]
+    fewer = changed(("messages",), {key: messages[key] for key in list(messages)[1:]})
+    turned = changed(("messages",), dict(reversed(messages.items())))
+    longer = changed(("rounds",), [*RECORDED["rounds"], {}])
+    for allowed in (SAME, LAST_DIGITS, ROUNDED):
+        assert list(differences(RECORDED, fewer, allowed)) == ["messages, round 1, to a: is gone"]
+        assert list(differences(fewer, RECORDED, allowed)) == ["messages, round 1, to a: was not there"]
+        assert list(differences(RECORDED, longer, allowed)) == ["rounds: 3 of them, recorded were 2"]
+        (order,) = differences(RECORDED, turned, allowed)
+        assert order.startswith("messages: in the order round 1, from b")
+
+
+def test_a_failure_names_the_run_its_first_differences_and_the_remedy() -> None:
+    found = read("fedct")
+    for line in found["rounds"]:
+        line["agreement"] = line["queried"] = -1
+    with pytest.raises(AssertionError) as raised:
+        check("fedct", found)
+    said = str(raised.value)
+    assert "golden run 'fedct' is another one now:\n  rounds, number 1, queried: -1, recorded was 228" in said
+    assert f"and {2 * len(found['rounds']) - 3} more" in said
+    assert "'python -m tests.golden fedct'" in said
+
+
+def test_a_run_that_was_never_recorded_fails_and_is_not_recorded_by_that() -> None:
+    with pytest.raises(AssertionError, match=r"never recorded: run 'python -m tests\.golden nobody'"):
+        check("nobody", {})
+    with pytest.raises(AssertionError, match="never recorded"):
+        check("nobody", {})
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_is_read_is_what_was_written(name: str) -> None:
+    found = read(name)
+    assert to_text(found).encode() == (RECORDED_FILES / f"{name}.json").read_bytes()

@@ -1,0 +1,30 @@
+"""What is recorded is complete, and small."""
+
+from typing import get_args
+
+from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.config.privacy import Protection
+from tests.golden import approvals
+from tests.golden.files import LARGEST, RECORDED
+from tests.golden.runs import ALL, COMMON, PROTECTED
+
+
+def test_there_is_a_run_of_each_algorithm() -> None:
+    default = "fedct-dawid-skene"
+    assert "algorithm" not in COMMON
+    assert {golden.settings.get("algorithm", default) for golden in ALL.values()} == set(ALGORITHMS)
+
+
+def test_there_is_a_run_and_an_approval_of_each_protection() -> None:
+    runs = {golden.settings.get("protection", "none") for golden in ALL.values()}
+    approved = {tables.get("privacy", {}).get("protection", "none") for tables in approvals.SILOS.values()}
+    assert runs == approved == set(get_args(Protection))
+    assert {name for name, golden in ALL.items() if "protection" in golden.settings} <= set(PROTECTED)
+
+
+def test_there_is_a_file_for_each_run_and_no_other() -> None:
+    assert {path.stem for path in RECORDED.iterdir()} == {*ALL, approvals.NAME, "machine"}
+
+
+def test_all_files_together_are_small() -> None:
+    assert sum(path.stat().st_size for path in RECORDED.iterdir()) < LARGEST
