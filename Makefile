@@ -28,7 +28,7 @@ help: ## Show what can be made
 run: $(VENV)/.simulation ## Train four real hospitals together on Flower's simulation engine
 	@$(BIN)/fedct simulate $(ARGS)
 
-test: $(VENV)/.dev check ## Run everything that CI checks, but for containers
+test: $(VENV)/.dev check ## Run all CI checks except those with containers
 	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate, read 10,000 mutated model files (minutes)
@@ -52,7 +52,7 @@ docs: $(VENV)/.docs ## Write the documentation to build/site, without a network
 proto: $(VENV)/.dev ## Generate code from labels.proto
 	@$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. fedct_flwr/wire/labels.proto
 
-screenshots: $(VENV)/.dev ## Make the pictures of the report in the README
+screenshots: $(VENV)/.dev ## Make the pictures of the report in the documentation
 	@$(BIN)/python docs/screenshots.py
 
 lock: $(VENV)/.dev ## Write docker/locks anew, with the versions of constraints.txt

@@ -1,4 +1,4 @@
-"""Pictures of the report for the README, from a run of the four hospitals: ``make screenshots``.
+"""Pictures of the report for the documentation, from a run of the four hospitals: ``make screenshots``.
 
 Needs the extra ``dev`` and a Chromium.
 """

@@ -5,6 +5,7 @@ A block in ``console`` is run, line by line, and so is one in ``python``. What e
     <!-- output -->               what the block before it prints; ``...`` stands for lines that are left out, and
                                   numbers may differ, but not where it says ``output to the letter``
     <!-- changes FILE -->         what somebody changes in a settings file
+    <!-- with make or Flower's engine -->  commands that tests/engine runs in a fresh clone
     <!-- not run: REASON -->      one of ``REASONS``
     <!-- anything else -->        what a test looks for that takes the block from the page: so commands in ``sh``
                                   are run, which need real processes, containers or a browser
@@ -21,6 +22,7 @@ from tests.readme import ROOT
 
 PAGES: Final = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
@@ -30,6 +32,7 @@ REASONS: Final = {
     "a formula",
     "the file as it is in the repository",
     "what each hospital writes into its own file",
+    "simulate() is not in this version",
 }
 """Why a block is not run."""
 
@@ -62,6 +65,11 @@ class Block:
     @property
     def to_the_letter(self) -> bool:
         return self.said == "output to the letter"
+
+    @property
+    def is_for_the_engine(self) -> bool:
+        """Whether ``tests/engine`` runs its commands."""
+        return self.said == "with make or Flower's engine"
 
     @property
     def changes(self) -> str | None:

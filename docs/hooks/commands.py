@@ -35,7 +35,7 @@ def _sections(context: click.Context) -> Iterator[str]:
         yield f"## {context.command_path}\n\n{_text(command.help or '')}\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
-            # Whoever asks by name gets the command itself; until then something else stands for it.
+            # Resolving the name loads the command itself; until then something else stands for it.
             _, found, _ = command.resolve_command(context, [name])
             if found:
                 yield from _sections(click.Context(found, parent=context, info_name=name))

@@ -74,6 +74,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 def _elsewhere() -> Iterator[tuple[str, str]]:
     """Pages of the site, and the files of the repository that they are."""
     yield "changelog.md", "CHANGELOG.md"
+    yield "contributing.md", "CONTRIBUTING.md"
     yield "security.md", "SECURITY.md"
     for path in sorted((ROOT / "examples").glob("*/README.md")):
         yield f"examples/{path.parent.name}.md", f"examples/{path.parent.name}/README.md"

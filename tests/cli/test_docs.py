@@ -72,8 +72,10 @@ class Story:
             path = self._here / block.title
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, "utf-8")
+        elif block.is_for_the_engine:
+            self._printed = ""
         elif block.kind == "console":
-            self._printed = "".join(self.run(command) for command in block.commands if not is_for_the_engine(command))
+            self._printed = "".join(map(self.run, block.commands))
         elif block.kind == "python":
             self._printed = self._python(lambda: exec(compile(block.text, block.place, "exec"), self._names))
 
@@ -123,17 +125,6 @@ def flwr_run(settings: Path) -> None:
 
     defaults = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
     run_loopback(server_app, client_app, {**defaults, **tomllib.loads(settings.read_text("utf-8"))}, simulated_nodes(4))
-
-
-def is_for_the_engine(command: str) -> bool:
-    """Whether ``tests/engine`` runs it, which runs all of the README that is not ``fedct``."""
-    return command in README_COMMANDS and "fedct" not in command
-
-
-README_COMMANDS = [
-    command for block in BLOCKS if block.page.name == "README.md" and block.kind == "console"
-    for command in block.commands if block.page.parent == ROOT
-]  # fmt: skip
 
 
 def assert_shows(block: Block, printed: str) -> None:

@@ -19,8 +19,7 @@ def table(text: str) -> list[str]:
 
 
 def test_the_three_commands_print_the_table_of_make_run(deployed: Federation) -> None:
-    images, *commands = shown("<!-- the three commands -->", "sh").splitlines()
-    assert shown("<!-- the three commands -->", "sh", PLATFORM).splitlines() == [images, *commands]
+    images, *commands = shown("<!-- the three commands -->", "sh", PLATFORM).splitlines()
     # Whoever makes these tests has made the images.
     assert images == "make images"
     assert re.search(r"^test-deploy:.* images ", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)

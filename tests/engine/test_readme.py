@@ -1,4 +1,4 @@
-"""README commands that need make or Flower's engine, in a fresh clone; ``tests/cli/test_docs.py`` runs the others."""
+"""Documented commands that need make or Flower's engine, in a fresh clone; ``tests/cli`` runs the others."""
 
 import re
 import shlex
@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.blocks import PAGES, blocks
 from tests.engine.own_flower import cloned, own_flower
 from tests.patience import PATIENCE
-from tests.readme import README, ROOT, numbers_masked, shown
+from tests.readme import ROOT, numbers_masked, shown
 
-COMMANDS = [line for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+COMMANDS = [
+    command for page in PAGES for block in blocks(page) if block.is_for_the_engine for command in block.commands
+]
 
 pytestmark = pytest.mark.engine
 
@@ -49,10 +52,8 @@ def run(command: str, clone: Path, newcomer: dict[str, str]) -> str:
     return done.stdout
 
 
-# `make test` is what runs this test. `make run` has `fedct simulate` on the engine.
-@pytest.mark.parametrize(
-    "command", [command for command in COMMANDS if "fedct" not in command and command not in {"make run", "make test"}]
-)
+# `make test` is what runs this test. `make run` has a test of its own.
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in {"make run", "make test"}])
 def test_a_command_runs(command: str, clone: Path, newcomer: dict[str, str]) -> None:
     run(command, clone, newcomer)
 
@@ -68,5 +69,11 @@ def test_the_readme_has_both_make_commands() -> None:
 
 
 def test_tables_of_results_are_those_committed() -> None:
-    for path, table in re.findall(r"<!-- (benchmarks/results/\S+) -->\n(.*?)\n\n", README, re.DOTALL):
+    tables = [
+        found
+        for page in PAGES
+        for found in re.findall(r"<!-- (benchmarks/results/\S+) -->\n(.*?)\n\n", page.read_text("utf-8"), re.DOTALL)
+    ]
+    assert len(tables) >= 2
+    for path, table in tables:
         assert table in (ROOT / path).read_text("utf-8")

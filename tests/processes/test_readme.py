@@ -1,4 +1,4 @@
-"""What the documentation says about plain processes, and the README about hospitals, done as it stands there."""
+"""The commands of the tutorials for plain processes and for hospitals, done as they stand there."""
 
 import contextlib
 import re
@@ -21,7 +21,7 @@ from tests.hospitals import HOSPITALS, write_silo_folder
 from tests.marks import MARK, end_all, marked
 from tests.patience import PATIENCE
 from tests.processes.deployment import Deployment, free_port, is_free
-from tests.readme import README, ROOT, numbers_masked, shown
+from tests.readme import ROOT, numbers_masked, shown
 
 pytestmark = pytest.mark.processes
 
@@ -87,11 +87,11 @@ def commands(marker: str, page: str) -> list[str]:
 
 def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
     """And its coordinator by those of the platform tutorial: admits it, runs, stops, goes on."""
-    init, check, approve, start = commands("<!-- the four commands -->", README)
+    init, check, approve, start = commands("<!-- the four commands -->", HOSPITAL)
     connect, start_too = commands("<!-- the two processes -->", HOSPITAL)
     assert start == start_too
-    assert f"`{connect}`" in README
-    assert all(f"`{command}`" in README for command in ("fedct silo status", "fedct silo verify"))
+    assert f"`{connect}`" in HOSPITAL
+    assert all(f"`{command}`" in HOSPITAL for command in ("fedct silo status", "fedct silo verify"))
     register, run = commands("<!-- the first run -->", PLATFORM)
     stop, resume = commands("<!-- stopped and gone on with -->", PLATFORM)
     work = tmp_path / "work"

@@ -1,0 +1,84 @@
+"""The files for contributors: hooks, templates, citation and commands agree with the code."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import fedct_flwr
+from tests.blocks import Block, blocks
+from tests.readme import ROOT
+
+PAGE = ROOT / "CONTRIBUTING.md"
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+TEMPLATES = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+# --- what is run
+
+
+def test_the_hooks_run_what_ci_checks() -> None:
+    (recipe,) = re.findall(r"^check: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    checks = [line.strip().removeprefix("@").replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
+    hooks = repository["hooks"]
+    assert [hook["entry"] for hook in hooks] == checks
+    # Nothing is fetched.
+    assert repository["repo"] == "local"
+    assert {hook["language"] for hook in hooks} == {"system"}
+
+
+def commands() -> list[str]:
+    (block,) = (block for block in blocks(PAGE) if is_for_contributors(block))
+    return block.commands
+
+
+def is_for_contributors(block: Block) -> bool:
+    return f"<!-- {block.said} -->" == "<!-- for contributors -->"
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_names_what_there_is(command: str) -> None:
+    program, *arguments = shlex.split(command)
+    if program == "make":
+        assert re.search(rf"^{arguments[0]}:.*## ", MAKEFILE, re.MULTILINE)
+    else:
+        assert (program, *arguments[:2]) == (".venv/bin/python", "-m", "pytest")
+        source = (ROOT / arguments[2]).read_text("utf-8")
+        assert arguments[3:4] in ([], ["-k"])
+        assert all(re.search(rf"^ *def test_\w*{word}", source, re.MULTILINE) for word in arguments[4:])
+
+
+# --- what is read by others
+
+
+def test_the_citation_is_of_this_version_and_of_three_papers() -> None:
+    citation = read(ROOT / "CITATION.cff")
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == fedct_flwr.__version__
+    assert citation["license"] == "Apache-2.0"
+    assert {"message", "title", "authors"} <= set(citation)
+    found = {identifier["value"] for reference in citation["references"] for identifier in reference["identifiers"]}
+    assert found == {"arXiv:2310.05696", "arXiv:2010.01017", "arXiv:2305.18497"}
+    # What the format asks of each reference.
+    assert all({"type", "title", "authors"} <= set(reference) for reference in citation["references"])
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
+def test_a_template_is_a_form(path: Path) -> None:
+    form = read(path)
+    assert {"name", "description", "body"} <= set(form)
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in fields}) == len(fields) >= 3
+    assert all(field["attributes"]["label"] for field in fields)
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"## [{fedct_flwr.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -1,0 +1,100 @@
+"""What can be checked of the rules for prose: openings, phrases, length of sentences, and the README's size."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.blocks import PAGES
+from tests.prose import Sentence, sentences
+from tests.readme import ROOT
+
+WRITTEN: Final = [*PAGES, ROOT / "SECURITY.md"]
+DECISIONS: Final = sorted(set((ROOT / "docs" / "decisions").glob("*.md")) - {ROOT / "docs" / "decisions" / "index.md"})
+README_BYTES: Final = 7000
+LONGEST: Final = 25
+RELATIVE: Final = {"Who", "What", "Whoever", "Whatever"}
+PHRASES: Final = [
+    "is none",
+    "so many",
+    "what is said of",
+    "is told of",
+    "beside",
+    "as far as",
+    "nobody shall",
+    "said otherwise",
+]
+"""Each has a plainer word."""
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def found_in(text: str) -> list[str]:
+    """What is wrong with a page."""
+    told = []
+    for sentence in sentences(text):
+        if sentence.opening in RELATIVE and not sentence.is_question:
+            told.append(f"opens with {sentence.opening}: {sentence.text}")
+        if sentence.words > LONGEST:
+            told.append(f"{sentence.words} words: {sentence.text}")
+        told += [
+            f"{phrase!r}: {sentence.text}"
+            for phrase in PHRASES
+            if re.search(rf"\b{phrase}\b", sentence.text, re.IGNORECASE)
+        ]
+    return told
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name)
+def test_prose_keeps_the_rules(page: Path) -> None:
+    assert found_in(page.read_text("utf-8")) == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_bytes()) <= README_BYTES
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=name)
+def test_a_decision_is_short_and_has_its_three_headings(page: Path) -> None:
+    lines = page.read_text("utf-8").splitlines()
+    assert len(lines) <= 40
+    assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequences"]
+    assert f"]({page.name})" in (page.parent / "index.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("Who has other terms is refused.", "opens with Who"),
+        ("A line.\n\n- Whoever is away votes not.\n", "opens with Whoever"),
+        ("| **What** that pays | x |\n", "opens with What"),
+        ("It lies beside\nthe file.", "'beside'"),
+        ("## What has no parts\n", "opens with What"),
+        (" ".join(["word"] * 26) + ".", "26 words"),
+    ],
+)
+def test_each_rule_can_be_broken(text: str, wrong: str) -> None:
+    (said,) = found_in(text)
+    assert said.startswith(wrong)
+
+
+def test_code_comments_and_questions_are_no_prose() -> None:
+    page = "What does a silo send?\n\n```text\nWho is beside\n```\n\n<!-- Whoever -->\n\nRun `Whoever beside`.\n"
+    assert found_in(page) == []
+
+
+def test_sentences_are_found_in_paragraphs_items_cells_and_headings() -> None:
+    page = "# Title\n\nOne line\ngoes on. Another, of A. Author!\n\n1. An item\n   of two lines\n\n"
+    page += "| a | b. C |\n| --- | --- |\n"
+    assert list(sentences(page)) == [
+        Sentence("Title", is_heading=True),
+        Sentence("One line goes on."),
+        Sentence("Another, of A Author!"),
+        Sentence("An item of two lines"),
+        Sentence("a"),
+        Sentence("b."),
+        Sentence("C"),
+    ]
