@@ -59,7 +59,8 @@ def _differ(where: str, recorded: Any, found: Any, allowed: float) -> Iterator[s
         yield from _fields(where, recorded, found, allowed)
     elif isinstance(recorded, list) and isinstance(found, list):
         for number, (before, now) in enumerate(zip(recorded, found, strict=False), start=1):
-            yield from _differ(f"{where}, number {number}" if where else str(number), before, now, allowed)
+            line = f"round {before['round']}" if isinstance(before, dict) and "round" in before else f"number {number}"
+            yield from _differ(f"{where}, {line}", before, now, allowed)
         if len(recorded) != len(found):
             yield f"{where}: {len(found)} of them, recorded were {len(recorded)}"
     elif isinstance(recorded, str) and isinstance(found, str):

@@ -60,16 +60,21 @@ CHANGES: dict[str, tuple[tuple[str | int, ...], Any, str, tuple[bool, bool]]] = 
         (False, False),
     ),
     "a count": (("messages", "round 1, from b", "metrics/n"), 8, "metrics/n: 8, recorded was 7", (False, False)),
-    "a number's type": (("rounds", 0, "round"), 1.0, "rounds, number 1, round: 1.0, recorded was 1", (False, False)),
-    "a number": (("rounds", 1, "agreement"), 0.9, "number 2, agreement: 0.9, recorded was 0.75", (False, False)),
+    "a number's type": (("rounds", 0, "round"), 1.0, "rounds, round 1, round: 1.0, recorded was 1", (False, False)),
+    "a number": (("rounds", 1, "agreement"), 0.9, "rounds, round 2, agreement: 0.9, recorded was 0.75", (False, False)),
     "its last digits": (
         ("rounds", 1, "agreement"),
         0.750000001,
-        "number 2, agreement: 0.750000001, recorded was 0.75",
+        "rounds, round 2, agreement: 0.750000001, recorded was 0.75",
         (True, True),
     ),
-    "nothing": (("rounds", 1, "agreement"), None, "number 2, agreement: null, recorded was 0.75", (False, False)),
-    "a key": (("rounds", 0, "absent"), {"a": "late"}, "rounds, number 1, absent, a: was not there", (False, False)),
+    "nothing": (
+        ("rounds", 1, "agreement"),
+        None,
+        "rounds, round 2, agreement: null, recorded was 0.75",
+        (False, False),
+    ),
+    "a key": (("rounds", 0, "absent"), {"a": "late"}, "rounds, round 1, absent, a: was not there", (False, False)),
     "a label": (
         ("labels", "codes"),
         ONE_OTHER,
@@ -125,7 +130,7 @@ def test_a_failure_names_the_run_its_first_differences_and_the_remedy() -> None:
     with pytest.raises(AssertionError) as raised:
         check("fedct", found)
     said = str(raised.value)
-    assert "golden run 'fedct' is another one now:\n  rounds, number 1, queried: -1, recorded was 228" in said
+    assert "golden run 'fedct' is another one now:\n  rounds, round 1, queried: -1, recorded was 228" in said
     assert f"and {2 * len(found['rounds']) - 3} more" in said
     assert "'python -m tests.golden fedct'" in said
 
