@@ -19,6 +19,7 @@ from fedct_flwr import datasets
 from fedct_flwr.baselines.references import centralized
 from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.counting import plurality, tally
+from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
@@ -104,7 +105,7 @@ def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabe
     def train(message: Message, context: Context) -> Message:
         reply = client_app(message, context)
         site = open_workplace(context).site
-        scores.setdefault(site.silo, []).append(site.scores())
+        scores.setdefault(site.silo, []).append(HARD.score(site.learner, site.own_test, site.pooled_test))
         if site.silo not in alone:
             alone[site.silo] = site.learner.predict(site.pooled_test.X)
         return reply

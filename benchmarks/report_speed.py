@@ -117,7 +117,10 @@ def _record(number: int, names: list[str], rng: np.random.Generator) -> RoundRec
     ]
     silos = {
         name: SiloRecord(
-            int(rng.integers(2400, 2600)), float(rng.exponential(0.5)), float(rng.normal(level, 0.02)), score
+            int(rng.integers(2400, 2600)),
+            float(rng.exponential(0.5)),
+            {"agreement": float(rng.normal(level, 0.02))},
+            score,
         )
         for name, score in zip(names, scores, strict=True)
     }
@@ -128,13 +131,15 @@ def _record(number: int, names: list[str], rng: np.random.Generator) -> RoundRec
         round=number,
         seconds=1.0,
         queried=5000,
-        changed=int(rng.integers(0, 50)),
-        abstained=int(rng.integers(0, 20)),
-        agreement=float(np.mean([silo.agreement for silo in silos.values()])),
-        class_counts=dict(zip(_CLASSES, rng.multinomial(5000, np.full(10, 0.1)).tolist(), strict=True)),
+        facts={
+            "changed": int(rng.integers(0, 50)),
+            "abstained": int(rng.integers(0, 20)),
+            "agreement": float(np.mean([silo.facts["agreement"] for silo in silos.values()])),
+            "class_counts": dict(zip(_CLASSES, rng.multinomial(5000, np.full(10, 0.1)).tolist(), strict=True)),
+        },
         instruction_bytes=2600,
         bytes_sent=sum(silo.bytes_sent for silo in silos.values()),
         silos=silos,
         absent=dict.fromkeys(away, "no reply"),
-        churn=None if number == 1 else float(rng.random() / number),
+        younger={"churn": None if number == 1 else float(rng.random() / number)},
     )

@@ -28,7 +28,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
-from fedct_flwr.silo.round import cotrain
+from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.silo.site import Site, real_site, terms_of
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
 from fedct_flwr.wire.codec import Instruction, encode_instruction

@@ -10,6 +10,7 @@ import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from fedct_flwr.kinds import kind_of
 from fedct_flwr.silo.answers import Answered, Answers
 from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.weights import train_on
@@ -73,12 +74,14 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
     """
     answers, personal = Answers(workplace.state), Personal(workplace, run_id)
     question = Question(hashlib.sha256(payload).digest(), decode_instruction(payload, workplace.site.terms))
+    own_model = kind_of(question.instruction, workplace.site.terms).own_model
+    afterwards = partial(personal.keep, question) if own_model else _nothing
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these.
     mine = last and (workplace.release_of is None or last.model_digest == workplace.model_digest)
     if last and mine and last.digest == question.digest:
         # A question of long ago that is repeated must not undo what was learned since.
-        return last.reply, partial(_learn, personal, question) if answers.is_newest(run_id) else _nothing
+        return last.reply, afterwards if answers.is_newest(run_id) else _nothing
     if last and question.instruction.round <= last.round:
         raise Refused(Refusal.ROUND)
     if elsewhere := answers.elsewhere(question.digest, workplace.model_digest):
@@ -88,13 +91,7 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
         reply = _new_reply(question, payload, workplace, personal)
         last = Answered(question.digest, workplace.model_digest, question.instruction.round, reply)
     answers.keep(run_id, last)
-    return last.reply, partial(_learn, personal, question)
-
-
-def _learn(personal: Personal, question: Question) -> None:
-    # Students are taught anew for each question: the personal model has no part in it.
-    if not question.instruction.votes:
-        personal.keep(question)
+    return last.reply, afterwards
 
 
 def _nothing() -> None:
@@ -104,15 +101,13 @@ def _nothing() -> None:
 def _new_reply(question: Question, payload: bytes, workplace: Workplace, personal: Personal) -> bytes:
     """The reply to a question that was not answered before. Raises Refused, ConfigError or TrainingError."""
     site, instruction = workplace.site, question.instruction
-    if instruction.votes:
+    kind = kind_of(instruction, site.terms)
+    if not kind.own_model:
         return _reply(workplace, instruction, _student_votes(workplace, payload, instruction))
     if workplace.release is None:
         votes = personal.votes(question)
         return _reply(workplace, instruction, votes, scored=True)
-    if instruction.soft:
-        raise ConfigError(
-            f"the coordinator asks for probabilities, which protection = {site.privacy.protection!r} does not cover"
-        )
+    kind.check_protection(site.privacy.protection)
     return _protected_reply(question, payload, workplace, workplace.release, personal)
 
 
@@ -162,5 +157,6 @@ def _released(
 def _reply(workplace: Workplace, instruction: Instruction, votes: Votes, *, scored: bool = False) -> bytes:
     """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
     site = workplace.site
-    scores = site.scores() if scored and workplace.sends_scores else None
+    told = scored and workplace.sends_scores
+    scores = kind_of(instruction, site.terms).score(site.learner, site.own_test, site.pooled_test) if told else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)

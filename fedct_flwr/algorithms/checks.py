@@ -28,11 +28,18 @@ _TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params
 
 _PROMISES: Final = frozenset({"epsilon", "delta"})
 
+
+def _of_students(config: RunConfig) -> bool:
+    """Whether silos' students answer, which are trained once."""
+    kind = find_algorithm(config).kind
+    return kind is not None and not kind.own_model
+
+
 _TRAINED_ONCE: Final = Needs(
     "algorithm = 'fedkt', protection = 'teachers' or a network as student, which are trained once",
-    lambda config: bool(config.votes) or config.protection == "teachers",
+    lambda config: _of_students(config) or config.protection == "teachers",
 )
-_IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.votes and config.epochs))
+_IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and _of_students(config)))
 # Others learn the same from the same records, however often.
 _ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds")
 _OF_NETWORKS: Final[Uses] = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": _TRAINED_ONCE}

@@ -25,6 +25,8 @@ from fedct_flwr.consensus.trust import TRUSTS, TrustRule, naive, similarity_of_v
 from fedct_flwr.coordinator.label_sharing import ASKING, CO_TRAINING, IN_ROUNDS, LabelSharing
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.kinds import COUNTS, PROBABILITIES, kind_for
+from fedct_flwr.kinds.base import Kind
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, SiloName
@@ -39,8 +41,13 @@ class Algorithm(Protocol):
         ...
 
     @property
+    def kind(self) -> Kind | None:
+        """What silos answer where there are classes; None where they share weights."""
+        ...
+
+    @property
     def leaves(self) -> str:
-        """What leaves a silo, in plain words."""
+        """What leaves a silo where there are classes, in plain words."""
         ...
 
     @property
@@ -154,8 +161,6 @@ _OF_DP_PATE: Final = (
 )
 _OF_DD: Final = IN_ROUNDS | uses("consensus-weight", "warm-up-rounds")
 
-_PROBABILITIES: Final = "probabilities of the classes of public examples"
-
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),
     "fedct-qualified": LabelSharing("FedCT", _fedct_qualified, CO_TRAINING | uses("quorum")),
@@ -167,16 +172,14 @@ ALGORITHMS: Final[dict[str, Algorithm]] = {
         _fedkt,
         _OF_FEDKT,
         _fedkt_noise,
-        leaves="its students' votes on public examples",
+        kind=COUNTS,
     ),
     "pate": LabelSharing("PATE", _pate, _OF_PATE),
     "dp-pate": LabelSharing("DP-PATE", _pate, _OF_DP_PATE, _pate_noise),
     # Probabilities in place of labels, and trust in place of votes that all count the same.
-    "prediction-consensus": LabelSharing(
-        "PredCons", _prediction_consensus, _OF_DD | uses("trust"), leaves=_PROBABILITIES
-    ),
-    "dd": LabelSharing("DD", _dd, _OF_DD, leaves=_PROBABILITIES),
-    "fedmd": LabelSharing("FedMD", _fedmd, IN_ROUNDS | uses("warm-up-rounds"), leaves=_PROBABILITIES, in_turn=True),
+    "prediction-consensus": LabelSharing("PredCons", _prediction_consensus, _OF_DD | uses("trust"), kind=PROBABILITIES),
+    "dd": LabelSharing("DD", _dd, _OF_DD, kind=PROBABILITIES),
+    "fedmd": LabelSharing("FedMD", _fedmd, IN_ROUNDS | uses("warm-up-rounds"), kind=PROBABILITIES, in_turn=True),
     # The baseline that FedCT is compared with (McMahan et al., arXiv:1602.05629). Simulation only.
     "fedavg": WeightSharing("FedAvg", Averaging),
     # With a term in each silo's loss that holds it near the global weights (Li et al., arXiv:1812.06127).
@@ -203,4 +206,4 @@ def find_algorithm(config: RunConfig) -> Algorithm:
 
 def what_leaves(algorithm: Algorithm, quantity: str) -> str:
     """What leaves a silo, in plain words, also where the value of a ``quantity`` is predicted (empty: classes)."""
-    return "predicted values of public examples" if quantity else algorithm.leaves
+    return kind_for(algorithm.kind, quantity).shared if algorithm.kind else algorithm.leaves

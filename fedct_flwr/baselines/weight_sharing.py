@@ -13,6 +13,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
@@ -35,6 +36,7 @@ class WeightSharing:
 
     title: str
     strategy: type[Averaging]
+    kind: ClassVar[Kind | None] = None
     leaves: ClassVar[str] = "the weights of its network"
     settings: ClassVar[Uses] = AVERAGING
 

@@ -1,22 +1,21 @@
-"""The votes of one round, still packed."""
+"""What silos reply in a round."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flwr.app import Message
 
-from fedct_flwr.consensus.counting import Ballot
-from fedct_flwr.types import SiloName
+from fedct_flwr.types import SiloName, Votes
 from fedct_flwr.wire.codec import Fit, Instruction, Scores, Terms, decode_reply
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answer:
-    """A reply with votes: its bytes, and what the silo tells of its scores."""
+    """A reply with votes: how many bytes it took, the votes, and what the silo tells of its scores."""
 
-    payload: bytes
+    size: int
+    votes: Votes
     scores: Scores | Fit | None
 
 
@@ -26,12 +25,4 @@ def read_answer(message: Message, terms: Terms, instruction: Instruction) -> tup
     reply = decode_reply(payload, terms, instruction)
     if isinstance(reply.outcome, Refusal):
         return reply.silo, reply.outcome
-    return reply.silo, Answer(payload, reply.scores)
-
-
-def ballots(answers: dict[SiloName, Answer], terms: Terms, instruction: Instruction) -> Iterator[Ballot]:
-    """The votes by silo name, unpacked one at a time as they are asked for: memory is that of one silo's."""
-    for silo, answer in answers.items():
-        outcome = decode_reply(answer.payload, terms, instruction).outcome
-        if not isinstance(outcome, Refusal):
-            yield silo, outcome
+    return reply.silo, Answer(len(payload), reply.outcome, reply.scores)

@@ -7,29 +7,28 @@ holds the labels that these stand for. Where a quantity is predicted, they share
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
-from numpy.typing import NDArray
 
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
-from fedct_flwr.consensus.counting import Ballot, Consensus, State, agreed
-from fedct_flwr.coordinator.answers import Answer, ballots, read_answer
-from fedct_flwr.coordinator.asking import Asking, Learning, empty_table, no_targets
+from fedct_flwr.consensus.counting import Consensus, State
+from fedct_flwr.coordinator.answers import Answer, read_answer
+from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
 from fedct_flwr.coordinator.exchange import prompt
 from fedct_flwr.coordinator.introductions import introduce
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord, ValuesRecord, ValuesSent
+from fedct_flwr.kinds.facts import Decision, Facts
+from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, Answers, HardLabels, SiloName
+from fedct_flwr.types import Answers, SiloName
 from fedct_flwr.wire.codec import Fit, Instruction, Scores, Terms, encode_instruction
 from fedct_flwr.wire.messages import to_record
 
@@ -80,6 +79,8 @@ class CoTraining(Strategy):
         self._roster = roster
         self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
         self._asking = Asking(terms, consensus, self._query_size, votes, learning or Learning(), seed)
+        self.kind = self._asking.kind
+        """What silos answer."""
         self._stop_at_fixed_point = stop_at_fixed_point
         self._seed = seed
         self._folder = folder
@@ -87,7 +88,7 @@ class CoTraining(Strategy):
         self._state = checkpoint.state if checkpoint else consensus.init(roster.silos)
         self._deadline = 3600.0
         self._questions = Questions(roster, min_silos)
-        self._table = empty_table(terms)
+        self._table = self.kind.empty_table(terms.num_public)
         self._instruction = Instruction(0, Query(0, 0), no_targets(terms.num_public))
         self._instruction_bytes = 0
         self._voters: frozenset[SiloName] = frozenset()
@@ -148,7 +149,7 @@ class CoTraining(Strategy):
         logger.info(
             "Co-training %r: %s silos, %s public examples (%s a round), %s, public set %s",
             self._terms.study, len(self._roster.silos), self._terms.num_public, self._query_size,
-            self._terms.quantity or f"{self._terms.num_classes} classes", self._terms.public_fingerprint.hex()[:16],
+            self.kind.predicted(self._terms), self._terms.public_fingerprint.hex()[:16],
         )  # fmt: skip
 
     def configure_train(
@@ -157,7 +158,7 @@ class CoTraining(Strategy):
         """One instruction for all nodes on the roster that are there now, or for each its own."""
         self._table = arrays_to_targets(arrays)
         # After a resume nobody knows a node without a name, and each silo goes on with its own targets.
-        if self._asking.softly and self._unintroduced and server_round > 1:
+        if self.kind.own_targets and self._unintroduced and server_round > 1:
             introduce(grid, self._roster, self._deadline)
         self._unintroduced = False
         self._instruction = self._asking.instruction(server_round, self._table)
@@ -178,40 +179,36 @@ class CoTraining(Strategy):
         """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
         read = partial(read_answer, terms=self._terms, instruction=self._instruction)
         valid, absent = self._questions.sort(server_round, replies, read)
-        answers = {silo: answer for silo, (answer, _) in valid.items()}
+        votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
 
         positions = self._instruction.query.positions(self._terms.num_public)
         incumbent = self._table[positions]
         rng = generator(self._seed, "consensus", server_round)
         before = self._state
-        decided, self._state = self._consensus.apply(self._ballots(answers), incumbent, before, rng)
+        decided, self._state = self._consensus.apply(votes.items(), incumbent, before, rng)
         targets = self._table.copy()
         targets[positions] = decided
-        moved = (decided != incumbent).any() or (self._asking.softly and not _same(before, self._state))
+        moved = (decided != incumbent).any() or (self.kind.own_targets and not _same(before, self._state))
         self._note_fixed_point(server_round, bool(moved), frozenset(valid), len(positions))
 
-        common: dict[str, Any] = {
-            "round": server_round,
-            "seconds": round(time.time() - self._questions.asked_at, 3),
-            "queried": len(decided),
-            "instruction_bytes": self._instruction_bytes,
-            "bytes_sent": sum(len(answer.payload) for answer in answers.values()),
-            "absent": absent,
-            "fixed_point": self.fixed_point is not None,
-        }
-        record: RoundRecord | ValuesRecord
-        if self._terms.quantity:
-            record = ValuesRecord(**common, **self._of_values(valid, decided, incumbent))
-            told = {"distance": record.distance}
-            said = f"silos lie {record.distance:.4g} off the consensus"
-        else:
-            record = RoundRecord(**common, **self._of_labels(valid, decided, incumbent, targets))
-            told = {"changed": record.changed, "abstained": record.abstained, "agreement": record.agreement}
-            said = f"{record.changed} labels changed, {record.abstained} abstained, silos agree with the consensus on "
-            said += f"{record.agreement:.1%}"
+        scores = [answer.scores for answer, _ in valid.values()]
+        facts = self.kind.facts(votes, scores, Decision(decided, incumbent, targets), self._terms)
+        record = RoundRecord(
+            round=server_round,
+            seconds=round(time.time() - self._questions.asked_at, 3),
+            queried=len(decided),
+            facts=facts.of_round,
+            instruction_bytes=self._instruction_bytes,
+            bytes_sent=sum(answer.size for answer, _ in valid.values()),
+            silos=self._of_silos(valid, facts),
+            absent=absent,
+            fixed_point=self.fixed_point is not None,
+            younger=facts.younger,
+        )
         logger.info(
             "Round %s: %s silos, %s, %s bytes received%s",
-            server_round, len(record.silos), said, record.bytes_sent, " - fixed point" if record.fixed_point else "",
+            server_round, len(record.silos), facts.said, record.bytes_sent,
+            " - fixed point" if record.fixed_point else "",
         )  # fmt: skip
         if self._folder:
             # First, so that who waits for a round's record finds its trust too.
@@ -220,6 +217,7 @@ class CoTraining(Strategy):
             self._folder.append_round(record)
             self._folder.save_checkpoint(Checkpoint(server_round, targets, self._state))
         self._rounds_done = server_round
+        told = {name: facts.of_round[name] for name in facts.metrics}
         metrics = MetricRecord({"silos": len(record.silos), **told, "bytes-sent": record.bytes_sent})
         return targets_to_arrays(targets), metrics
 
@@ -234,54 +232,17 @@ class CoTraining(Strategy):
             self.fixed_point = server_round
         self._voters = voters
 
-    def _ballots(self, answers: dict[SiloName, Answer]) -> Iterator[Ballot]:
-        return ballots(answers, self._terms, self._instruction)
-
-    def _of_values(
-        self, valid: Mapping[SiloName, tuple[Answer, float]], decided: Answers, incumbent: Answers
-    ) -> dict[str, Any]:
-        """What a round's record says of values."""
-        silos, quality = {}, self._consensus.report(self._state)
-        for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
-            answer, seconds = valid[silo]
-            distance = _root_mean_square(votes[:, 0] - decided)
-            scores = _known(answer.scores) if answer.scores else None
-            silos[silo] = ValuesSent(len(answer.payload), round(seconds, 3), distance, scores, quality.get(silo))
-        had_one = ~np.isnan(incumbent)
+    def _of_silos(self, valid: Mapping[SiloName, tuple[Answer, float]], facts: Facts) -> dict[SiloName, SiloRecord]:
+        quality = self._consensus.report(self._state)
         return {
-            "distance": _root_mean_square(np.array([silo.distance for silo in silos.values()])),
-            "moved": _root_mean_square((decided - incumbent)[had_one]) if had_one.any() else None,
-            "silos": silos,
-        }
-
-    def _of_labels(
-        self,
-        valid: Mapping[SiloName, tuple[Answer, float]],
-        decided: HardLabels,
-        incumbent: HardLabels,
-        targets: HardLabels,
-    ) -> dict[str, Any]:
-        """The same of labels."""
-        labeled, had_one, differs = decided != ABSTAIN, incumbent != ABSTAIN, decided != incumbent
-        silos, quality = {}, self._consensus.report(self._state)
-        for silo, votes in self._ballots({silo: answer for silo, (answer, _) in valid.items()}):
-            answer, seconds = valid[silo]
-            silos[silo] = SiloRecord(
-                bytes_sent=len(answer.payload),
+            silo: SiloRecord(
+                bytes_sent=answer.size,
                 seconds=round(seconds, 3),
-                agreement=agreed(votes, decided),
+                facts=facts.of_silos[silo],
                 scores=_known(answer.scores) if answer.scores else None,
                 quality=quality.get(silo),
             )
-        counts = np.bincount(targets[targets != ABSTAIN], minlength=self._terms.num_classes)
-        return {
-            "changed": int(differs.sum()),
-            "abstained": int((~labeled).sum()),
-            "agreement": fmean(silo.agreement for silo in silos.values()),
-            "class_counts": dict(zip(self._terms.classes, counts.tolist(), strict=True)),
-            "silos": silos,
-            "churn": float(differs[had_one].mean()) if had_one.any() else None,
-            "accuracy_spread": _spread(silos.values()),
+            for silo, (answer, seconds) in valid.items()
         }
 
     def configure_evaluate(
@@ -296,15 +257,6 @@ class CoTraining(Strategy):
 
 def _same(state: State, other: State) -> bool:
     return all(np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f") for name, value in state.items())
-
-
-def _root_mean_square(values: NDArray[np.floating[Any]]) -> float:
-    return float(np.sqrt(np.mean(values.astype(np.float64) ** 2)))
-
-
-def _spread(silos: Iterable[SiloRecord]) -> float | None:
-    known = [silo.scores["pooled_accuracy"] for silo in silos if silo.scores and "pooled_accuracy" in silo.scores]
-    return float(np.std(known)) if len(known) > 1 else None
 
 
 def _known(scores: Scores | Fit) -> dict[str, float]:

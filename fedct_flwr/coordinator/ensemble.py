@@ -9,6 +9,7 @@ import numpy as np
 from fedct_flwr.consensus.counting import plurality, tally, unanimous
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.models.kept_students import Students
@@ -56,10 +57,10 @@ class StudentEnsemble:
         return plurality(consistent, _nobody(X), generator(self._seed, "ensemble"))
 
 
-def silos_vote(study: Study, model_path: ModelPath) -> Predictor | None:
+def silos_vote(study: Study, kind: Kind, model_path: ModelPath) -> Predictor | None:
     """The vote of the silos of the last round, where a simulation has kept all of their models, or all students.
 
-    ``model_path`` is the algorithm's. None where something was not kept. Raises ConfigError.
+    ``kind`` and ``model_path`` are the algorithm's. None where something was not kept. Raises ConfigError.
     """
     config, dataset = study.config, study.dataset
     if dataset is None:
@@ -68,9 +69,9 @@ def silos_vote(study: Study, model_path: ModelPath) -> Predictor | None:
     positions = [position for position, silo in enumerate(dataset.silos) if silo.name in last]
     num_classes = len(dataset.schema.classes)
     try:
-        if config.votes:
-            return StudentEnsemble(_students(study, dataset, positions), num_classes, config.seed)
-        return Ensemble(_models(study, dataset, positions, model_path), num_classes, config.seed)
+        if kind.own_model:
+            return Ensemble(_models(study, dataset, positions, model_path), num_classes, config.seed)
+        return StudentEnsemble(_students(study, dataset, positions), num_classes, config.seed)
     except DataError:
         return None
 

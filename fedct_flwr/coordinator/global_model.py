@@ -11,7 +11,8 @@ from fedct_flwr.config import ModelDescription, RunConfig
 from fedct_flwr.coordinator.ensemble import ModelPath, silos_vote
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.models.card import STUDENT, as_markdown, card, promised
+from fedct_flwr.kinds.base import Kind
+from fedct_flwr.models.card import STUDENT, as_markdown, card
 from fedct_flwr.models.model_file import save_model, suffix
 from fedct_flwr.models.student import make_student, train_student
 from fedct_flwr.scoring import Predictor, accuracy, balanced_accuracy
@@ -27,15 +28,16 @@ def add_global_model(
     study: Study,
     targets: HardLabels,
     title: str,
+    kind: Kind,
     model_path: ModelPath,
-    privacy: Mapping[str, Any] | None = None,
+    privacy: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Train the student that the run config names on ``targets`` ``(num_public,)``, and keep it with its card.
 
-    ``model_path`` is the algorithm's; ``privacy`` what it promises, if that is not what the settings of the silos'
-    protection promise. Returns what ``result.json`` tells: nothing where no student is wanted. Scores are of the pooled
-    test set, where there is one; the vote is that of what a simulation keeps of the silos.
-    Raises RunError if no example is labeled or the files cannot be written, TrainingError.
+    ``kind`` and ``model_path`` are the algorithm's; ``privacy`` is what the card says is promised. Returns what
+    ``result.json`` tells: nothing where no student is wanted. Scores are of the pooled test set, where there is one;
+    the vote is that of what a simulation keeps of the silos. Raises RunError if no example is labeled or the files
+    cannot be written, TrainingError.
     """
     config, subject, folder = study.config, study.subject, study.folder
     if not config.student:
@@ -48,7 +50,7 @@ def add_global_model(
     if subject.test.size:
         scores[STUDENT] = _scores(student.learner, subject)
         most = float(np.bincount(subject.test.y).max() / subject.test.size)
-    if subject.test.size and (vote := silos_vote(study, model_path)):
+    if subject.test.size and (vote := silos_vote(study, kind, model_path)):
         scores["ensemble"] = _scores(vote, subject)
     try:
         path.parent.mkdir(exist_ok=True)
@@ -60,7 +62,7 @@ def add_global_model(
             num_public=len(subject.public),
             labels=labels,
             rounds=folder.rounds(),
-            privacy=promised(config) if privacy is None else privacy,
+            privacy=privacy,
             file=path.name,
             content=content,
             scores=scores,

@@ -11,16 +11,18 @@ from flwr.serverapp import Grid
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.consensus.counting import Consensus
-from fedct_flwr.coordinator.asking import Learning, empty_table
+from fedct_flwr.coordinator.asking import Learning
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.global_model import add_global_model
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.kinds import HARD
+from fedct_flwr.kinds.base import Kind
 from fedct_flwr.labelers.protect import check_extra, check_protection
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.soft import check_in_turn, check_soft
-from fedct_flwr.models.card import promised_by_noise
+from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError, SiloName
@@ -45,6 +47,7 @@ class LabelSharing:
     ``settings`` are the keys of the run config that the algorithm uses and others do not; all others are refused. By
     default they are those of FedCT. ``noise`` names the
     kind of the coordinator's noise, if it adds any: then ``consensus`` takes how to decide on counts beside.
+    ``kind`` is what silos answer where there are classes.
     ``in_turn``: silos learn others' probabilities first and then their own records, instead of both at once.
     """
 
@@ -52,8 +55,13 @@ class LabelSharing:
     consensus: Callable[..., Consensus]
     settings: Uses = field(default_factory=lambda: CO_TRAINING)
     noise: Callable[[RunConfig], str] = lambda config: ""
-    leaves: str = "labels of public examples"
+    kind: Kind = HARD
     in_turn: bool = False
+
+    @property
+    def leaves(self) -> str:
+        """What leaves a silo where there are classes, in plain words."""
+        return self.kind.shared
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Any learner can label examples; raise ConfigError for one that cannot be made, or cannot be protected.
@@ -69,12 +77,12 @@ class LabelSharing:
                 "leave it out, or use one in which they do, such as 'fedprox'"
             )
         learners = _learners(config, dataset)
-        if config.soft:
+        if self.kind.own_targets:
             _check_probabilities(config, learners, in_turn=self.in_turn)
-        if kind := self.noise(config):
+        if noise := self.noise(config):
             check_extra("privacy", f"algorithm {config.algorithm!r} with noise")
-            _check_delta(kind, config.delta)
-        if config.votes:
+            _check_delta(noise, config.delta)
+        if not self.kind.own_model:
             _check_students(config, dataset)
             return
         if dataset:
@@ -95,7 +103,7 @@ class LabelSharing:
         # its model to go on. What real silos do is theirs to know: there stop-at-fixed-point is taken at its word.
         trained_on = any(isinstance(learner, Resumable) for learner in _learners(config, study.dataset))
         goes_on = checkpoint is not None and checkpoint.round < config.rounds
-        if goes_on and trained_on and not (config.save_models or config.votes):
+        if goes_on and trained_on and self.kind.own_model and not config.save_models:
             raise RunError(
                 "the networks of this run were not kept (save-models = false), so it cannot go on with them: start a "
                 "new run"
@@ -116,12 +124,12 @@ class LabelSharing:
         )
         result = strategy.start(
             grid,
-            targets_to_arrays(checkpoint.targets if checkpoint else empty_table(terms)),
+            targets_to_arrays(checkpoint.targets if checkpoint else strategy.kind.empty_table(terms.num_public)),
             num_rounds=config.rounds,
             timeout=config.round_deadline,
         )
         targets = arrays_to_targets(result.arrays)
-        if terms.quantity:
+        if not strategy.kind.labels:
             study.folder.save_values(targets, terms.quantity)
             return {"fixed_point": strategy.fixed_point}
         if config.rounds == 1 and (targets == ABSTAIN).all():
@@ -130,34 +138,31 @@ class LabelSharing:
                 "train better teachers with more records each, or lower partitions or the quorum"
             )
         study.folder.save_labels(targets, terms.classes)
+        promise = promised_by_noise(privacy["privacy"]) if privacy else promised(config, self.kind)
         return {
             "fixed_point": strategy.fixed_point,
             **privacy,
-            **add_global_model(study, targets, self.title, self.model_path, _promised(privacy)),
+            **add_global_model(study, targets, self.title, self.kind, self.model_path, promise),
         }
 
     def _consensus(self, study: Study) -> tuple[Consensus, dict[str, Any]]:
         """The algorithm's, with the coordinator's noise if it adds any, and what that costs. Raises ConfigError."""
         config, num_classes = study.config, study.terms.num_classes
-        kind = self.noise(config)
-        if not kind:
-            return self.consensus(config, num_classes), _at_silos(config, study.dataset)
+        noise = self.noise(config)
+        if not noise:
+            students = {} if self.kind.own_model else _at_silos(config, study.dataset)
+            return self.consensus(config, num_classes), students
         # Need the extra privacy, which an algorithm without noise does not.
         from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
 
         for warning in warnings(config, len(study.roster.silos)):
             logger.warning("%s", warning)
         queries = config.asked_about(study.terms.num_public)
-        mechanism = tally_mechanism(config, kind, max(1, config.votes), queries, len(study.roster.silos))
+        mechanism = tally_mechanism(config, noise, max(1, config.votes), queries, len(study.roster.silos))
         privacy = told(mechanism, queries, config.delta)
         _log_cost("Labels protect each silo as a whole, not from the coordinator", privacy)
         decide = noisy(mechanism, noise_for(real=study.dataset is None))
         return self.consensus(config, num_classes, decide), {"privacy": privacy}
-
-
-def _promised(cost: dict[str, Any]) -> dict[str, Any] | None:
-    """What the model card says of the algorithm's own noise; None where there is none."""
-    return promised_by_noise(cost["privacy"]) if cost else None
 
 
 def warnings(config: RunConfig, num_silos: int) -> list[str]:
@@ -177,7 +182,7 @@ def warnings(config: RunConfig, num_silos: int) -> list[str]:
 
 def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> dict[str, Any]:
     """What FedKT-L2 costs each record of a simulated silo; real silos keep their own books."""
-    if dataset is None or not config.votes or config.privacy_level != "L2":
+    if dataset is None or config.privacy_level != "L2":
         return {}
     from fedct_flwr.labelers.students import teachers_noise
     from fedct_flwr.privacy.tally_noise import told

@@ -35,6 +35,7 @@ from fedct_flwr.hospital.approval import approving_digests
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.kinds import kind_of
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.wire.codec import (
     Instruction,
@@ -51,8 +52,6 @@ from fedct_flwr.wire.weights import asks_for_weights
 
 logger = logging.getLogger("flwr.fedct")
 
-_IN_TURN: Final = 1.0
-"""What targets of weight 0 count: they are learned alone, in as many steps as the records after them."""
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 
 
@@ -101,7 +100,7 @@ class Gate:
                 self._check_asked(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
                 known = self._books.admitted(run_id, number, asked) is not None
-                labels = 0 if known else instruction.labels(self._terms.num_classes)
+                labels = 0 if known else kind_of(instruction, self._terms).cost(instruction, self._terms).labels
                 self._check_limits(labels, longest, new_round=not known)
                 if not known:
                     self._put_down(self._entry(Event.ADMITTED, run_id, instruction, asked, code_hash))
@@ -157,15 +156,15 @@ class Gate:
             raise Refused(Refusal.NOT_APPROVED)
 
     def _check_asked(self, instruction: Instruction) -> None:
-        policy, soft = self._policy, instruction.soft
-        if instruction.kind not in policy.kinds:
+        policy, kind = self._policy, kind_of(instruction, self._terms)
+        if kind.policy not in policy.kinds:
             raise Refused(Refusal.POLICY)
-        weight = (soft.targets.weight or _IN_TURN) if soft and soft.targets else 0.0
-        if soft and (soft.rounds > policy.max_local_rounds or weight > policy.max_consensus_weight):
+        _, rounds, weight = kind.cost(instruction, self._terms)
+        if rounds > policy.max_local_rounds or weight > policy.max_consensus_weight:
             logger.warning(
-                "Silo %s is asked for %s rounds of training (max-local-rounds is %s), in which others' probabilities "
-                "count %g (max-consensus-weight is %g)",
-                self._silo, soft.rounds, policy.max_local_rounds, weight, policy.max_consensus_weight,
+                "Silo %s is asked for %s rounds of training (max-local-rounds is %s), in which others' %s count %g "
+                "(max-consensus-weight is %g)",
+                self._silo, rounds, policy.max_local_rounds, kind.name, weight, policy.max_consensus_weight,
             )  # fmt: skip
             raise Refused(Refusal.LIMIT)
 
@@ -201,14 +200,15 @@ class Gate:
         return replace(entry, bytes=len(payload), payload=answer)
 
     def _entry(self, event: Event, run_id: int, instruction: Instruction, asked: str, code_hash: str) -> LogEntry:
+        kind = kind_of(instruction, self._terms)
         return LogEntry(
             event,
             self._terms.study,
             self._terms.public_fingerprint.hex(),
             run_id,
             instruction.round,
-            instruction.kind,
-            instruction.labels(self._terms.num_classes),
+            kind.policy,
+            kind.cost(instruction, self._terms).labels,
             code=_hash_only(code_hash),
             request=asked,
         )

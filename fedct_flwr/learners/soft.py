@@ -94,6 +94,16 @@ def train_soft(learner: Learner, private: Examples, public: Features, targets: S
     learner.fit(examples.X, examples.y.astype(LABEL_DTYPE), sample_weight=examples.weights)
 
 
+def train_on_values(
+    learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
+) -> None:
+    """The same for regression, with the values ``(num_public, 1)`` of a quantity. Raises TrainingError."""
+    if targets is None:
+        learner.fit(private.X, private.y)
+    else:
+        learner.fit(*weighted_values(private.X, private.y, public, targets[:, 0], weight))
+
+
 def weighted_duplicates(private: Examples, public: Features, targets: SoftVotes, weight: float) -> Weighted:
     """Each public example once for each class that its target gives a share, weighing so much.
 

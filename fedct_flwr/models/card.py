@@ -6,19 +6,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.kinds.base import Kind
 from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.types import SiloName
 
 STUDENT: Final = "student"
 """Under which name the global model's own scores are."""
-_NOTHING: Final = "Nothing is promised: the labels are those of the silos' own models, without noise."
-_NOTHING_OF_VOTES: Final = (
-    "Nothing is promised: the labels are what students at the silos voted for, who learned from models of the silos' "
-    "records without noise."
-)
-_NOTHING_OF_PROBABILITIES: Final = (
-    "Nothing is promised: the labels were made of the probabilities that the silos' own models give, without noise."
-)
 _OF_SILOS: Final = (
     "Each silo decides for itself what it promises of its records; the coordinator does not know it. Ask the silos for "
     "their privacy sheets ('fedct privacy-sheet')."
@@ -55,13 +48,12 @@ _LIMITS: Final = (
 )
 
 
-def promised(config: RunConfig) -> dict[str, Any]:
+def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
     """What a run's settings promise of the records behind the labels; the student is made of labels alone."""
     if config.data == STUDY:
         return {"protection": "the silos' own", "words": _OF_SILOS}
     if config.protection == "none":
-        of_labels = _NOTHING_OF_PROBABILITIES if config.soft else _NOTHING
-        return {"protection": "none", "words": _NOTHING_OF_VOTES if config.votes else of_labels}
+        return {"protection": "none", "words": f"Nothing is promised: {kind.unprotected}."}
     return {
         "protection": config.protection,
         "epsilon": config.epsilon,

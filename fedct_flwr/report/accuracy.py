@@ -35,7 +35,11 @@ def accuracy(runs: Sequence[Run]) -> Section:
     for test, words in _TESTS:
         figures.append(_by_round(runs, test, words))
     found = [figure for figure in figures if figure]
-    title = "Accuracy" if any(not run.quantity for run in runs) else either(run.measure for run in runs)
+    title = (
+        "Accuracy"
+        if any(run.measure == BALANCED_ACCURACY.name for run in runs)
+        else either(run.measure for run in runs)
+    )
     silent = all(not np.isfinite(_column(run.course, test)).any() for run in runs for test, _ in _TESTS)
     notes = []
     # Who asks once has no round to compare with.

@@ -5,12 +5,12 @@ values, it is told how far silos lie off it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.kinds.words import LABELS, Decided
 from fedct_flwr.report import over_rounds
 from fedct_flwr.report.figure import COLORS, Figure, Section, Table, layout, numbers, plain
 from fedct_flwr.report.over_rounds import Scale, kept
@@ -26,51 +26,15 @@ _MOST_TICKS: Final = 12
 _TINY: Final = 1e-12
 
 
-@dataclass(frozen=True)
-class _Decided:
-    """What is decided upon, in words; ``agreement``, ``churn`` and ``balance`` say what the figures' shares are of."""
-
-    ones: str
-    title_of_churn: str
-    title_of_balance: str
-    lead_of_balance: str
-    agreement: str
-    churn: str
-    balance: str
-
-
-_LABELS: Final = _Decided(
-    "labels",
-    "Label churn",
-    "Class balance of the pseudo-labels",
-    "Pseudo-labels",
-    "The share of a silo's votes that equal the label decided upon.",
-    "Of the examples asked about that had a label before: the share with another one, or none, after.",
-    "Of all public examples that have a label.",
-)
-_CLASSES: Final = _Decided(
-    "likeliest classes",
-    "Churn of the likeliest classes",
-    "Class balance of the consensus",
-    "Likeliest classes",
-    "The share of public examples for which a silo and the mean of all silos' targets find the same class likeliest.",
-    "Of the examples asked about before: the share for which the mean of all silos' targets finds another class "
-    "likeliest than it did.",
-    "Of all public examples asked about so far, by the mean of all silos' targets.",
-)
-_BOTH: Final = (
-    "Where silos share probabilities, the label is the class that the mean of all silos' targets finds likeliest."
-)
-
-
 def consensus(runs: Sequence[Run]) -> Section:
     """Agreement, label churn, abstentions and class balance where silos share labels; distances where values."""
     told = [run for run in runs if len(run.course) and run.course.shares_labels]
     of_values = _of_values(runs)
     if not told:
         return Section("consensus", "Consensus", of_values)
-    decided = _CLASSES if all(run.soft for run in told) else _LABELS
-    notes = [_BOTH] if decided is _LABELS and any(run.soft for run in told) else []
+    words = dict.fromkeys(run.kind.decided for run in told)
+    decided = LABELS if len(words) > 1 else next(iter(words))
+    notes = [also.beside_others for also in words if also.beside_others and also is not decided]
     figures = [
         over_rounds.figure(
             "agreement", "Agreement with the consensus",
@@ -105,7 +69,7 @@ def consensus(runs: Sequence[Run]) -> Section:
                 note="Examples asked about for which no label was decided upon.",
             )
         )  # fmt: skip
-    elif not all(run.soft for run in told):
+    elif any(words_of.may_abstain for words_of in words):
         notes.append("No abstentions: in every round, each example that was asked about got a label.")
     figures.append(_class_balance(runs, decided))
     return Section("consensus", "Consensus", [*(figure for figure in figures if figure), *of_values], notes=notes)
@@ -164,7 +128,7 @@ def _abstention_words(course: Course) -> str:
     return f"{values[-1]:,.0f} of {queried[-1]:,.0f} examples got no label in round {course.number[-1]}"
 
 
-def _class_balance(runs: Sequence[Run], decided: _Decided) -> Figure | None:
+def _class_balance(runs: Sequence[Run], decided: Decided) -> Figure | None:
     runs = [run for run in runs if np.nansum(run.course.classes)]
     if not runs:
         return None

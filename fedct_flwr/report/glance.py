@@ -7,7 +7,7 @@ import numpy as np
 
 from fedct_flwr.report.figure import Table
 from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
-from fedct_flwr.report.words import UNKNOWN, duration, either, number, score, share, size, total_of_each
+from fedct_flwr.report.words import UNKNOWN, duration, either, formatted, number, score, share, size, total_of_each
 from fedct_flwr.text.plural import count
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
@@ -82,7 +82,7 @@ def _words(run: Run) -> str:
         return ""
     said = f"{count(len(course.silos), 'silo')} trained together for {count(len(course), 'round')}"
     if course.fixed_point:
-        said += f"; from round {course.fixed_point} on {'nothing' if run.soft else 'no label'} changed"
+        said += f"; from round {course.fixed_point} on {run.kind.decided.still} changed"
     said += f". All that left a silo are {run.leaves}" if run.leaves else ""
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
     if np.isfinite(mean["federated"]):
@@ -150,10 +150,10 @@ def _silo_table(run: Run) -> Table:
         tests += [(test, known)] if known else []
     columns = ["Silo", *(titles[m] for _, known in tests for m in known)]
     groups = [(f"{either([run.measure])}, {test} test set", len(known)) for test, known in tests]
-    of, shown = ("distance", _value) if run.quantity else ("agreement", share)
+    of = run.kind.near
     # Who shares weights agrees with no label.
     agrees = course.shares_answers or not len(course)
-    after = ["off the consensus" if run.quantity else of] if agrees else []
+    after = [of.head] if agrees else []
     after += ["bytes sent", "median delay", "rounds missed"]
     groups = [("", 1), *groups, ("", len(after))] if groups else []
     columns += after
@@ -166,7 +166,7 @@ def _silo_table(run: Run) -> Table:
         cells = [score(getattr(row, test)[m]) if row else UNKNOWN for test, known in tests for m in known]
         seconds = course.of_silos("seconds")[:, place]
         seconds = seconds[np.isfinite(seconds)]
-        near = [shown(course.of_silos(of)[-1, place] if len(course) else np.nan)] if agrees else []
+        near = [formatted(course.of_silos(of.column)[-1, place] if len(course) else np.nan, of.form)] if agrees else []
         sent = float(np.nansum(course.of_silos("bytes_sent")[:, place]))
         delay = duration(float(np.median(seconds))) if seconds.size else UNKNOWN
         rows.append([silo, *cells, *near, f"{sent:,.0f}", delay, str(missed[silo])])
@@ -174,7 +174,7 @@ def _silo_table(run: Run) -> Table:
     if len(course):
         means = [score(run.mean_score(test, m)) for test, known in tests for m in known]
         sent = total_of_each(course.of_silos("bytes_sent"))
-        near = [shown(course.of_run(of)[-1])] if agrees else []
+        near = [formatted(course.of_run(of.column)[-1], of.form)] if agrees else []
         every = course.of_silos("seconds")
         delay = duration(float(np.nanmedian(every))) if np.isfinite(every).any() else UNKNOWN
         foot = [["mean", *means, *near, number(sent), delay, f"{sum(missed.values()):,}"]]
@@ -228,7 +228,3 @@ def _of_several(runs: Sequence[Run], problems: Sequence[str]) -> Glance:
         "Runs",
         problems,
     )
-
-
-def _value(value: float) -> str:
-    return UNKNOWN if np.isnan(value) else f"{value:.4g}"

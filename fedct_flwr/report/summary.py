@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from fedct_flwr.algorithms.table import ALGORITHMS, what_leaves
 from fedct_flwr.config import STUDY
-from fedct_flwr.config.run import ONE_SHOT, SOFT
+from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.kinds import HARD, kind_for
+from fedct_flwr.kinds.base import Kind
 from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Spending, spending
 from fedct_flwr.runs.run_folder import RunFolder
@@ -116,9 +118,10 @@ class Run:
         return f"{what_leaves(ALGORITHMS[self.algorithm], self.quantity)}{scores}" if known else ""
 
     @property
-    def soft(self) -> bool:
-        """Whether its silos share probabilities: the labels of its log are the likeliest classes of their mean."""
-        return self.algorithm in SOFT
+    def kind(self) -> Kind:
+        """What its silos answer; labels where they share weights, or the algorithm is not known."""
+        known = ALGORITHMS.get(self.algorithm)
+        return kind_for((known and known.kind) or HARD, self.quantity)
 
     @property
     def real(self) -> bool:

@@ -9,19 +9,24 @@ from numpy.typing import NDArray
 UNKNOWN: Final = "–"
 
 
+def formatted(value: float, form: str) -> str:
+    """A number by Python's format specification, if it is known."""
+    return UNKNOWN if np.isnan(value) else f"{value:{form}}"
+
+
 def score(value: float) -> str:
     """A balanced accuracy or R², as the table of a run has it."""
-    return UNKNOWN if np.isnan(value) else f"{value:.3f}"
+    return formatted(value, ".3f")
 
 
 def share(value: float) -> str:
     """A share as a percentage."""
-    return UNKNOWN if np.isnan(value) else f"{value:.1%}"
+    return formatted(value, ".1%")
 
 
 def number(value: float) -> str:
     """A whole number, with its thousands apart."""
-    return UNKNOWN if np.isnan(value) else f"{value:,.0f}"
+    return formatted(value, ",.0f")
 
 
 def size(value: float) -> str:
@@ -51,8 +56,8 @@ def mean_of_known(values: NDArray[np.float64]) -> float:
     >>> mean_of_known(np.array([1.0, np.nan, 3.0])), mean_of_known(np.array([np.nan]))
     (2.0, nan)
     """
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if known.size else float("nan")
+    there = values[np.isfinite(values)]
+    return float(there.mean()) if there.size else float("nan")
 
 
 def total_of_each(values: NDArray[np.float64]) -> float:

@@ -64,77 +64,57 @@ class Checkpoint(NamedTuple):
 
 @dataclass(frozen=True)
 class SiloRecord:
-    """What one silo sent in a round: payload bytes, seconds until its reply, share of votes equal to the consensus.
+    """What one silo sent in a round: payload bytes, seconds until its reply, and ``facts`` of its kind of answer.
 
     ``quality`` is what the consensus thinks of the silo, from the votes alone, if its rule asks.
     """
 
     bytes_sent: int
     seconds: float
-    agreement: float
+    facts: Mapping[str, Any]
     scores: dict[str, float] | None = None
     quality: dict[str, Any] | None = None
+
+    def line(self) -> dict[str, Any]:
+        """Its columns, as they stand in the round log."""
+        sent = {"bytes_sent": self.bytes_sent, "seconds": self.seconds}
+        return {**sent, **self.facts, "scores": self.scores, "quality": self.quality}
 
 
 @dataclass(frozen=True)
 class RoundRecord:
     """One line of ``rounds.jsonl``. Counts are of public examples.
 
-    ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
-    stay, of those that the examples asked about had before (None if they had none). ``instruction_bytes`` went to each
-    silo, ``bytes_sent`` came from all of them together (payloads, without Flower's envelope). ``absent`` says why a
-    silo did not count. ``accuracy_spread`` is the standard deviation of the silos' accuracies on the pooled test set,
-    where at least two report one.
+    ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (payloads, without Flower's
+    envelope). ``absent`` says why a silo did not count. ``facts`` and ``younger`` are columns that the kind of answer
+    has (``kinds/facts.py``); younger ones came later, and stand at the end.
     """
 
     round: int
     seconds: float
     queried: int
-    changed: int
-    abstained: int
-    agreement: float
-    class_counts: dict[str, int]
+    facts: Mapping[str, Any]
     instruction_bytes: int
     bytes_sent: int
-    silos: dict[SiloName, SiloRecord]
-    absent: dict[str, str] = field(default_factory=dict)
+    silos: Mapping[SiloName, SiloRecord]
+    absent: Mapping[str, str] = field(default_factory=dict)
     fixed_point: bool = False
-    churn: float | None = None
-    accuracy_spread: float | None = None
+    younger: Mapping[str, Any] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class ValuesSent:
-    """What one silo sent in a round: payload bytes, seconds until its reply, distance of its values to the consensus.
-
-    Distances are root mean squares over examples, in units of the quantity. ``quality`` is as in ``SiloRecord``.
-    """
-
-    bytes_sent: int
-    seconds: float
-    distance: float
-    scores: dict[str, float] | None = None
-    quality: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class ValuesRecord:
-    """One line of ``rounds.jsonl`` where silos predict a quantity.
-
-    ``distance`` is the root mean square of the silos' distances, ``moved`` how far the values of the examples asked
-    about lie from those that they had before (None if they had none). The rest is as in ``RoundRecord``.
-    """
-
-    round: int
-    seconds: float
-    queried: int
-    distance: float
-    moved: float | None
-    instruction_bytes: int
-    bytes_sent: int
-    silos: dict[SiloName, ValuesSent]
-    absent: dict[str, str] = field(default_factory=dict)
-    fixed_point: bool = False
+    def line(self) -> dict[str, Any]:
+        """Its columns, as they stand in the round log."""
+        return {
+            "round": self.round,
+            "seconds": self.seconds,
+            "queried": self.queried,
+            **self.facts,
+            "instruction_bytes": self.instruction_bytes,
+            "bytes_sent": self.bytes_sent,
+            "silos": {silo: sent.line() for silo, sent in self.silos.items()},
+            "absent": dict(self.absent),
+            "fixed_point": self.fixed_point,
+            **self.younger,
+        }
 
 
 @dataclass(frozen=True)
@@ -160,6 +140,10 @@ class WeightsRecord:
     silos: dict[SiloName, WeightsSent]
     absent: dict[str, str] = field(default_factory=dict)
     scores: dict[str, float] | None = None
+
+    def line(self) -> dict[str, Any]:
+        """Its columns, as they stand in the round log."""
+        return asdict(self)
 
 
 class RunFolder:
@@ -289,9 +273,9 @@ class RunFolder:
         """From now on, tell each round's record to ``listener`` as soon as it is written."""
         self._listeners.append(listener)
 
-    def append_round(self, record: RoundRecord | ValuesRecord | WeightsRecord) -> None:
+    def append_round(self, record: RoundRecord | WeightsRecord) -> None:
         """Add a line to ``rounds.jsonl``."""
-        line = asdict(record)
+        line = record.line()
         self._append(_ROUNDS, line)
         for listener in self._listeners:
             listener(line)

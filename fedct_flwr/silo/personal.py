@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.silo.answers import Answers
-from fedct_flwr.silo.round import cotrain, cotrain_on_values, cotrain_softly
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, TrainingError, Votes
@@ -59,7 +59,7 @@ class Personal:
         resumed = self._workplace.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._workplace.model_digest else None
         set_back(learner, mine or None, self._workplace.model if resumed else None)
-        votes = self._cotrain(question.instruction)
+        votes = kind_of(question.instruction, self._site.terms).cotrain(self._site, question.instruction)
         self._learned = question.digest
         return votes
 
@@ -108,33 +108,6 @@ class Personal:
             self.votes(question)
         learner = self._site.learner
         return learner.dump() if isinstance(learner, Resumable) else b""
-
-    def _cotrain(self, instruction: Instruction) -> Votes:
-        """What the model says after this round's training: labels, or probabilities or values if asked for."""
-        site = self._site
-        if not instruction.soft:
-            return cotrain(
-                site.learner, site.private, site.public, instruction.targets, instruction.query, site.pseudo_weight
-            )
-        rounds, targets = instruction.soft.rounds, instruction.soft.targets
-        targeted = site.public.X[targets.query.positions(len(site.public)) if targets else slice(0)]
-        votes, weight = (targets.votes, targets.weight) if targets else (None, 0.0)
-        if site.schema.quantity:
-            return cotrain_on_values(
-                site.learner, site.private, site.public, targeted, votes, instruction.query, weight=weight
-            )
-        return cotrain_softly(
-            site.learner,
-            site.private,
-            site.public,
-            targeted,
-            votes,
-            instruction.query,
-            weight=weight,
-            rounds=rounds,
-            steps=site.settings.local_steps,
-            num_classes=site.terms.num_classes,
-        )
 
     def _keep_before(self) -> None:
         """Keep a model that is trained on the silo's own records alone, once in a study.

@@ -16,10 +16,9 @@ from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
-from fedct_flwr.scoring import accuracy, balanced_accuracy, r_squared
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
-from fedct_flwr.wire.codec import Fit, Scores, Terms
+from fedct_flwr.wire.content import Terms
 
 if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
@@ -78,13 +77,6 @@ class Site:
             workers=self.workers,
             keep=keep,
         )
-
-    def scores(self) -> Scores | Fit:
-        """How good the model is now on the test data at hand."""
-        tests = (self.own_test, self.pooled_test)
-        if self.schema.quantity:
-            return Fit(*(r_squared(self.learner, test) for test in tests))
-        return Scores(*(score(self.learner, test) for test in tests for score in (accuracy, balanced_accuracy)))
 
 
 # A process that serves many rounds reads the data and fits the preprocessing once.

@@ -11,6 +11,7 @@ import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.kinds import HARD
 from fedct_flwr.models.card import as_markdown, card, promised, promised_by_noise
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.privacy import tally_noise
@@ -104,6 +105,6 @@ def test_a_real_study_tells_the_students_score_on_the_test_set_that_all_have() -
     assert facts["scores"] == {"student": score}
     assert "0.789" not in as_markdown(facts)
     assert "simulation" not in facts["privacy"]["words"]
-    plain = card(config, "PATE", privacy=promised(config), file="", content=b"", scores=scores, most=0.5, **more)
+    plain = card(config, "PATE", privacy=promised(config, HARD), file="", content=b"", scores=scores, most=0.5, **more)
     assert plain["scores"] == scores
     assert plain["labels"]["silos"] == ["a"]

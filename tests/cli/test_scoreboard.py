@@ -73,6 +73,9 @@ def config() -> RunConfig:
     )
 
 
+FACTS: dict[str, Any] = {"changed": 0, "abstained": 0, "agreement": 0.9, "class_counts": {}}
+
+
 @pytest.fixture(scope="module")
 def dataset(config: RunConfig) -> FederatedDataset:
     return load(config)
@@ -88,14 +91,14 @@ def folder(tmp_path: Path, config: RunConfig, dataset: FederatedDataset) -> RunF
         learner: Any = build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
         learner.save(folder.models / f"{silo.name}.skops")
     for number, silos in enumerate([present, present[1:], present], start=1):
-        sent = {silo: SiloRecord(bytes_sent=10 * number, seconds=0.1, agreement=0.9) for silo in silos}
-        folder.append_round(RoundRecord(number, 1.0, 228, 0, 0, 0.9, {}, 64, 0, sent))
+        sent = {silo: SiloRecord(bytes_sent=10 * number, seconds=0.1, facts={"agreement": 0.9}) for silo in silos}
+        folder.append_round(RoundRecord(number, 1.0, 228, FACTS, 64, 0, sent))
     return folder
 
 
 def last_round(number: int, silos: list[str]) -> RoundRecord:
-    sent = {silo: SiloRecord(bytes_sent=10, seconds=0.1, agreement=0.9) for silo in silos}
-    return RoundRecord(number, 1.0, 228, 0, 0, 0.9, {}, 64, 0, sent)
+    sent = {silo: SiloRecord(bytes_sent=10, seconds=0.1, facts={"agreement": 0.9}) for silo in silos}
+    return RoundRecord(number, 1.0, 228, FACTS, 64, 0, sent)
 
 
 def test_there_is_a_row_for_every_silo_in_the_data_sets_order(
@@ -181,11 +184,11 @@ def real(tmp_path: Path) -> RunFolder:
     told = {"cleveland": SILO_SCORES, "budapest": pooled, "zurich": None, "long-beach": SILO_SCORES}
     for number in (1, 2):
         sent = {
-            silo: SiloRecord(bytes_sent=number, seconds=0.1, agreement=0.9, scores=scores)
+            silo: SiloRecord(bytes_sent=number, seconds=0.1, facts={"agreement": 0.9}, scores=scores)
             for silo, scores in told.items()
             if number == 1 or silo != "long-beach"
         }
-        folder.append_round(RoundRecord(number, 1.0, 228, 0, 0, 0.9, {}, 64, 0, sent))
+        folder.append_round(RoundRecord(number, 1.0, 228, FACTS, 64, 0, sent))
     return folder
 
 

@@ -14,8 +14,8 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, package
+from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.sklearn import load_model
-from fedct_flwr.silo.round import cotrain
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
 
 CLASSES = ("a", "b", "c")

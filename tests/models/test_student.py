@@ -8,6 +8,7 @@ import pytest
 from fedct_flwr import datasets
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.kinds import COUNTS, HARD
 from fedct_flwr.models import student
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.models.student import check_student, make_student, train_student
@@ -89,11 +90,11 @@ def test_a_real_study_may_say_how_its_student_is_trained_and_not_how_silos_are()
 
 
 def test_the_card_promises_no_more_than_the_labels_do() -> None:
-    assert "epsilon" not in promised(config())
-    assert promised(config())["words"].startswith("Nothing is promised")
-    kept = promised(config(protection="dp-linear", epsilon=2.0))
+    assert "epsilon" not in promised(config(), HARD)
+    assert promised(config(), HARD)["words"].startswith("Nothing is promised")
+    kept = promised(config(protection="dp-linear", epsilon=2.0), HARD)
     assert (kept["epsilon"], kept["delta"], kept["unit"]) == (2.0, 1e-5, "one record of a silo, added or removed")
-    assert "privacy sheets" in promised(config(data=STUDY, data_dir="/s", roster="a,b"))["words"]
+    assert "privacy sheets" in promised(config(data=STUDY, data_dir="/s", roster="a,b"), HARD)["words"]
 
 
 def test_a_network_takes_as_many_steps_as_a_silos(dataset: FederatedDataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,4 +114,4 @@ def test_the_card_says_that_runs_add_up_where_the_coordinator_adds_noise() -> No
 
 
 def test_the_card_of_votes_without_noise_speaks_of_students() -> None:
-    assert "students at the silos voted for" in promised(config(algorithm="fedkt"))["words"]
+    assert "students at the silos voted for" in promised(config(algorithm="fedkt"), COUNTS)["words"]

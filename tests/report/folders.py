@@ -9,8 +9,6 @@ from fedct_flwr.runs.run_folder import (
     RoundRecord,
     RunFolder,
     SiloRecord,
-    ValuesRecord,
-    ValuesSent,
     WeightsRecord,
     WeightsSent,
 )
@@ -31,21 +29,26 @@ def begin(path: Path, silos: Sequence[str] = SILOS, **settings: Any) -> RunFolde
 def add_round(folder: RunFolder, number: int, silos: Sequence[str] = SILOS, **changes: Any) -> None:
     """One round more, in which silo ``i`` sends ``100 + i`` bytes within ``i + 1`` seconds."""
     sent = {
-        silo: SiloRecord(100 + i, i + 1.0, 0.5 + 0.1 * number - 0.01 * i, scores={"pooled_balanced_accuracy": 0.6})
+        silo: SiloRecord(
+            100 + i, i + 1.0, {"agreement": 0.5 + 0.1 * number - 0.01 * i}, {"pooled_balanced_accuracy": 0.6}
+        )
         for i, silo in enumerate(silos)
+    }
+    facts = {
+        "changed": 40 if number == 1 else 2,
+        "abstained": 0,
+        "agreement": 0.5 + 0.1 * number,
+        "class_counts": dict(zip(CLASSES, (10, 30), strict=True)),
     }
     values: dict[str, Any] = {
         "round": number,
         "seconds": 3.5,
         "queried": 40,
-        "changed": 40 if number == 1 else 2,
-        "abstained": 0,
-        "agreement": 0.5 + 0.1 * number,
-        "class_counts": dict(zip(CLASSES, (10, 30), strict=True)),
+        "facts": {name: changes.pop(name, fact) for name, fact in facts.items()},
         "instruction_bytes": 80,
         "bytes_sent": sum(record.bytes_sent for record in sent.values()),
         "silos": sent,
-        "churn": None if number == 1 else 0.05,
+        "younger": {"churn": None if number == 1 else 0.05},
     }
     folder.append_round(RoundRecord(**values | changes))
 
@@ -63,9 +66,10 @@ def of_a_quantity(path: Path, rounds: int = 2, scores: dict[str, float] | None =
     folder = RunFolder.create(path, {"study": "stays", "algorithm": "prediction-consensus", "seed": 0}, facts)
     folder.close()
     for number in range(1, rounds + 1):
-        sent = {silo: ValuesSent(200 + i, 1.0, 5.0 + i + rounds - number, scores) for i, silo in enumerate(SILOS)}
-        moved = None if number == 1 else 0.25
-        folder.append_round(ValuesRecord(number, 1.5, 40, 6.0 + rounds - number, moved, 90, 603, sent))
+        off = [5.0 + i + rounds - number for i in range(len(SILOS))]
+        sent = {silo: SiloRecord(200 + i, 1.0, {"distance": off[i]}, scores) for i, silo in enumerate(SILOS)}
+        facts = {"distance": 6.0 + rounds - number, "moved": None if number == 1 else 0.25}
+        folder.append_round(RoundRecord(number, 1.5, 40, facts, 90, 603, sent))
     add_scores(folder)
     folder.finish("completed", fixed_point=None)
     return folder

@@ -19,8 +19,6 @@ from fedct_flwr.runs.run_folder import (
     RoundRecord,
     RunFolder,
     SiloRecord,
-    ValuesRecord,
-    ValuesSent,
     check_new,
     dated,
     default_path,
@@ -63,13 +61,10 @@ def record(number: int, **changes: Any) -> RoundRecord:
         "round": number,
         "seconds": 0.5,
         "queried": 3,
-        "changed": 1,
-        "abstained": 1,
-        "agreement": 0.75,
-        "class_counts": {"no": 1, "yes": 1},
+        "facts": {"changed": 1, "abstained": 1, "agreement": 0.75, "class_counts": {"no": 1, "yes": 1}},
         "instruction_bytes": 80,
         "bytes_sent": 90,
-        "silos": {"oslo": SiloRecord(90, 0.25, 0.75)},
+        "silos": {"oslo": SiloRecord(90, 0.25, {"agreement": 0.75})},
     }
     return RoundRecord(**values | changes)
 
@@ -344,7 +339,7 @@ class TestResume:
         run_rounds(folder, 2)
         folder.append_round(record(3))
         resumed, _ = RunFolder.resume(folder.path, SETTINGS, FACTS, NOTHING_MAY_CHANGE, {})
-        resumed.append_round(record(3, changed=0))
+        resumed.append_round(record(3, facts={"changed": 0}))
         assert [(line["round"], line["changed"]) for line in resumed.rounds()] == [(1, 1), (2, 1), (3, 0)]
 
     def test_drops_a_half_written_line_for_good(self, folder: RunFolder):
@@ -474,7 +469,7 @@ class TestFullDisk:
         """What is said when only 20 bytes of the third round fit."""
         return on_a_full_disk(
             folder,
-            "RunFolder(Path(sys.argv[1])).append_round(RoundRecord(3, 0, 0, 0, 0, 0, {}, 0, 0, {}))",
+            "RunFolder(Path(sys.argv[1])).append_round(RoundRecord(3, 0, 0, {}, 0, 0, {}))",
             limit=(folder.path / "rounds.jsonl").stat().st_size + 20,
         )
 
@@ -526,7 +521,8 @@ class TestQuantity:
         assert (folder.quantity, other.quantity) == ("", "days")
 
     def test_rounds_and_values_are_kept(self, folder: RunFolder):
-        folder.append_round(ValuesRecord(1, 0.5, 3, 2.5, None, 80, 20, {"oslo": ValuesSent(20, 0.1, 2.5)}))
+        sent = {"oslo": SiloRecord(20, 0.1, {"distance": 2.5})}
+        folder.append_round(RoundRecord(1, 0.5, 3, {"distance": 2.5, "moved": None}, 80, 20, sent))
         (line,) = folder.rounds()
         assert (line["distance"], line["moved"], line["silos"]["oslo"]["distance"]) == (2.5, None, 2.5)
         folder.save_checkpoint(Checkpoint(1, np.float32([1.5, np.nan]), {}))

@@ -74,7 +74,7 @@ def silo(tmp_path: Path) -> Silo:
 
 
 def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.personal.cotrain_softly", None)
+    monkeypatch.setattr("fedct_flwr.kinds.targeted.Targeted.learn", None)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.kinds import kind_of
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import (
@@ -369,7 +370,9 @@ class TestProbabilities:
             encode_reply(replace(REPLY, outcome=rows), TERMS)
 
     def test_each_class_counts_as_a_label(self):
-        told = [instruction.labels(3) for instruction in (INSTRUCTION, ASKS_VOTES, ASKS_PROBABILITIES)]
+        told = [
+            kind_of(asked, TERMS).cost(asked, TERMS).labels for asked in (INSTRUCTION, ASKS_VOTES, ASKS_PROBABILITIES)
+        ]
         assert told == [3, 6, 9]
 
     def test_any_flipped_bit_of_a_question_is_refused_or_another_message(self):
@@ -492,7 +495,7 @@ class TestValues:
 
     def test_the_longest_reply_and_what_counts_as_a_label(self):
         assert longest_reply(ASKS_VALUES, "oslo", OF_A_QUANTITY, scores=False) == len(VALUES_BYTES)
-        assert ASKS_VALUES.labels(OF_A_QUANTITY.num_classes) == 3
+        assert kind_of(ASKS_VALUES, OF_A_QUANTITY).cost(ASKS_VALUES, OF_A_QUANTITY).labels == 3
 
     @given(st.binary(max_size=300) | st.deferred(lambda: spliced(VALUES_BYTES)))
     def test_a_reply_is_read_or_refused(self, payload: bytes):

@@ -13,7 +13,7 @@ from rich.text import Text
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
-from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
 from fedct_flwr.hospital import approval
@@ -23,6 +23,7 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import LogEntry
 from fedct_flwr.hospital.revocation import put_down
+from fedct_flwr.kinds import kinds_let_out
 from fedct_flwr.labelers.protect import check_installed
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.privacy.leaving import Answers
@@ -30,28 +31,13 @@ from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import printable, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
-from fedct_flwr.wire.codec import Instruction, Soft, longest_reply
-from fedct_flwr.wire.counts import can_count
+from fedct_flwr.wire.codec import Soft, longest_reply
 
 _DESPITE: Final = "despite duplicates"
 _IN, _FURTHER = 2, 4
 """Columns that a line begins at, and where it goes on."""
 _MOST_CLASSES: Final = 20
 """So many are named: with more, the page would push its own beginning off the screen."""
-_KINDS: Final = {
-    "hard": "hard labels: one class for each public example that is asked about",
-    "soft": "probabilities: one for each class of each public example that is asked about",
-    "counts": "votes: how many of the silo's students chose each class, for each public example that is asked about",
-}
-
-_TELL: Final = {
-    "soft": "Probabilities tell more than labels: how sure the model is of each public example, and so how near to its "
-    "records that is. The coordinator mixes them into what each other silo learns, and with few silos these can work "
-    "out much of them, with two all. No protection under [privacy] covers them. Each class's probability counts as a "
-    "label towards the limits",
-    "counts": "Votes tell more than labels: on which examples the silo's students disagree, and so where its records "
-    "say little. Each vote counts as a label towards the limits",
-}
 
 
 def approve(
@@ -147,6 +133,7 @@ def sections(
     differential privacy promises, if it does.
     """
     policy, public, schema = config.policy, study.public, study.schema
+    kinds = kinds_let_out(policy.kinds, terms_of(study))
     return {
         "The study": [
             f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
@@ -158,7 +145,7 @@ def sections(
         ],
         "What leaves, to the coordinator": [
             f"The coordinator's address: {config.connection.superlink}",
-            *(_KINDS[kind] for kind in policy.kinds),
+            *(kind.leaves for kind in kinds),
             "Test scores: four numbers with each reply" if policy.metrics else "Test scores: none",
             f"At most {_longest(config, study):,} bytes in one reply, if all public examples are asked about",
             "Beside them: the silo's name, and if it refuses a question, the number of the reason",
@@ -172,7 +159,7 @@ def sections(
             "A round is one of a run. Each new run asks anew, about the same examples too, until a limit is reached",
             *_elsewhere(elsewhere),
         ],
-        **({"Limits of each question for probabilities": _of_a_question(policy)} if "soft" in policy.kinds else {}),
+        **{title: [*lines] for kind in kinds for title, lines in kind.limits(policy).items()},
         "What does not leave": [
             "Records or columns of them, models, weights, gradients, texts of errors",
             "Every reply is written into the egress log before it leaves; code that the coordinator sends is never run",
@@ -182,7 +169,7 @@ def sections(
             "Labels are not nothing: they follow from the model, and tell something about the records it learned from",
             "The coordinator says what the others' labels are; false ones make this silo's own model worse",
             "The model of before the study is kept: fedct silo predict --model before",
-            *(_TELL[kind] for kind in policy.kinds if kind in _TELL),
+            *(kind.beware for kind in kinds if kind.beware),
             (
                 "What is promised above is no more than it says: fedct privacy-sheet tells what is not covered"
                 if config.privacy.enabled
@@ -202,15 +189,6 @@ def _classes(names: Sequence[str]) -> list[str]:
     return [
         *shown,
         *([f"And {more:,} more classes, which stand in {STUDY_FILE} in the study's folder"] if more else []),
-    ]
-
-
-def _of_a_question(policy: Policy) -> list[str]:
-    """What the coordinator may ask of the silo in one message, beside what leaves."""
-    return [
-        f"Rounds of training here: {policy.max_local_rounds:,}",
-        f"Others' probabilities count at most {policy.max_consensus_weight:g} beside 1 for the silo's records, when "
-        "its model learns from both",
     ]
 
 
@@ -261,15 +239,13 @@ def _size(study: StudyFolder) -> str:
 
 def _longest(config: SiloConfig, study: StudyFolder) -> int:
     """Bytes of the longest reply there can be: about the whole public set, in the last round."""
-    terms, policy = terms_of(study), config.policy
-    targets = np.full(len(study.public), ABSTAIN, dtype=LABEL_DTYPE)
-    most = config.transfer.most_students(noisy=config.privacy.enabled)
-    query = Query(0, len(study.public))
-    questions = [Instruction(policy.max_rounds, query, targets, votes) for votes in (0, most)]
-    questions.append(Instruction(policy.max_rounds, query, targets, soft=Soft()))
+    terms, policy, size = terms_of(study), config.policy, len(study.public)
+    students = config.transfer.most_students(noisy=config.privacy.enabled)
+    nothing = np.full(size, ABSTAIN, dtype=LABEL_DTYPE)
     lengths = (
         longest_reply(question, config.silo, terms, scores=policy.metrics)
-        for question in questions
-        if question.kind in policy.kinds and (not question.votes or can_count(terms.num_classes, question.votes))
+        for kind in kinds_let_out(policy.kinds, terms)
+        if kind.can_answer(students, terms)
+        for question in [kind.question(policy.max_rounds, Query(0, size), nothing, students, Soft())]
     )
     return max(lengths, default=0)

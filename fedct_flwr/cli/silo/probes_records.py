@@ -16,6 +16,7 @@ from fedct_flwr.datasets.tables import encode, read_table
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, FedctError
+from fedct_flwr.wire.content import Terms
 
 _LISTED: Final = 5
 _CLASSES: Final = 20
@@ -151,6 +152,7 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
 
 def learner(silo: Silo) -> Iterator[Finding]:
     """Whether the learner can be made and trains on a sample of the records."""
+    from fedct_flwr.kinds import kinds_let_out
     from fedct_flwr.learners.base import Resumable
     from fedct_flwr.learners.build import learner_for
     from fedct_flwr.learners.catalog import check_allowed
@@ -194,22 +196,19 @@ def learner(silo: Silo) -> Iterator[Finding]:
         )
         return
     seconds = time.monotonic() - began
-    if "soft" in config.policy.kinds:
-        from fedct_flwr.learners.soft import check_soft
-
+    for kind in kinds_let_out(config.policy.kinds, Terms.of(agreed.name, agreed.public, agreed.schema)):
         try:
-            check_soft(made)
+            kind.check_learner(made)
         except FedctError as error:
             yield bad(
-                f"learner {name}: it cannot share probabilities, which 'soft' under [policy] lets out",
-                "choose another learner, or leave 'soft' out of kinds; fedct silo check --details says which can",
+                f"learner {name}: it cannot share {kind.name}, which {kind.policy!r} under [policy] lets out",
+                f"choose another learner, or leave {kind.policy!r} out of kinds; fedct silo check --details says which "
+                "can",
                 error,
             )
             return
-        yield good(
-            f"probabilities: a question may ask for {config.policy.max_local_rounds:,} rounds of training, and have "
-            f"others' count {config.policy.max_consensus_weight:g} beside 1 for the records"
-        )
+        if may := kind.may_ask(config.policy):
+            yield good(f"{kind.name}: a question may {may}")
     yield good(f"learner {name}: trains on a sample of the records ({seconds:.1f} s)")
 
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, good, warning
+from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.types import FedctError
 
 
 def students(silo: Silo) -> Iterator[Finding]:
     """Records enough for all teachers, and a learner for them; nothing where no votes may leave."""
     config, agreed, records = silo.config, silo.study, silo.records
-    if "counts" not in config.policy.kinds:
+    if all(kind_in_policy(name).own_model for name in config.policy.kinds):
         return
     from fedct_flwr.labelers.students import transfer_for
 

@@ -14,6 +14,7 @@ from fedct_flwr.hospital.approval import Approval, approving_digests, in_force
 from fedct_flwr.hospital.books import spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
@@ -106,32 +107,25 @@ _APPROVALS: Final = {
 }
 
 
-_KINDS: Final = {
-    "hard": "labels",
-    "soft": "probabilities, each counted as a label",
-    "counts": "votes, each counted as a label",
-}
-
-
 def table(said: dict[str, Any]) -> Table:
     """The facts for people."""
     result = Table.grid(padding=(0, 2))
-    approval, agent = said["approval"], said["agent"]
+    approval, agent, kinds = said["approval"], said["agent"], [kind_in_policy(name) for name in said["kinds"]]
     result.add_row("silo", f"[bold]{escape(said['silo'])}[/]")
     result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
     result.add_row("approval", _APPROVALS[approval["state"]].format(_when(approval.get("time", ""))))
     result.add_row("agent", _agent(agent))
     if said["kinds"] != ["hard"]:
-        result.add_row("may leave", "; ".join(_KINDS[kind] for kind in said["kinds"]))
+        result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
     for name in ("rounds", "labels", "bytes"):
         used, limit = said["used"][name], said["limits"][name]
         left = max(0, limit - used)
         result.add_row(
             name, f"{used:,} of {limit:,} used, {left:,} left" if left else f"[yellow]{used:,}: the limit[/]"
         )
-    if "soft" in said["kinds"]:
-        rounds, weight = said["at_once"]["local_rounds"], said["at_once"]["consensus_weight"]
-        result.add_row("at once", f"{rounds:,} rounds of training, others' probabilities count {weight:g} at most")
+    limits = said["at_once"]["local_rounds"], said["at_once"]["consensus_weight"]
+    for line in filter(None, (kind.at_once(*limits) for kind in kinds)):
+        result.add_row("at once", line)
     if "privacy" in said:
         result.add_row("privacy", _budget(said["privacy"]))
         if said["privacy"]["others"]:

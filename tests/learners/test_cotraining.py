@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.kinds.probabilities import PROBABILITIES
+from fedct_flwr.kinds.values import VALUES
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.silo.round import cotrain, cotrain_on_values, cotrain_softly
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels
 from tests import hospitals
 
@@ -150,7 +152,7 @@ class Sure:
 
 def test_probabilities_are_told_after_as_many_rounds_alone_as_are_asked_for():
     learner, query = Sure(), Query(seed=0, size=2)
-    votes = cotrain_softly(
+    votes = PROBABILITIES.learn(
         learner, PRIVATE, PUBLIC, PUBLIC.X[:0], None, query, weight=0.0, rounds=3, steps=1, num_classes=2
     )
     assert learner.trained == ["alone"] * 3
@@ -160,7 +162,7 @@ def test_probabilities_are_told_after_as_many_rounds_alone_as_are_asked_for():
 
 def test_targets_are_learned_with_their_weight():
     learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
-    cotrain_softly(
+    PROBABILITIES.learn(
         learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0.5, rounds=1, steps=1, num_classes=2
     )
     assert learner.trained == [([2, 3], targets.tolist(), 0.5)]
@@ -168,7 +170,7 @@ def test_targets_are_learned_with_their_weight():
 
 def test_without_a_weight_targets_are_learned_first_and_then_private_examples_alone():
     learner, targets = Sure(), np.float32([[0.25, 0.75], [1, 0]])
-    cotrain_softly(
+    PROBABILITIES.learn(
         learner, PRIVATE, PUBLIC, PUBLIC.X[2:4], targets, EVERYTHING, weight=0, rounds=1, steps=7, num_classes=2
     )
     assert learner.trained == [([2, 3], targets.tolist(), 7), "alone"]
@@ -185,7 +187,7 @@ def test_what_lies_do_to_a_model_depends_on_their_weight() -> None:
         learner.fit(silo.private.X, silo.private.y)
         lies = np.eye(2, dtype=np.float32)[1 - learner.predict(public.X)]
         for column, weight in enumerate(weights):
-            cotrain_softly(
+            PROBABILITIES.learn(
                 learner, silo.private, public, public.X, lies if weight else None, EVERYTHING,
                 weight=weight, rounds=1, steps=1, num_classes=2,
             )  # fmt: skip
@@ -196,7 +198,7 @@ def test_what_lies_do_to_a_model_depends_on_their_weight() -> None:
 def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder):
     own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
     targets, query = np.float32([[1.5], [2.5], [3.5]]), Query(seed=3, size=2)
-    votes = cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:3], targets, query, weight=0.5)
+    votes = VALUES.learn(learner, own, PUBLIC, PUBLIC.X[:3], targets, query, weight=0.5)
     assert learner.X.ravel().tolist() == [100, 101, 0, 1, 2]
     assert learner.y.tolist() == [7.5, 8.5, 1.5, 2.5, 3.5]
     # Two private examples: their mean loss and half the mean loss on three others.
@@ -208,11 +210,11 @@ def test_values_of_others_weigh_as_much_in_all_as_is_asked_for(learner: Recorder
 
 def test_before_there_are_values_of_others_a_silo_trains_alone(learner: Recorder):
     own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
-    cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:0], None, EVERYTHING, weight=0.0)
+    VALUES.learn(learner, own, PUBLIC, PUBLIC.X[:0], None, EVERYTHING, weight=0.0)
     assert (learner.y.tolist(), learner.weights) == ([7.5, 8.5], None)
 
 
 def test_values_are_not_learned_in_turn(learner: Recorder):
     own, targets = Examples(PRIVATE.X, np.float64([7.5, 8.5])), np.float32([[1.5]])
     with pytest.raises(ConfigError, match="in turn"):
-        cotrain_on_values(learner, own, PUBLIC, PUBLIC.X[:1], targets, EVERYTHING, weight=0.0)
+        VALUES.learn(learner, own, PUBLIC, PUBLIC.X[:1], targets, EVERYTHING, weight=0.0)

@@ -1,0 +1,204 @@
+"""What a kind of answer is, and what it can be asked.
+
+All that depends on the kind stands in the kind's own file: how it travels, how a silo trains for it and answers, what
+it counts towards the limits, and in which words people read of it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from fedct_flwr.config import LearnerSettings, Policy
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.kinds.facts import Decision, Facts, facts_of_labels
+from fedct_flwr.kinds.words import AGREEMENT, LABELS, Decided, Near
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, Examples, HardLabels, SiloName, Votes
+from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
+
+
+class Cost(NamedTuple):
+    """What a question asks of a silo: how many ``labels`` an answer tells, and how the silo is to train for it.
+
+    The silo trains for ``local_rounds``, and others' answers weigh ``weight`` where its own records weigh 1. Both are 0
+    where the coordinator has no say in them.
+    """
+
+    labels: int
+    local_rounds: int = 0
+    weight: float = 0.0
+
+
+class Bench(Protocol):
+    """What a silo works with."""
+
+    @property
+    def learner(self) -> Learner:
+        """The personal model."""
+        ...
+
+    @property
+    def private(self) -> Examples:
+        """The silo's own records."""
+        ...
+
+    @property
+    def public(self) -> PublicSet:
+        """Its copy of the public set."""
+        ...
+
+    @property
+    def settings(self) -> LearnerSettings:
+        """How the personal model is trained."""
+        ...
+
+    @property
+    def terms(self) -> Terms:
+        """What the silo has agreed to."""
+        ...
+
+
+class Kind(Protocol):
+    """One kind of answer. Kinds have no state: the registry holds one object of each."""
+
+    name: ClassVar[str]
+    """The name in the registry."""
+    policy: ClassVar[str]
+    """What a silo's policy and its egress log call it."""
+    field: ClassVar[str]
+    """The field of a reply that holds it."""
+    scores: ClassVar[type[Scores] | type[Fit]] = Scores
+    """The test scores that travel with it, where any may."""
+    own_model: ClassVar[bool] = True
+    """Whether the silo's own model learns and answers; otherwise its students do, taught anew for each question."""
+    labels: ClassVar[bool] = True
+    """Whether what is decided on are labels, which a global model can learn."""
+    own_targets: ClassVar[bool] = False
+    """Whether each silo has targets of its own; otherwise all learn the table of the consensus."""
+    decided: ClassVar[Decided] = LABELS
+    """What is decided on, as a report tells of it."""
+    near: ClassVar[Near] = AGREEMENT
+    """How near silos come to it."""
+    shared: ClassVar[str]
+    """What leaves, as tables and reports say it."""
+    unprotected: ClassVar[str] = ""
+    """What the labels of a global model come from without a protection, as its card says it."""
+    leaves: ClassVar[str]
+    """What leaves, as an approval says it."""
+    in_short: ClassVar[str]
+    """The same in a few words, as a status says it."""
+    beware: ClassVar[str] = ""
+    """What a silo should know before it lets this kind out; empty if there is nothing to add."""
+
+    @abstractmethod
+    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
+        """Whether an instruction with ``votes`` and with or without ``soft`` (see ``Instruction``) asks for it."""
+        ...
+
+    @abstractmethod
+    def holds(self, votes: Votes, terms: Terms) -> bool:
+        """Whether votes are of this kind, by their type and number of axes alone."""
+        ...
+
+    @abstractmethod
+    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
+        """What a question counts towards a silo's limits."""
+        ...
+
+    @abstractmethod
+    def size(self, count: int, votes: int, terms: Terms) -> int:
+        """Bytes of packed answers on ``count`` examples, at most."""
+        ...
+
+    @abstractmethod
+    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
+        """Answers on ``count`` examples of which none take more bytes."""
+        ...
+
+    @abstractmethod
+    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
+        """Put answers into a reply, in their one encoding. Raises Refused for what is none of this kind."""
+        ...
+
+    @abstractmethod
+    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
+        """Take them out of a reply to the instruction. Raises Refused for anything that does not answer it."""
+        ...
+
+    @abstractmethod
+    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+        """Train the silo's own model for a round, and answer with it. Raises TrainingError or ConfigError."""
+        ...
+
+    @abstractmethod
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        """What silos are asked in round ``number``; of the other arguments it takes those that it has a use for."""
+        ...
+
+    def fits(self, quantity: str) -> bool:
+        """Whether a study that predicts this quantity (empty: classes) can ask for it: most kinds need classes."""
+        return not quantity
+
+    def can_answer(self, votes: int, terms: Terms) -> bool:
+        """Whether there are replies to such a question."""
+        return True
+
+    def check_learner(self, learner: Learner) -> None:
+        """Raise ConfigError for a learner that cannot give such answers, or cannot learn from them."""
+        return
+
+    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        """Put into a message what the coordinator says of how to train, if it does. Raises Refused."""
+        return
+
+    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
+        """Take out of a message what ``put_learning`` put in. Raises Refused."""
+        return None
+
+    def learning_size(self, terms: Terms) -> int:
+        """Bytes that this takes, at most."""
+        return 0
+
+    def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
+        """How good a model is on a silo's own and on the pooled test set."""
+        # scikit-learn takes its time to import, and most who read messages score nothing.
+        from fedct_flwr.scoring import accuracy, balanced_accuracy
+
+        return Scores(*(score(learner, test) for test in (own, pooled) for score in (accuracy, balanced_accuracy)))
+
+    def facts(
+        self,
+        votes: Mapping[SiloName, Votes],
+        scores: Iterable[Scores | Fit | None],
+        decision: Decision,
+        terms: Terms,
+    ) -> Facts:
+        """What the round log says of a round in which silos cast these votes, and told these scores."""
+        return facts_of_labels(votes, scores, decision, terms)
+
+    def empty_table(self, num_public: int) -> Answers:
+        """What silos share before the first round, ``(num_public,)``: no label."""
+        return np.full(num_public, ABSTAIN, dtype=LABEL_DTYPE)
+
+    def predicted(self, terms: Terms) -> str:
+        """What is predicted, in a word or two."""
+        return f"{terms.num_classes} classes"
+
+    def check_protection(self, protection: str) -> None:
+        """Raise ConfigError where a silo's protection (not 'none') does not cover this kind."""
+        return
+
+    def at_once(self, local_rounds: int, weight: float) -> str:
+        """The limits of each question in a few words, empty if there are none; see ``Cost`` for the numbers."""
+        return ""
+
+    def may_ask(self, policy: Policy) -> str:
+        """The same as the end of a sentence that begins with "a question may"."""
+        return ""
+
+    def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
+        """Limits of a policy that hold for each question of this kind: titles, and sentences below them."""
+        return {}

@@ -1,0 +1,101 @@
+"""What the round log says of a round, beside bytes and seconds."""
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.consensus.counting import agreed
+from fedct_flwr.types import ABSTAIN, Answers, SiloName, Votes
+from fedct_flwr.wire.content import Fit, Scores, Terms
+
+
+class Decision(NamedTuple):
+    """What was decided on the queried examples ``(queried,)``, and what they had before.
+
+    ``targets`` ``(num_public,)`` is the whole table after it.
+    """
+
+    decided: Answers
+    incumbent: Answers
+    targets: Answers
+
+
+class Facts(NamedTuple):
+    """Columns of the round log by name.
+
+    ``of_round`` and ``of_silos`` are the round's and each silo's; ``younger`` are columns of the round that came later,
+    which stand at the end of a line. ``metrics`` names those that Flower gets too; ``said`` says them in words.
+    """
+
+    of_round: Mapping[str, Any]
+    of_silos: Mapping[SiloName, Mapping[str, Any]]
+    metrics: tuple[str, ...]
+    said: str
+    younger: Mapping[str, Any] = {}
+
+
+def facts_of_labels(
+    votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+) -> Facts:
+    """How many labels changed and abstain, and how far silos agree with them.
+
+    ``changed`` counts labels that are other ones than before, or new; ``churn`` is the share of labels that did not
+    stay, of those that the examples asked about had before (None if they had none). ``agreement`` is the share of a
+    silo's votes that equal the consensus, and the mean of the silos'. ``accuracy_spread`` is the standard deviation of
+    the silos' accuracies on the pooled test set, where at least two report one.
+    """
+    decided, incumbent, targets = decision
+    had_one, differs = incumbent != ABSTAIN, decided != incumbent
+    agreement = {silo: agreed(cast, decided) for silo, cast in votes.items()}
+    of_round = {
+        "changed": int(differs.sum()),
+        "abstained": int((decided == ABSTAIN).sum()),
+        "agreement": fmean(agreement.values()),
+        "class_counts": dict(
+            zip(
+                terms.classes,
+                np.bincount(targets[targets != ABSTAIN], minlength=terms.num_classes).tolist(),
+                strict=True,
+            )
+        ),
+    }
+    said = (
+        f"{of_round['changed']} labels changed, {of_round['abstained']} abstained, silos agree with the consensus on "
+        f"{of_round['agreement']:.1%}"
+    )
+    younger = {
+        "churn": float(differs[had_one].mean()) if had_one.any() else None,
+        "accuracy_spread": _spread(scores),
+    }
+    of_silos = {silo: {"agreement": share} for silo, share in agreement.items()}
+    return Facts(of_round, of_silos, ("changed", "abstained", "agreement"), said, younger)
+
+
+def facts_of_values(votes: Mapping[SiloName, Votes], decision: Decision) -> Facts:
+    """How far silos lie off the consensus, and how far that moved, in units of the quantity.
+
+    ``distance`` is a root mean square over examples, and for the round one over the silos' distances. ``moved`` is how
+    far the values of the examples asked about lie from those that they had before (None if they had none).
+    """
+    decided, incumbent, _ = decision
+    distance = {silo: _root_mean_square(cast[:, 0] - decided) for silo, cast in votes.items()}
+    had_one = ~np.isnan(incumbent)
+    of_round = {
+        "distance": _root_mean_square(np.array(list(distance.values()))),
+        "moved": _root_mean_square((decided - incumbent)[had_one]) if had_one.any() else None,
+    }
+    of_silos = {silo: {"distance": value} for silo, value in distance.items()}
+    return Facts(of_round, of_silos, ("distance",), f"silos lie {of_round['distance']:.4g} off the consensus")
+
+
+def _root_mean_square(values: NDArray[np.floating[Any]]) -> float:
+    return float(np.sqrt(np.mean(values.astype(np.float64) ** 2)))
+
+
+def _spread(scores: Iterable[Scores | Fit | None]) -> float | None:
+    told = (score.pooled_accuracy for score in scores if isinstance(score, Scores))
+    known = [accuracy for accuracy in told if not np.isnan(accuracy)]
+    return float(np.std(known)) if len(known) > 1 else None

@@ -1,0 +1,60 @@
+"""How likely each class of each public example is (prediction consensus, distributed distillation, FedMD)."""
+
+from typing import ClassVar, Final
+
+from fedct_flwr.kinds.targeted import Targeted
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft
+from fedct_flwr.types import Examples, Features, SoftVotes
+from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.probabilities import pack_probabilities, probabilities_size, unpack_probabilities
+
+
+class Probabilities(Targeted):
+    """Probabilities ``(examples, classes)``, rows sum to 1."""
+
+    name: ClassVar[str] = "probabilities"
+    of: ClassVar[str] = "probabilities"
+    field: ClassVar[str] = "probabilities"
+    targets_field: ClassVar[str] = "targets"
+    shared: ClassVar[str] = "probabilities of the classes of public examples"
+    unprotected: ClassVar[str] = (
+        "the labels were made of the probabilities that the silos' own models give, without noise"
+    )
+    leaves: ClassVar[str] = "probabilities: one for each class of each public example that is asked about"
+    in_short: ClassVar[str] = "probabilities, each counted as a label"
+    beware: ClassVar[str] = (
+        "Probabilities tell more than labels: how sure the model is of each public example, and so how near to its "
+        "records that is. The coordinator mixes them into what each other silo learns, and with few silos these can "
+        "work out much of them, with two all. No protection under [privacy] covers them. Each class's probability "
+        "counts as a label towards the limits"
+    )
+
+    def packed_size(self, count: int, terms: Terms) -> int:
+        """One byte for each class but the last."""
+        return probabilities_size(count, terms.num_classes)
+
+    def pack(self, votes: SoftVotes) -> bytes:
+        """Whole 255ths. Raises Refused (PROBABILITIES)."""
+        return pack_probabilities(votes)
+
+    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
+        """Probabilities ``(count, classes)``. Raises Refused (LENGTH, PROBABILITIES)."""
+        return unpack_probabilities(packed, count, terms.num_classes)
+
+    def check_learner(self, learner: Learner) -> None:
+        """Raise ConfigError for a learner that knows no probabilities."""
+        check_soft(learner)
+
+    def train(
+        self, learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
+    ) -> None:
+        """By cross-entropy with the targets."""
+        train_soft(learner, private, public, targets, weight)
+
+    def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
+        """The learner's probabilities."""
+        return soft_labels(learner, X, num_classes)
+
+
+PROBABILITIES: Final = Probabilities()

@@ -1,0 +1,215 @@
+"""What probabilities and values have in common: others mix them, and each silo has targets of its own."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+
+from fedct_flwr.config import Policy
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.kinds.base import Bench, Cost, Kind
+from fedct_flwr.kinds.words import CLASSES, Decided
+from fedct_flwr.learners.base import Distillable, Learner, Resumable
+from fedct_flwr.learners.soft import check_in_turn
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels, SoftVotes, Votes
+from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.content import Instruction, Soft, SoftTargets, Terms
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+MAX_ROUNDS_AT_ONCE: Final = 1000
+MAX_WEIGHT: Final = 1e6
+_IN_TURN: Final = 1.0
+"""What targets of weight 0 count: they are learned alone, in as many steps as the records after them."""
+
+
+class Targeted(Kind):
+    """Numbers ``(examples, width)``, see ``Terms.width``. Each silo learns a mix of its own of all silos' numbers."""
+
+    policy: ClassVar[str] = "soft"
+    own_targets: ClassVar[bool] = True
+    decided: ClassVar[Decided] = CLASSES
+    of: ClassVar[str]
+    """What the numbers are, in a sentence."""
+    targets_field: ClassVar[str]
+    """The field of an instruction's ``soft`` that holds targets."""
+
+    @abstractmethod
+    def packed_size(self, count: int, terms: Terms) -> int:
+        """Bytes of ``count`` packed rows."""
+        ...
+
+    @abstractmethod
+    def pack(self, votes: SoftVotes) -> bytes:
+        """The one encoding of rows ``(n, width)``. Raises Refused."""
+        ...
+
+    @abstractmethod
+    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
+        """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
+        ...
+
+    @abstractmethod
+    def train(
+        self, learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
+    ) -> None:
+        """One round of training on private examples, and on public ones if there are targets. Raises TrainingError."""
+        ...
+
+    @abstractmethod
+    def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
+        """What the trained learner says of examples ``(n, ...)``, ``(n, width)``. Raises TrainingError."""
+        ...
+
+    def learn(
+        self,
+        learner: Learner,
+        private: Examples,
+        public: PublicSet,
+        targeted: Features,
+        targets: SoftVotes | None,
+        query: Query,
+        *,
+        weight: float,
+        rounds: int = 1,
+        steps: int = 1,
+        num_classes: int = 0,
+    ) -> SoftVotes:
+        """Train on private examples and on others' answers, then answer for the queried ones.
+
+        ``targets`` ``(n, width)`` are the silo's own, of the public examples ``targeted`` ``(n, ...)``; None before
+        there are any. The loss on them counts ``weight`` beside that on private examples (Fan, Mendler-Dünner, Jaggi,
+        arXiv:2305.18497, Alg. 1); with 0, networks first learn them alone, in so many minibatch ``steps``, and then the
+        private examples (Li, Wang, "FedMD", arXiv:1910.03581, Alg. 1: digest and revisit). Learners that can train on
+        from the round before do so, for so many ``rounds``; others give the same after one. Returns votes
+        ``(query.size, width)``. Raises TrainingError, or ConfigError for a learner that cannot do it.
+        """
+        self.check_learner(learner)
+        if targets is not None and not weight:
+            check_in_turn(learner)
+            if isinstance(learner, Distillable):
+                learner.distill(targeted, targets, steps)
+            targets = None
+        for _ in range(rounds if isinstance(learner, Resumable) else 1):
+            self.train(learner, private, targeted, targets, weight)
+        return self.answer(learner, public.X[query.positions(len(public))], num_classes)
+
+    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+        """Learn as the instruction says, and answer for the queried examples."""
+        learning, public = instruction.soft or Soft(), bench.public
+        targets = learning.targets
+        return self.learn(
+            bench.learner,
+            bench.private,
+            public,
+            public.X[targets.query.positions(len(public)) if targets else slice(0)],
+            targets.votes if targets else None,
+            instruction.query,
+            weight=targets.weight if targets else 0.0,
+            rounds=learning.rounds,
+            steps=bench.settings.local_steps,
+            num_classes=bench.terms.num_classes,
+        )
+
+    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
+        """Where soft votes are asked for, and the study has what they are of."""
+        return soft and self.fits(terms.quantity)
+
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        """With how to train, and without targets: each silo has its own, if it has any."""
+        return Instruction(number, query, np.full_like(targets, ABSTAIN), soft=learning)
+
+    def holds(self, votes: Votes, terms: Terms) -> bool:
+        """Soft votes have two axes, and are floats."""
+        return votes.ndim > 1 and votes.dtype.kind == "f" and self.fits(terms.quantity)
+
+    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
+        """Each number is a label; and what the coordinator wants to be learned."""
+        learning = instruction.soft or Soft()
+        weight = (learning.targets.weight or _IN_TURN) if learning.targets else 0.0
+        return Cost(instruction.query.size * terms.width, learning.rounds, weight)
+
+    def size(self, count: int, votes: int, terms: Terms) -> int:
+        """As all answers."""
+        return self.packed_size(count, terms)
+
+    def learning_size(self, terms: Terms) -> int:
+        """With targets for the whole public set."""
+        return self.packed_size(terms.num_public, terms)
+
+    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
+        """All of it in the first number."""
+        rows = np.zeros((count, terms.width), dtype=np.float32)
+        rows[:, 0] = 1
+        return rows
+
+    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
+        """Packed. Raises Refused, as ``pack``, or for rows of another width (UNKNOWN_CLASS)."""
+        if votes.shape[1] != terms.width:
+            raise Refused(Refusal.UNKNOWN_CLASS)
+        self._put(votes, message, self.field)
+
+    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
+        """Rows ``(query.size, width)``."""
+        return self._take(message, self.field, instruction.query.size, terms)
+
+    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        """Put ``soft`` into the message."""
+        learning = instruction.soft or Soft()
+        message.soft.rounds = learning.rounds
+        if learning.targets:
+            query, votes, message.soft.weight = learning.targets
+            message.soft.targeted.CopyFrom(labels_pb2.Query(seed=query.seed, size=query.size))
+            self._put(votes, message.soft, self.targets_field)
+
+    def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
+        """How to train, within bounds: nobody shall keep a silo at work for ever. Raises Refused."""
+        soft = message.soft
+        if message.votes or message.HasField("targets") or not 1 <= soft.rounds <= MAX_ROUNDS_AT_ONCE:
+            raise Refused(Refusal.MALFORMED)
+        if not soft.HasField("targeted"):
+            return Soft(soft.rounds)
+        if not 1 <= soft.targeted.size <= terms.num_public:
+            raise Refused(Refusal.QUERY)
+        if not 0 <= soft.weight <= MAX_WEIGHT:
+            raise Refused(Refusal.MALFORMED)
+        votes = self._take(soft, self.targets_field, soft.targeted.size, terms)
+        query = Query(soft.targeted.seed, soft.targeted.size)
+        # One zero: the other one would be another encoding.
+        return Soft(soft.rounds, SoftTargets(query, votes, soft.weight + 0.0))
+
+    def check_protection(self, protection: str) -> None:
+        """Raise ConfigError: no protection covers numbers."""
+        raise ConfigError(f"the coordinator asks for {self.of}, which protection = {protection!r} does not cover")
+
+    def at_once(self, local_rounds: int, weight: float) -> str:
+        """Rounds of training, and what others count."""
+        return f"{local_rounds:,} rounds of training, others' {self.of} count {weight:g} at most"
+
+    def may_ask(self, policy: Policy) -> str:
+        """For how much training, and for others to count how much."""
+        return (
+            f"ask for {policy.max_local_rounds:,} rounds of training, and have others' count "
+            f"{policy.max_consensus_weight:g} beside 1 for the records"
+        )
+
+    def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
+        """What the coordinator may ask of the silo in one message, beside what leaves."""
+        return {
+            f"Limits of each question for {self.of}": [
+                f"Rounds of training here: {policy.max_local_rounds:,}",
+                f"Others' {self.of} count at most {policy.max_consensus_weight:g} beside 1 for the silo's records, "
+                "when its model learns from both",
+            ]
+        }
+
+    def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str) -> None:
+        getattr(message, field).packed = self.pack(votes)
+        getattr(message, field).count = len(votes)
+
+    def _take(self, message: labels_pb2.Reply | labels_pb2.Soft, field: str, count: int, terms: Terms) -> SoftVotes:
+        found = getattr(message, field)
+        # The count is only compared, never believed: memory follows what was asked for, not what a message claims.
+        if found.count != count:
+            raise Refused(Refusal.LENGTH)
+        return self.unpack(found.packed, count, terms)

@@ -1,0 +1,85 @@
+"""The value of a quantity for each public example, where there are no classes (prediction consensus)."""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final
+
+import numpy as np
+
+from fedct_flwr.kinds.facts import Decision, Facts, facts_of_values
+from fedct_flwr.kinds.targeted import Targeted
+from fedct_flwr.kinds.words import DISTANCE, Near
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.soft import train_on_values
+from fedct_flwr.types import Answers, Examples, Features, SiloName, SoftVotes, Votes
+from fedct_flwr.wire.content import Fit, Scores, Terms
+from fedct_flwr.wire.values import pack_values, unpack_values, values_size
+
+
+class Values(Targeted):
+    """Values ``(examples, 1)``."""
+
+    name: ClassVar[str] = "values"
+    of: ClassVar[str] = "values"
+    field: ClassVar[str] = "values"
+    targets_field: ClassVar[str] = "values"
+    scores: ClassVar[type[Scores] | type[Fit]] = Fit
+    labels: ClassVar[bool] = False
+    near: ClassVar[Near] = DISTANCE
+    shared: ClassVar[str] = "predicted values of public examples"
+    leaves: ClassVar[str] = "values: the number that the model predicts for each public example that is asked about"
+    in_short: ClassVar[str] = "values, each counted as a label"
+
+    def fits(self, quantity: str) -> bool:
+        """Where a quantity is predicted."""
+        return bool(quantity)
+
+    def packed_size(self, count: int, terms: Terms) -> int:
+        """Four bytes for each value."""
+        return values_size(count)
+
+    def pack(self, votes: SoftVotes) -> bytes:
+        """Single precision. Raises Refused (VALUES)."""
+        return pack_values(votes)
+
+    def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
+        """Values ``(count, 1)``. Raises Refused (LENGTH, VALUES)."""
+        return unpack_values(packed, count)
+
+    def train(
+        self, learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
+    ) -> None:
+        """By the squared distance to the targets."""
+        train_on_values(learner, private, public, targets, weight)
+
+    def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
+        """The learner's predictions."""
+        values: SoftVotes = learner.predict(X).astype(np.float32)[:, np.newaxis]
+        return values
+
+    def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
+        """R², as there are no classes."""
+        # scikit-learn takes its time to import.
+        from fedct_flwr.scoring import r_squared
+
+        return Fit(r_squared(learner, own), r_squared(learner, pooled))
+
+    def facts(
+        self,
+        votes: Mapping[SiloName, Votes],
+        scores: Iterable[Scores | Fit | None],
+        decision: Decision,
+        terms: Terms,
+    ) -> Facts:
+        """How far silos lie off the consensus."""
+        return facts_of_values(votes, decision)
+
+    def empty_table(self, num_public: int) -> Answers:
+        """No value."""
+        return np.full(num_public, np.nan, dtype=np.float32)
+
+    def predicted(self, terms: Terms) -> str:
+        """The quantity's name."""
+        return terms.quantity
+
+
+VALUES: Final = Values()

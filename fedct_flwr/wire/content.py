@@ -1,0 +1,105 @@
+"""What instructions and replies say, before it is bytes; and what both sides have agreed upon."""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.types import HardLabels, SiloName, SoftVotes, Votes
+from fedct_flwr.wire.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What coordinator and silos have agreed upon before the first message."""
+
+    study: str
+    public_fingerprint: bytes
+    num_public: int
+    classes: tuple[str, ...]
+    quantity: str = ""
+
+    @classmethod
+    def of(cls, study: str, public: PublicSet, schema: Schema) -> Self:
+        """The terms of a study with this public set and these classes, or this quantity."""
+        return cls(study, public.fingerprint, len(public), schema.classes, schema.quantity)
+
+    @property
+    def num_classes(self) -> int:
+        """Size of the label space; 0 where a quantity is predicted."""
+        return len(self.classes)
+
+    @property
+    def width(self) -> int:
+        """Numbers that a soft vote on an example has: one for each class, or the value of the quantity."""
+        return self.num_classes or 1
+
+
+NO_TERMS: Final = Terms("", b"", 0, ())
+"""Where nothing was agreed upon, and nothing but a refusal can travel."""
+
+
+class SoftTargets(NamedTuple):
+    """What a silo shall learn of the examples of ``query``: probabilities ``(query.size, classes)``, or values.
+
+    ``weight`` is what the loss on them counts beside that on private records; 0: first they are learned alone, and then
+    the records.
+    """
+
+    query: Query
+    votes: SoftVotes
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Soft:
+    """How to train where soft votes are asked for: so many ``rounds``, with ``targets`` if there are any yet."""
+
+    rounds: int = 1
+    targets: SoftTargets | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """Coordinator to silo: train on ``targets``, then label the examples of ``query``.
+
+    ``round`` counts from 1. ``targets``: ``(num_public,)``, ABSTAIN where there is none. ``votes``: 0 asks for one
+    class of each example, a number above for how many of that many votes each class has. ``soft`` asks for
+    probabilities instead, or for values where a quantity is predicted, and has targets of its own.
+    """
+
+    round: int
+    query: Query
+    targets: HardLabels
+    votes: int = 0
+    soft: Soft | None = None
+
+
+class Scores(NamedTuple):
+    """How good a silo's model is on its own and on the pooled test set, in 0..1; NaN where it has no such data."""
+
+    own_accuracy: float
+    own_balanced_accuracy: float
+    pooled_accuracy: float
+    pooled_balanced_accuracy: float
+
+
+class Fit(NamedTuple):
+    """The same where a quantity is predicted: R², at most 1; NaN where it has no such data."""
+
+    own_r_squared: float
+    pooled_r_squared: float
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """Silo to coordinator: what was asked of the queried examples, or why there is nothing.
+
+    Labels are ``(query.size,)``, counts of votes and probabilities ``(query.size, classes)``, values
+    ``(query.size, 1)``.
+    """
+
+    round: int
+    silo: SiloName
+    outcome: Votes | Refusal
+    scores: Scores | Fit | None = None

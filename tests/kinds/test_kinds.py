@@ -1,0 +1,113 @@
+"""What every kind of answer must keep to, over all that are registered."""
+
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+
+from fedct_flwr.config import Policy
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.kinds import HARD, KINDS, PROBABILITIES, VALUES, kind_for, kind_of, kind_of_votes, kinds_let_out
+from fedct_flwr.kinds.base import Kind
+from fedct_flwr.kinds.facts import Decision
+from fedct_flwr.types import ABSTAIN
+from fedct_flwr.wire.codec import (
+    Instruction,
+    Reply,
+    Soft,
+    Terms,
+    decode_instruction,
+    decode_reply,
+    encode_instruction,
+    encode_reply,
+    longest_reply,
+)
+
+OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
+OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")
+STUDENTS, ASKED = 2, 5
+
+every = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+def terms_of(kind: Kind) -> Terms:
+    return OF_CLASSES if kind.fits("") else OF_A_QUANTITY
+
+
+def question_of(kind: Kind) -> Instruction:
+    nothing = np.full(8, ABSTAIN, dtype=np.int16)
+    return kind.question(3, Query(7, ASKED), nothing, STUDENTS, Soft(rounds=4))
+
+
+@every
+def test_a_question_asks_for_this_kind_alone_and_arrives_as_it_was_sent(kind: Kind) -> None:
+    terms, question = terms_of(kind), question_of(kind)
+    assert [one for one in KINDS.values() if one.is_asked(question.votes, question.soft is not None, terms)] == [kind]
+    read = decode_instruction(encode_instruction(question, terms), terms)
+    assert kind_of(read, terms) is kind
+    assert read.query == question.query
+
+
+@every
+def test_an_answer_is_told_from_others_and_read_as_it_was_written(kind: Kind) -> None:
+    terms, question = terms_of(kind), question_of(kind)
+    votes = kind.longest(ASKED, STUDENTS, terms)
+    assert kind_of_votes(votes, terms) is kind
+    payload = encode_reply(Reply(3, "oslo", votes), terms)
+    read = decode_reply(payload, terms, question).outcome
+    assert isinstance(read, np.ndarray)
+    np.testing.assert_array_equal(read, votes)
+    assert read.dtype == votes.dtype
+
+
+@every
+def test_no_answer_is_longer_than_the_longest(kind: Kind) -> None:
+    terms, question = terms_of(kind), question_of(kind)
+    longest = longest_reply(question, "oslo", terms, scores=False)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        votes: Any = {
+            "hard": rng.integers(-1, 3, ASKED).astype(np.int16),
+            "counts": rng.multinomial(STUDENTS, [0.2, 0.3, 0.5], size=ASKED).astype(np.int32),
+            "probabilities": rng.dirichlet([1, 1, 1], size=ASKED).astype(np.float32),
+            "values": rng.normal(size=(ASKED, 1)).astype(np.float32),
+        }[kind.name]
+        assert len(encode_reply(Reply(3, "oslo", votes), terms)) <= longest
+
+
+@every
+def test_each_number_that_is_told_counts_as_a_label(kind: Kind) -> None:
+    each = {"hard": 1, "counts": STUDENTS, "probabilities": 3, "values": 1}
+    cost = kind.cost(question_of(kind), terms_of(kind))
+    assert cost.labels == ASKED * each[kind.name]
+    assert cost.local_rounds == (4 if kind.own_targets else 0)
+
+
+@every
+def test_nothing_is_decided_before_the_first_round_and_then_each_silo_has_facts(kind: Kind) -> None:
+    terms, table = terms_of(kind), kind.empty_table(8)
+    decided = np.zeros(ASKED, dtype=table.dtype)
+    votes = {name: kind.longest(ASKED, STUDENTS, terms) for name in ("oslo", "rome")}
+    facts = kind.facts(votes, [None, None], Decision(decided, table[:ASKED], table), terms)
+    assert facts.of_silos.keys() == votes.keys()
+    assert facts.of_round.keys() >= set(facts.metrics)
+    assert all(kind.near.column in of_silo for of_silo in facts.of_silos.values())
+
+
+@every
+def test_a_policy_knows_its_name_and_people_are_told_what_leaves(kind: Kind) -> None:
+    (names,) = {get_args(option) for option in get_args(get_type_hints(Policy)["kinds"]) if get_args(option)}
+    assert kind.policy in names
+    assert all((kind.leaves, kind.in_short, kind.shared))
+    assert kinds_let_out([kind.policy], terms_of(kind)) == [kind]
+
+
+def test_a_policy_lets_out_what_its_study_can_ask_for_in_the_order_of_its_names() -> None:
+    assert [kind.name for kind in kinds_let_out(["soft", "hard"], OF_CLASSES)] == ["probabilities", "hard"]
+    assert kinds_let_out(["hard", "soft"], OF_A_QUANTITY) == [VALUES]
+
+
+def test_values_take_the_place_of_probabilities_where_a_quantity_is_predicted() -> None:
+    assert (kind_for(PROBABILITIES, ""), kind_for(PROBABILITIES, "days"), kind_for(HARD, "")) == (
+        PROBABILITIES, VALUES, HARD,
+    )  # fmt: skip
