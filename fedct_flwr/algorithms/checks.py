@@ -11,7 +11,7 @@ from typing import Any, Final
 from fedct_flwr.algorithms.table import ALGORITHMS, Algorithm, find_algorithm
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
-from fedct_flwr.config.privacy import OF_PROTECTION
+from fedct_flwr.config.protections import OF_PROTECTION, TRAIN_ONCE, said
 from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import SETTINGS as OF_DATA
@@ -36,8 +36,8 @@ def _of_students(config: RunConfig) -> bool:
 
 
 _TRAINED_ONCE: Final = Needs(
-    "algorithm = 'fedkt', protection = 'teachers' or a network as student, which are trained once",
-    lambda config: _of_students(config) or config.protection == "teachers",
+    f"algorithm = 'fedkt', {said(TRAIN_ONCE)} or a network as student, which are trained once",
+    lambda config: _of_students(config) or config.protection in TRAIN_ONCE,
 )
 _IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and _of_students(config)))
 # Others learn the same from the same records, however often.

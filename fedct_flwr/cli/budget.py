@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.config.protections import PROTECTIONS
 from fedct_flwr.types import ConfigError
 
 if TYPE_CHECKING:
@@ -89,10 +91,11 @@ def budget(
 
 
 def _all(plan: "Plan", features: int, seed: int) -> "Iterator[Estimate]":
-    from fedct_flwr.labelers.rehearsal import rehearse
     from fedct_flwr.privacy.planner import estimates
 
-    yield rehearse(plan, seed, features)
+    for protection in PROTECTIONS.values():
+        if protection.rehearsal:
+            yield resolve_name(protection.rehearsal)(plan, seed, features)
     yield from estimates(plan, seed)
 
 
@@ -142,9 +145,11 @@ def _print(out: Output, plan: "Plan", found: "list[Estimate]", warned: list[str]
     console.print(table)
     for warning in warned:
         console.print(f"[yellow]Warning:[/] {escape(warning)}", soft_wrap=True)
+    rehearsed = (name for name, entry in PROTECTIONS.items() if entry.rehearsal)
+    missing = (f" {name} {entry.not_estimated}." for name, entry in PROTECTIONS.items() if not entry.estimated)
     console.print(
         "An estimate on stand-in data, not a promise: labels of silos that err as a learning curve says, and Gaussian "
-        "records for dp-linear. dp-sgd depends on the network and is not estimated.",
+        f"records for {' and '.join(rehearsed)}.{''.join(missing)}",
         style="dim",
     )
 

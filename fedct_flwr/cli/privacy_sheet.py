@@ -19,8 +19,9 @@ from fedct_flwr.hospital.approval import unprotected_labels
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.labelers.protect import check_installed
 from fedct_flwr.privacy.leaving import Answers
-from fedct_flwr.privacy.sheet import Account, sheet
+from fedct_flwr.privacy.sheet import sheet
 from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError, RunError
@@ -60,7 +61,7 @@ class _Page(NamedTuple):
     study: str
     protection: str
     markdown: str
-    accounts: Sequence[Account] = ()
+    accounts: Sequence[Spending] = ()
     noise: Mapping[str, Any] | None = None
 
 
@@ -68,15 +69,30 @@ def _document(page: _Page) -> documents.PrivacySheet:
     return {
         "study": page.study,
         "protection": page.protection,
-        "accounts": [plain(account) | {"kept": account.kept} for account in page.accounts],
+        "accounts": list(map(_account, page.accounts)),
         "noise": plain(page.noise),
         "markdown": page.markdown,
     }
 
 
+def _account(spent: Spending) -> documents.Account:
+    return {
+        "silo": spent.whom,
+        "epsilon": spent.budget,
+        "delta": spent.delta,
+        "charges": spent.charges,
+        "spent": spent.epsilon,
+        "lower": spent.lower,
+        "accountant": spent.accountant,
+        "others": spent.others,
+        "together": spent.together,
+        "kept": spent.kept,
+    }
+
+
 def _of_silo(config: SiloConfig) -> _Page:
     study, privacy = read_study(config.study), config.privacy
-    accounts: list[Account] = []
+    accounts: list[Spending] = []
     if privacy.enabled:
         check_installed(privacy)
         from fedct_flwr.silo.release import account_of
@@ -122,9 +138,15 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
         raise RunError(
             f"the run in {run.path} has not completed, and only then tells what its noise costs: wait, or resume it"
         )
+    try:
+        spent = Spending.from_result(cost)
+    except ValueError:
+        raise RunError(
+            f"what the run in {run.path} has spent cannot be read from its result.json: start a new run"
+        ) from None
     text = sheet_of_noise(
         config.study,
-        cost,
+        spent,
         simulated=config.data != STUDY,
         metrics=config.report_scores,
         silos_protect=config.protection != "none",
@@ -138,7 +160,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
         raise RunError(f"{run.path} is no complete run folder: config.json names no silos or no public set")
     num_public = facts["num_public"]
     privacy = config.privacy_settings(config.asked_about(num_public))
-    accounts: list[Account] = []
+    accounts: list[Spending] = []
     if privacy.enabled:
         check_installed(privacy)
         from fedct_flwr.privacy.ledger import Ledger

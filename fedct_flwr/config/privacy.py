@@ -1,39 +1,24 @@
 """What a silo promises about its records, and for how long: ``[privacy]`` in ``silo.toml``."""
 
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Self
 
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.settings import MAX_INT, Settings
-from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.config.protections import PROTECTIONS, OwnSettings, Protection, ProtectionName, check_together
+from fedct_flwr.config.settings import MAX_INT
 
-MAX_TEACHERS: Final = 1000
-"""More models than anybody trains on one silo's records."""
-
-
-Protection: TypeAlias = Literal["none", "dp-sgd", "dp-linear", "teachers", "randomized-response"]
-VoteNoise: TypeAlias = Literal["gumbel", "gaussian"]
-
-_PROMISE: Final = uses("epsilon", "delta")
-
-OF_PROTECTION: Final[dict[str, Uses]] = {
-    "none": {},
-    "dp-sgd": _PROMISE | uses("clipping-norm"),
-    "dp-linear": _PROMISE,
-    "teachers": _PROMISE | uses("teachers", "noise"),
-    "randomized-response": _PROMISE,
-}
-"""Each protection's settings, in a run config and under ``[privacy]``, which has a plan besides."""
+_ALWAYS_DECISIVE: Final = frozenset({"teachers", "noise", "clipping_norm"})
+"""Settings of single protections that are in every approval, whatever its protection: they stay, so that it does."""
 
 
-class PrivacySettings(Settings):
+class PrivacySettings(OwnSettings):
     """Whose labels leave in place of the personal model's, and what they may tell about a record in total.
 
     Epsilon and delta are totals over the whole study, per record of the silo, added or removed. The plan, ``rounds``
     and ``queries``, is what the noise is calibrated for; whatever goes beyond the budget is refused.
     """
 
-    protection: Protection = "none"
+    protection: ProtectionName = "none"
     """``none``: the personal model's own labels, without a guarantee. ``dp-sgd``: those of a network trained by noisy
     gradients over the rounds, in steps of its own: not the learner's batch-size, local-steps, learning-rate,
     weight-decay, pseudo-weight and class-weight. ``dp-linear``: of a linear model on features learned from the public
@@ -45,17 +30,22 @@ class PrivacySettings(Settings):
     """Rounds of the study, all runs together."""
     queries: int = Field(default=0, ge=0, le=MAX_INT)
     """Labels of the study, all runs together; 0: all public examples in each round."""
-    teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
-    """Models that vote; 0: as many as the number of records suggests."""
-    clipping_norm: float = Field(default=1.0, gt=0)
-    """For dp-sgd: the longest that a record's gradient may be."""
-    noise: VoteNoise = "gumbel"
-    """On the teachers' votes."""
+
+    @property
+    def chosen(self) -> Protection:
+        """The protection's entry."""
+        return PROTECTIONS[self.protection]
 
     @property
     def enabled(self) -> bool:
         """Whether anything is promised."""
-        return self.protection != "none"
+        return bool(self.chosen.labeler)
+
+    @property
+    def decides(self) -> dict[str, object]:
+        """What is approved of it, as JSON takes it: what other protections have alone is no part of it."""
+        others = OwnSettings.model_fields.keys() - self.chosen.own.model_fields.keys() - _ALWAYS_DECISIVE
+        return self.model_dump(mode="json", exclude=set(others))
 
     def planned_queries(self, num_public: int) -> int:
         """Labels that the plan has."""
@@ -63,15 +53,5 @@ class PrivacySettings(Settings):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        check_together(self.protection, self.delta, self.teachers, self.noise)
+        check_together(self.protection, self, self.delta)
         return self
-
-
-def check_together(protection: Protection, delta: float, teachers: int, noise: VoteNoise) -> None:
-    """Raise ValueError for settings that do not go together."""
-    if teachers == 1:
-        raise ValueError("a single teacher is outvoted by nobody: set teachers to 2 or more, or to 0")
-    if protection == "teachers" and noise == "gaussian" and delta == 0:
-        raise ValueError("Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or noise to 'gumbel'")
-    if protection in ("dp-sgd", "dp-linear") and delta == 0:
-        raise ValueError(f"{protection} promises nothing at delta = 0: set delta to a number such as 1e-5")

@@ -2,14 +2,24 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedct_flwr.config.learner import LearnerSettings, Optimizer
-from fedct_flwr.config.privacy import MAX_TEACHERS, PrivacySettings, Protection, VoteNoise, check_together
-from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, Settings, kebab
+from fedct_flwr.config.mechanisms import ANSWERING, MECHANISMS, TallyNoise
+from fedct_flwr.config.privacy import PrivacySettings
+from fedct_flwr.config.protections import (
+    COVER_VOTES,
+    PROTECTIONS,
+    OwnSettings,
+    ProtectionName,
+    check_together,
+    own_keys,
+)
+from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, kebab, one_of
 from fedct_flwr.config.transfer import MAX_PARTITIONS, TransferSettings
+from fedct_flwr.config.uses import either
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
@@ -34,7 +44,7 @@ _OF_SIMULATED_SILOS: Final = (
     "label-column", "outcome", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
     "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
     "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay",
-    "optimizer", "epochs", "device", "protection", "epsilon", "delta", "teachers", "clipping-norm", "noise",
+    "optimizer", "epochs", "device", "protection", "epsilon", "delta", *own_keys(PROTECTIONS),
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
@@ -48,7 +58,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
     return {key: ",".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-class RunConfig(Settings):
+class RunConfig(OwnSettings):
     """The settings of one run, as they stand under ``[tool.flwr.app.config]`` (with hyphens).
 
     Times are seconds, shares are in 0..1, sizes are numbers of examples.
@@ -145,25 +155,18 @@ class RunConfig(Settings):
     pfnm_gamma: float = Field(default=1.0, gt=0, le=1e9)
     """How many neurons pfnm expects a silo to have: the more, the fewer are matched."""
 
-    protection: Protection = "none"
+    protection: ProtectionName = "none"
     """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""
     epsilon: float = Field(default=1.0, gt=0)
     """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The chance that epsilon does not hold, in total; well below 1 / records."""
-    teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
-    """Models that vote at each silo; 0: as many as its number of records suggests. For fedkt of each student, the
-    paper's t; 0: the paper's 5, or 25 at L2, but no more than the smallest silo has records for."""
-    clipping_norm: float = Field(default=1.0, gt=0)
-    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
-    noise: VoteNoise = "gumbel"
-    """On the teachers' votes."""
 
     privacy_level: Literal["L0", "L1", "L2"] = "L0"
     """For fedkt: no noise, noise at the coordinator that protects silos (L1), or at each silo for its records (L2)."""
     partitions: int = Field(default=0, ge=0, le=MAX_PARTITIONS)
     """For fedkt: students of each silo, the paper's s; 0: the paper's, which is 2 at L0 and else 1."""
-    mechanism: Literal["", "laplace", "gaussian", "gumbel", "confident-gaussian"] = ""
+    mechanism: TallyNoise = ""
     """Noise on votes, for fedkt and dp-pate; empty: laplace for fedkt, as in the paper, and gaussian for dp-pate."""
     gamma: float = Field(default=0.0, ge=0)
     """The noise of fedkt and dp-pate has the scale 1 / gamma in votes; 0: what epsilon and delta call for."""
@@ -197,7 +200,7 @@ class RunConfig(Settings):
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False
     """Go on with the run in ``run-dir``, from its checkpoint."""
-    tracking: str = "none"
+    tracking: Annotated[str, one_of(TRACKERS)] = "none"
     """Where the coordinator writes the run besides: none, mlflow or tensorboard (extras of these names)."""
 
     @classmethod
@@ -214,13 +217,6 @@ class RunConfig(Settings):
         """The flat mapping of all settings that need not be given."""
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return _flat(cls.model_construct().model_dump(by_alias=True, exclude=required))
-
-    @field_validator("tracking")
-    @classmethod
-    def _check_tracking(cls, name: str) -> str:
-        if name not in TRACKERS:
-            raise ValueError(suggest(name, TRACKERS))
-        return name
 
     @field_validator("learner_params", "student_params")
     @classmethod
@@ -269,7 +265,7 @@ class RunConfig(Settings):
             raise ValueError("student-params are given but no student: name a learner as student, or leave them out")
         if bool(self.bad_silos) != (self.corruption != "none"):
             raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
-        check_together(self.protection, self.delta, self.teachers, self.noise)
+        check_together(self.protection, self, self.delta)
         if self.algorithm in ONE_SHOT and self.num_server_rounds not in (1, self.defaults()["num-server-rounds"]):
             raise ValueError(
                 f"algorithm {self.algorithm!r} asks the silos once: set num-server-rounds to 1, or leave it out"
@@ -289,15 +285,15 @@ class RunConfig(Settings):
                 f"fedkt's students learn from all public examples at privacy-level = {self.privacy_level!r}: set 'L2', "
                 "or leave lessons out"
             )
-        if self.corruption == "collusion" and (self.votes or self.protection not in ("none", "randomized-response")):
+        if self.corruption == "collusion" and (self.votes or not PROTECTIONS[self.protection].reads_votes):
             raise ValueError(
                 "colluders send the labels of their own model, and with this algorithm or protection others are sent: "
                 "choose another corruption, such as 'label-shift'"
             )
-        if self.algorithm == "fedkt" and self.mechanism == "confident-gaussian":
+        if self.algorithm == "fedkt" and self.mechanism and MECHANISMS[self.mechanism].abstains:
             raise ValueError(
-                "fedkt labels every example under noise, and confident-gaussian not: set mechanism to 'laplace', "
-                "'gaussian' or 'gumbel', or algorithm to 'dp-pate'"
+                f"fedkt labels every example under noise, and {self.mechanism} not: set mechanism to "
+                f"{either(ANSWERING)}, or algorithm to 'dp-pate'"
             )
         return self
 
@@ -389,7 +385,7 @@ class RunConfig(Settings):
         same = {name: getattr(self, name) for name in PrivacySettings.model_fields if hasattr(self, name)}
         plan: dict[str, Any] = {"rounds": self.rounds, "queries": self.rounds * queries}
         if self.votes and self.privacy_level == "L2":
-            plan["protection"] = "teachers"
+            plan["protection"] = COVER_VOTES[0]
         return PrivacySettings.read({kebab(name): value for name, value in {**same, **plan}.items()}, "the run config")
 
     def transfer_settings(self, fewest_records: int) -> TransferSettings:

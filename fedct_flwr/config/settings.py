@@ -1,7 +1,7 @@
 """What all settings have in common: frozen, validated once, and errors that name the key, the place and a remedy."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
@@ -71,6 +71,17 @@ VisibleName = Annotated[str, AfterValidator(_visible)]
 ClassName = Annotated[str, AfterValidator(_class_name)]
 VisiblePath = Annotated[RelativePath, BeforeValidator(_visible_path)]
 OptionalVisiblePath = Annotated[OptionalRelativePath, BeforeValidator(_visible_path)]
+
+
+def one_of(names: Collection[str]) -> AfterValidator:
+    """Refuse any other name with the nearest of these. An empty one among them stands for nothing, and is not named."""
+
+    def known(name: str) -> str:
+        if name not in names:
+            raise ValueError(suggest(name, filter(None, names)))
+        return name
+
+    return AfterValidator(known)
 
 
 def kebab(name: str) -> str:

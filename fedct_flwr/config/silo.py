@@ -8,7 +8,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
-from fedct_flwr.config.privacy import OF_PROTECTION, PrivacySettings
+from fedct_flwr.config.privacy import PrivacySettings
+from fedct_flwr.config.protections import COVER_VOTES, OF_PROTECTION, TRAIN_ONCE, own_keys, said
 from fedct_flwr.config.settings import (
     MAX_INT,
     NAME_PATTERN,
@@ -35,7 +36,7 @@ _PLANNED: Final = {name: used and used | uses("rounds", "queries") for name, use
 
 _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
     # Students have teachers of their own, under [transfer].
-    "hard": {"privacy": uses("teachers", "noise"), "learner": uses("pseudo-weight")},
+    "hard": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
     "soft": {"policy": uses("max-local-rounds", "max-consensus-weight")},
     "counts": {
         "transfer": uses("partitions", "teachers")
@@ -44,7 +45,7 @@ _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
             "gamma",
             "lessons",
             needs=Needs(
-                "protection = 'teachers' under [privacy]", lambda config: config.privacy.protection == "teachers"
+                f"{said(COVER_VOTES)} under [privacy]", lambda config: config.privacy.protection in COVER_VOTES
             ),
         )
     },
@@ -54,8 +55,8 @@ _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
 _OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
     "epochs",
     needs=Needs(
-        "'counts' among kinds, or protection = 'teachers'",
-        lambda config: "counts" in config.policy.kinds or config.privacy.protection == "teachers",
+        f"'counts' among kinds, or {said(TRAIN_ONCE)}",
+        lambda config: "counts" in config.policy.kinds or config.privacy.protection in TRAIN_ONCE,
     ),
 )
 
@@ -151,7 +152,7 @@ class SiloConfig(Settings):
     def decides_model(self) -> dict[str, object]:
         """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.
-        promised = {"privacy": self.privacy.model_dump(mode="json")} if self.privacy.enabled else {}
+        promised = {"privacy": self.privacy.decides} if self.privacy.enabled else {}
         taught = {"transfer": self.transfer.model_dump(mode="json")} if "counts" in self.policy.kinds else {}
         return {
             **promised,
@@ -195,8 +196,7 @@ class SiloConfig(Settings):
         choices = [Choice(kinds, used, options, lambda names: f"add {names[0]!r} to kinds")]
         if table == "privacy":
             protection = self.privacy.protection
-            said = f"protection = {protection!r}"
-            choices.insert(0, Choice(said, _PLANNED[protection], _PLANNED, partial(set_to, "protection")))
+            choices.insert(0, Choice(said([protection]), _PLANNED[protection], _PLANNED, partial(set_to, "protection")))
         return choices
 
     @model_validator(mode="after")

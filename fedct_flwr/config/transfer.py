@@ -1,16 +1,15 @@
 """How a silo teaches its students, where it is asked for their votes: ``[transfer]`` in ``silo.toml``."""
 
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from pydantic import Field
 
-from fedct_flwr.config.privacy import MAX_TEACHERS
+from fedct_flwr.config.mechanisms import TransferNoise
+from fedct_flwr.config.protections import MAX_TEACHERS
 from fedct_flwr.config.settings import MAX_INT, Settings
 
 MAX_PARTITIONS: Final = 100
 """More students than anybody trains on one silo's records."""
-
-TransferNoise: TypeAlias = Literal["laplace", "gaussian", "gumbel"]
 
 _STUDENTS: Final = 2
 _TEACHERS: Final = 5

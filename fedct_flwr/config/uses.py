@@ -78,10 +78,15 @@ def set_to(setting: str, names: Sequence[str]) -> str:
     "set algorithm to 'a' or 'b'"
     """
     if len(names) > _MOST_NAMED:
-        return f"choose another {setting}, such as {_either(names[:_EXAMPLES])}"
-    return f"set {setting} to {_either(names)}"
+        return f"choose another {setting}, such as {either(names[:_EXAMPLES])}"
+    return f"set {setting} to {either(names)}"
 
 
-def _either(names: Sequence[str]) -> str:
+def either(names: Sequence[str]) -> str:
+    """These names as alternatives.
+
+    >>> either(["a", "b", "c"])
+    "'a', 'b' or 'c'"
+    """
     *others, last = map(repr, names)
     return f"{', '.join(others)} or {last}" if others else last

@@ -9,6 +9,7 @@ from typing import Any, Final
 from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.mechanisms import ON_COUNTS, wrong_delta
 from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.consensus.counting import Consensus
 from fedct_flwr.coordinator.asking import Learning
@@ -18,12 +19,13 @@ from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import HARD
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.labelers.protect import check_extra, check_protection
+from fedct_flwr.labelers.protect import check_extra, labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.soft import check_in_turn, check_soft
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.privacy.budget import PrivacyUnit, weak_delta
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError, SiloName
 from fedct_flwr.wire.counts import can_count
@@ -90,7 +92,8 @@ class LabelSharing:
             smallest = min(dataset.silos, key=lambda silo: silo.private.size)
             for position in range(len(config.learner)):
                 learner = config.learner_settings(position, len(dataset.silos))
-                check_protection(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.private.size)
+                if privacy.enabled:
+                    labeler_for(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.private.size)
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
         """Every silo ends with a model of its own."""
@@ -108,7 +111,7 @@ class LabelSharing:
                 "the networks of this run were not kept (save-models = false), so it cannot go on with them: start a "
                 "new run"
             )
-        consensus, privacy = self._consensus(study)
+        consensus, spent = self._consensus(study)
         strategy = CoTraining(
             terms,
             consensus,
@@ -138,31 +141,31 @@ class LabelSharing:
                 "train better teachers with more records each, or lower partitions or the quorum"
             )
         study.folder.save_labels(targets, terms.classes)
-        promise = promised_by_noise(privacy["privacy"]) if privacy else promised(config, self.kind)
+        promise = promised_by_noise(spent) if spent else promised(config, self.kind)
         return {
             "fixed_point": strategy.fixed_point,
-            **privacy,
+            **({"privacy": spent.to_result()} if spent else {}),
             **add_global_model(study, targets, self.title, self.kind, self.model_path, promise),
         }
 
-    def _consensus(self, study: Study) -> tuple[Consensus, dict[str, Any]]:
+    def _consensus(self, study: Study) -> tuple[Consensus, Spending | None]:
         """The algorithm's, with the coordinator's noise if it adds any, and what that costs. Raises ConfigError."""
         config, num_classes = study.config, study.terms.num_classes
         noise = self.noise(config)
         if not noise:
-            students = {} if self.kind.own_model else _at_silos(config, study.dataset)
+            students = None if self.kind.own_model else _at_silos(config, study.dataset)
             return self.consensus(config, num_classes), students
         # Need the extra privacy, which an algorithm without noise does not.
-        from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
+        from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
 
         for warning in warnings(config, len(study.roster.silos)):
             logger.warning("%s", warning)
         queries = config.asked_about(study.terms.num_public)
         mechanism = tally_mechanism(config, noise, max(1, config.votes), queries, len(study.roster.silos))
-        privacy = told(mechanism, queries, config.delta)
-        _log_cost("Labels protect each silo as a whole, not from the coordinator", privacy)
+        spent = spent_by(mechanism, queries, config.delta)
+        _log_cost("Labels protect each silo as a whole, not from the coordinator", spent)
         decide = noisy(mechanism, noise_for(real=study.dataset is None))
-        return self.consensus(config, num_classes, decide), {"privacy": privacy}
+        return self.consensus(config, num_classes, decide), spent
 
 
 def warnings(config: RunConfig, num_silos: int) -> list[str]:
@@ -180,38 +183,36 @@ def warnings(config: RunConfig, num_silos: int) -> list[str]:
     return found
 
 
-def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> dict[str, Any]:
+def _at_silos(config: RunConfig, dataset: FederatedDataset | None) -> Spending | None:
     """What FedKT-L2 costs each record of a simulated silo; real silos keep their own books."""
     if dataset is None or config.privacy_level != "L2":
-        return {}
+        return None
     from fedct_flwr.labelers.students import teachers_noise
-    from fedct_flwr.privacy.tally_noise import told
+    from fedct_flwr.privacy.tally_noise import spent_by
 
     num_public = len(dataset.public)
     asked = config.asked_about(num_public)
     settings = config.transfer_settings(min(silo.private.size for silo in dataset.silos))
     mechanism = teachers_noise(settings, config.privacy_settings(asked), num_public, config.votes)
-    privacy = told(mechanism, settings.lessons_for(asked, num_public), config.delta, partitions=config.votes)
-    _log_cost("Votes protect each record of a silo", privacy)
-    return {"privacy": privacy}
+    spent = spent_by(mechanism, settings.lessons_for(asked, num_public), config.delta, partitions=config.votes)
+    _log_cost("Votes protect each record of a silo", spent)
+    return spent
 
 
-def _log_cost(what: str, privacy: dict[str, Any]) -> None:
-    theirs = privacy.get("epsilon_moments")
+def _log_cost(what: str, spent: Spending) -> None:
+    told = spent.to_result()
+    theirs = told.get("epsilon_moments")
     logger.info(
         "%s: epsilon %.4g at delta %g (%s; %s noise of scale %.4g on %s examples)%s",
-        what, privacy["epsilon"], privacy["delta"], privacy["accountant"], privacy["mechanism"], privacy["scale"],
-        privacy["queries"], f"; {theirs:.4g} by FedKT's own accountant" if theirs else "",
+        what, told["epsilon"], told["delta"], told["accountant"], told["mechanism"], told["scale"], told["queries"],
+        f"; {theirs:.4g} by FedKT's own accountant" if theirs else "",
     )  # fmt: skip
 
 
 def _check_delta(kind: str, delta: float) -> None:
     """Raise ConfigError for noise on votes that promises nothing."""
-    if "gaussian" in kind and delta == 0:
-        raise ConfigError(
-            "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or mechanism to 'laplace' or "
-            "'gumbel'"
-        )
+    if wrong := wrong_delta("mechanism", kind, ON_COUNTS, delta):
+        raise ConfigError(wrong)
 
 
 def _check_probabilities(config: RunConfig, learners: Sequence[Learner], *, in_turn: bool) -> None:

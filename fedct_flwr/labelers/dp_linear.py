@@ -13,10 +13,13 @@ import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, NoOpDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.labelers.public_features import NORM, PublicFeatures
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.seeding import random_state
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, HardLabels, TrainingError
 
 RESIDUAL: Final = 1 << 20
@@ -34,6 +37,24 @@ _ROWS: Final = 4096
 _MOST_NOISE: Final = 1e4  # with it, noisy sums stay far within 64 bits
 _HEADER: Final = struct.Struct("<8sII")
 _MAGIC: Final = b"dplinear"
+
+
+def labeler(start: Start) -> "DpLinearLabeler":
+    """On features that the public set teaches, the same for all silos of a study."""
+    privacy = start.privacy
+    return DpLinearLabeler(
+        _features(start.public, start.schema, random_state(start.learner.seed, "public features")),
+        start.num_classes,
+        num_records=start.num_records,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+    )
+
+
+@lru_cache(maxsize=4)
+def _features(public: PublicSet, schema: Schema, seed: int) -> PublicFeatures:
+    """In a simulation they are learned once."""
+    return PublicFeatures(public.X, schema, seed=seed)
 
 
 class DpLinearLabeler:

@@ -5,7 +5,7 @@ Abadi et al., "Deep learning with differential privacy", CCS 2016, Algorithm 1, 
 
 import math
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +14,9 @@ from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from torch import Tensor, nn
 
 from fedct_flwr.labelers.clipping import ClippedGradients
-from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.labelers.labeler import Asked, Start
+from fedct_flwr.learners.build import is_network, wanted_of
+from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.gaussian_noise import gaussians
@@ -60,6 +62,40 @@ def plan(rounds: int) -> Plan:
     """
     steps = -(-_STEPS // rounds)
     return Plan(steps * rounds, steps)
+
+
+def labeler(start: Start) -> "DpSgdLabeler":
+    """A network like the silo's learner. Raises ConfigError for a learner that is none, or cannot be trained so."""
+    privacy, learner, transformer = start.privacy, start.learner, start.transformer()
+    made = DpSgdLabeler(
+        _network(start, transformer),
+        start.num_classes,
+        num_records=start.num_records,
+        batch_size=start.num_records,
+        **plan(privacy.rounds)._asdict(),
+        clipping_norm=privacy.clipping_norm,
+        seed=start.seed,
+        device=learner.device,
+        transformer=transformer,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+    )
+    # Before anything is charged for it.
+    made.check(start.public.X)
+    return made
+
+
+def _network(start: Start, transformer: Any) -> Any:
+    """Makes the network. Raises ConfigError for a learner that is none."""
+    learner = start.learner
+    wanted = wanted_of(start.num_classes, start.public.X[:2], transformer)
+    made = partial(make, learner.name, learner.params, **wanted)
+    if not is_network(made()):
+        raise ConfigError(
+            f"protection = 'dp-sgd' trains networks, and learner {learner.name!r} is none: choose a network, or "
+            "another protection, such as 'dp-linear'"
+        )
+    return made
 
 
 class DpSgdLabeler(TrainedNetwork):

@@ -1,13 +1,52 @@
 """Whose labels or votes leave a silo in place of its own models': a labeler, which says what each answer spends."""
 
-from typing import ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
+from fedct_flwr.config import LearnerSettings, PrivacySettings
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners import preprocessing
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import Examples, Features, HardLabels, Votes
+from fedct_flwr.seeding import random_state
+from fedct_flwr.types import Examples, Features, HardLabels, SiloName, TrainingError, Votes
+
+if TYPE_CHECKING:
+    # Needs the extra privacy, which students of a study without protection do not.
+    from dp_accounting import DpEvent
+
+
+class Start(NamedTuple):
+    """What a labeler is made of at the beginning of a study, which all counts as public: no record is here."""
+
+    privacy: PrivacySettings
+    learner: LearnerSettings
+    silo: SiloName
+    schema: Schema
+    public: PublicSet
+    num_records: int
+
+    @property
+    def num_classes(self) -> int:
+        """Classes of the study."""
+        return len(self.schema.classes)
+
+    @property
+    def planned_queries(self) -> int:
+        """Labels that the noise is calibrated for."""
+        return self.privacy.planned_queries(len(self.public))
+
+    @property
+    def seed(self) -> int:
+        """Of all the labeler's random choices that are not noise."""
+        return random_state(self.learner.seed, "labeler", self.silo)
+
+    def transformer(self) -> Any:
+        """Preprocessing with the statistics of the public set alone, or None if the learner wants none."""
+        wanted = self.learner.preprocessing == "standard"
+        return preprocessing.standard(self.schema, self.public.X) if wanted else None
 
 
 class Asked(NamedTuple):
@@ -36,7 +75,7 @@ class Labeler(Protocol):
     reads_votes: ClassVar[bool]
     """Whether the labels are made of ``Asked.votes``, for which the personal model has to be trained first."""
 
-    def event(self, asked: Asked) -> DpEvent:
+    def event(self, asked: Asked) -> "DpEvent":
         """What ``answer`` will spend on this question, per record; a NoOpDpEvent if nothing. Changes nothing.
 
         Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come. Raises
@@ -62,3 +101,19 @@ class Labeler(Protocol):
     def reset(self) -> None:
         """Go back to the beginning of the study."""
         ...
+
+
+class KeepsNothing:
+    """The part of a ``Labeler`` for which each question stands by itself."""
+
+    def dump(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """Go on from nothing. Raises TrainingError for another labeler's state."""
+        if state:
+            raise TrainingError("the stored state is another labeler's: start the study anew")
+
+    def reset(self) -> None:
+        """There is nothing to forget."""

@@ -6,18 +6,26 @@ from typing import ClassVar, Final
 import numpy as np
 from dp_accounting import DpEvent
 
-from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.labelers.labeler import Asked, KeepsNothing, Start
 from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
 from fedct_flwr.privacy.mechanisms import RandomizedResponse
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, TrainingError
+from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels
 
 _LARGEST: Final = 50.0
 """An epsilon per label beyond which no label would ever change."""
 
 
-class RandomizedLabeler:
+def labeler(start: Start) -> "RandomizedLabeler":
+    """For the labels that the study plans."""
+    privacy = start.privacy
+    return RandomizedLabeler(
+        start.num_classes, num_queries=start.planned_queries, epsilon=privacy.epsilon, delta=privacy.delta
+    )
+
+
+class RandomizedLabeler(KeepsNothing):
     """Answers with ``asked.votes`` through k-ary randomized response; every answer costs, a repeated one again.
 
     ``num_queries`` labels are planned in the whole study, for ``epsilon`` at ``delta`` in total; one that is asked
@@ -56,18 +64,6 @@ class RandomizedLabeler:
         votes = np.asarray(asked.votes)
         known = (votes >= 0) & (votes < self._num_classes)
         return self._mechanism(np.where(known, votes, ABSTAIN), noise)
-
-    def dump(self) -> bytes:
-        """Nothing."""
-        return b""
-
-    def restore(self, state: bytes) -> None:
-        """Nothing to go on from. Raises TrainingError for another labeler's state."""
-        if state:
-            raise TrainingError("the stored state is another labeler's: start the study anew")
-
-    def reset(self) -> None:
-        """Nothing to forget."""
 
 
 @lru_cache(maxsize=64)

@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
-from fedct_flwr.config.transfer import TransferNoise
+from fedct_flwr.config.protections import COVER_VOTES, said
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers.labeler import Asked, KeepsNothing
 from fedct_flwr.labelers.protect import check_installed
 from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ConfigError, Features, SiloName, TrainingError, VoteCounts
+from fedct_flwr.types import ConfigError, Features, SiloName, VoteCounts
 
 if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
     from dp_accounting import DpEvent
 
-    from fedct_flwr.labelers.labeler import Asked
     from fedct_flwr.privacy.mechanisms import CountNoise
     from fedct_flwr.privacy.randomness import Noise
 
 
 def check_votes(settings: TransferSettings, privacy: PrivacySettings, votes: int) -> None:
     """Raise ConfigError if a silo of these settings is not to answer a question for so many votes on each example."""
-    if privacy.enabled and privacy.protection != "teachers":
+    if not privacy.chosen.covers_votes:
         raise ConfigError(
             f"the coordinator asks for votes of students, which protection = {privacy.protection!r} does not cover: "
-            "set protection = 'teachers', or 'none'"
+            f"set {said(COVER_VOTES)}, or 'none'"
         )
     most = settings.most_students(noisy=privacy.enabled)
     if votes > most:
@@ -112,7 +112,7 @@ def teachers_noise(
 
 
 @lru_cache(maxsize=64)
-def _least_scale(noise: TransferNoise, queries: int, partitions: int, epsilon: float, delta: float) -> float:
+def _least_scale(noise: str, queries: int, partitions: int, epsilon: float, delta: float) -> float:
     """Takes seconds, and a simulation has many silos with one plan."""
     from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
     from fedct_flwr.privacy.mechanisms import ON_COUNTS
@@ -129,7 +129,7 @@ def _least_scale(noise: TransferNoise, queries: int, partitions: int, epsilon: f
     )
 
 
-class StudentVotes:
+class StudentVotes(KeepsNothing):
     """A ``Labeler`` whose answers are counts: the votes of students taught by noisy teachers (FedKT-L2).
 
     Keeps nothing between questions: each is charged by itself, and the same question is answered from the ledger.
@@ -143,22 +143,10 @@ class StudentVotes:
     def __init__(self, transfer: Transfer) -> None:
         self._transfer = transfer
 
-    def event(self, asked: "Asked") -> "DpEvent":
+    def event(self, asked: Asked) -> "DpEvent":
         """The noisy votes of all partitions' teachers on the examples asked about."""
         return self._transfer.event(len(asked.positions))
 
-    def answer(self, asked: "Asked", noise: "Noise") -> VoteCounts:
+    def answer(self, asked: Asked, noise: "Noise") -> VoteCounts:
         """How many students chose each class, ``(positions, classes)``."""
         return self._transfer.votes(asked.private, asked.public, asked.positions, noise)
-
-    def dump(self) -> bytes:
-        """Nothing."""
-        return b""
-
-    def restore(self, state: bytes) -> None:
-        """Go on from nothing. Raises TrainingError for anything else."""
-        if state:
-            raise TrainingError("students keep nothing between questions, but something was stored for them")
-
-    def reset(self) -> None:
-        """There is nothing to forget."""

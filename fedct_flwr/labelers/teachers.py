@@ -5,7 +5,7 @@ PATE: Papernot et al., "Semi-supervised knowledge transfer for deep learning fro
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -13,13 +13,15 @@ import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.config.privacy import MAX_TEACHERS, VoteNoise
-from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.config import PrivacySettings
+from fedct_flwr.config.protections import MAX_TEACHERS
+from fedct_flwr.labelers.labeler import Asked, Start
 from fedct_flwr.labelers.voters import trained_on, votes_of
 from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.build import untrained
 from fedct_flwr.privacy.budget import check_epsilon
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate
-from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel
+from fedct_flwr.privacy.mechanisms import ON_COUNTS
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, uniform_below
 from fedct_flwr.seeding import random_state
@@ -27,7 +29,6 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLa
 
 _HEADER: Final = struct.Struct("<8sQ")
 _MAGIC: Final = b"teachers"
-_NOISE: Final[Mapping[VoteNoise, type[Gumbel] | type[Gaussian]]] = {"gumbel": Gumbel, "gaussian": Gaussian}
 _RECORDS_EACH: Final = 20
 _MOST: Final = 250
 
@@ -42,6 +43,50 @@ def default_teachers(num_records: int) -> int:
     [2, 10, 100, 250]
     """
     return max(2, min(_MOST, num_records // _RECORDS_EACH))
+
+
+def teachers_for(privacy: PrivacySettings, num_records: int) -> int:
+    """How many teachers vote. Raises ConfigError for more teachers than records."""
+    number = privacy.teachers or default_teachers(num_records)
+    if number > num_records:
+        raise ConfigError(
+            f"there are fewer records than the {number} teachers under [privacy], and each needs some of its own: set "
+            "teachers to a twentieth of the number of records, or to 0"
+        )
+    return number
+
+
+def labeler(start: Start) -> "TeachersLabeler":
+    """Teachers who are the silo's learner. Raises ConfigError for one that cannot be made."""
+    privacy, num_public = start.privacy, len(start.public)
+    return TeachersLabeler(
+        _maker(start),
+        num_public,
+        start.num_classes,
+        num_records=start.num_records,
+        num_teachers=teachers_for(privacy, start.num_records),
+        # Each public example is answered once.
+        num_queries=min(start.planned_queries, num_public),
+        noise_kind=privacy.noise,
+        seed=start.seed,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+    )
+
+
+def _maker(start: Start) -> Callable[[int], Learner]:
+    """Makes the teacher of a number."""
+    # Teachers see no pseudo-labels, so a learner that takes no weights will do.
+    settings = start.learner.model_copy(update={"pseudo_weight": 1.0})
+    transformer = start.transformer()
+    steps = settings.local_steps * start.privacy.rounds
+
+    def make_teacher(number: int) -> Learner:
+        seed = random_state(settings.seed, "teacher", start.silo, number)
+        return untrained(settings, seed, start.num_classes, start.public.X[:2], transformer, total_steps=steps)
+
+    make_teacher(0)  # what is wrong with the learner is said now, and not in the first round
+    return make_teacher
 
 
 class TeachersLabeler:
@@ -83,7 +128,7 @@ class TeachersLabeler:
         num_queries: int,
         epsilon: float,
         delta: float,
-        noise_kind: VoteNoise = "gumbel",
+        noise_kind: str = "gumbel",
         seed: int,
     ) -> None:
         if not 1 <= num_teachers <= MAX_TEACHERS:
@@ -96,7 +141,7 @@ class TeachersLabeler:
         if num_queries < 1:
             raise ConfigError(f"the planned queries of teachers are {num_queries}; set them to 1 or more")
         check_epsilon(epsilon)
-        self._mechanism = _NOISE[noise_kind](_least_scale(noise_kind, num_queries, epsilon, delta))
+        self._mechanism = ON_COUNTS[noise_kind](_least_scale(noise_kind, num_queries, epsilon, delta))
         self._make_learner = make_learner
         self._num_classes = num_classes
         self._num_teachers = num_teachers
@@ -156,11 +201,11 @@ class TeachersLabeler:
 
 
 @lru_cache(maxsize=64)
-def _least_scale(noise_kind: VoteNoise, num_queries: int, epsilon: float, delta: float) -> float:
+def _least_scale(noise_kind: str, num_queries: int, epsilon: float, delta: float) -> float:
     """Takes seconds, and a simulation has many silos with one plan."""
     highest = 100 * num_queries / epsilon
     return calibrate(
-        lambda scale: _NOISE[noise_kind](scale).event(num_queries),
+        lambda scale: ON_COUNTS[noise_kind](scale).event(num_queries),
         epsilon,
         delta,
         min(0.05, highest),

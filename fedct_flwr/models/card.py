@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.run_folder import versions
 from fedct_flwr.types import SiloName
 
@@ -63,13 +65,15 @@ def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
     }
 
 
-def promised_by_noise(noise: Mapping[str, Any]) -> dict[str, Any]:
-    """What noise on counts of votes promises; ``noise`` is what ``result.json`` tells of it under ``privacy``."""
-    at_coordinator = noise["where"] == "coordinator"
+def promised_by_noise(spent: Spending) -> dict[str, Any]:
+    """What noise on counts of votes promises. Raises ValueError where there was no such noise."""
+    if spent.noise is None:
+        raise ValueError("there is no noise on votes to tell of")
+    at_coordinator = spent.unit is PrivacyUnit.SILO
     return {
-        "protection": f"{noise['mechanism']} noise at the {noise['where']}",
-        "epsilon": noise["epsilon"],
-        "delta": noise["delta"],
+        "protection": f"{spent.noise.mechanism} noise at the {spent.where}",
+        "epsilon": spent.epsilon,
+        "delta": spent.delta,
         "unit": _SILO if at_coordinator else _UNIT,
         "words": _AT_COORDINATOR if at_coordinator else _KEPT,
     }

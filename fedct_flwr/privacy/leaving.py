@@ -1,23 +1,8 @@
 """What leaves a silo, in plain words: labels, votes of students or probabilities, under each protection and none."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from fedct_flwr.config import PrivacySettings, SiloConfig
-
-MECHANISMS: Final[Mapping[str, str]] = {
-    "none": "the labels of the model itself, without noise",
-    "dp-sgd": "the labels of a network of their own, in whose training no record's gradient counts for more than a "
-    "fixed length and noise is added to every step",
-    "dp-linear": "the labels of a linear model on features learned from the public set, trained once by gradients "
-    "with noise",
-    "teachers": "for each public example the class that most of several models voted for, with noise on the votes; "
-    "each record was seen by one of these models alone",
-    "randomized-response": "the labels of the model, each of them replaced by another class at random so often that "
-    "none tells much",
-}
-"""What leaves where labels are asked for, by protection."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +20,7 @@ class Answers:
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
         """What a real silo's policy lets out. Votes leave without a protection, or under teachers' noise."""
-        covered = config.privacy.protection in ("none", "teachers")
-        counted = covered and "counts" in config.policy.kinds
+        counted = config.privacy.chosen.covers_votes and "counts" in config.policy.kinds
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
         # No protection covers these, so settings that let them out under one are refused.
         probabilities = "soft" in config.policy.kinds
@@ -45,7 +29,7 @@ class Answers:
 
     def words(self, privacy: PrivacySettings) -> str:
         """What leaves under this protection."""
-        parts = [MECHANISMS[privacy.protection]] if self.labels else []
+        parts = [privacy.chosen.leaves] if self.labels else []
         return "; or, where votes are asked for, ".join([*parts, *self._votes()])
 
     def bare(self) -> str:

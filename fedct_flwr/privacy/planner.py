@@ -19,11 +19,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeVar
+from pkgutil import resolve_name
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 
+from fedct_flwr.config.protections import PROTECTIONS
 from fedct_flwr.consensus.counting import plurality
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.calibration import calibrate
@@ -41,6 +43,9 @@ MOST_SILOS: Final = 10_000
 
 Release = Callable[[HardLabels, SimulatedNoise, Generator], VoteCounts]
 """What a silo lets out where its own model labels ``(examples,)``: votes ``(examples, classes)``."""
+
+Draft: TypeAlias = tuple[str, Release]
+"""How much noise there is, in words, and what it does: what ``Protection.drafts`` make of a ``Plan`` and a seed."""
 
 _LABELS_DRAWN: Final = 200_000
 """By all silos together, for one estimate."""
@@ -179,12 +184,8 @@ def judged(plan: Plan, mechanism: str, noise: str, silo: float, consensus: float
 def estimates(plan: Plan, seed: int) -> Iterator[Estimate]:
     """Each mechanism's in turn, the one without noise first. The same for the same plan and seed."""
     yield _estimate(plan, "no protection", "none", _as_it_is(plan), seed)
-    for name, make in {
-        "teachers, gumbel": _gumbel_teachers,
-        "teachers, gaussian": _gaussian_teachers,
-        "randomized-response": _randomized_response,
-        "xor": _xor,
-    }.items():
+    drafts = {name: path for protection in PROTECTIONS.values() for name, path in protection.drafts.items()}
+    for name, make in {**{name: resolve_name(path) for name, path in drafts.items()}, "xor": _xor}.items():
         try:
             noise, release = make(plan, seed)
         except ConfigError:
@@ -257,7 +258,8 @@ def _at_random(plan: Plan) -> Release:
     )
 
 
-def _randomized_response(plan: Plan, seed: int) -> tuple[str, Release]:
+def randomized_response(plan: Plan, seed: int) -> Draft:
+    """Each label randomized, as dearly as the budget allows."""
     if math.isinf(plan.epsilon):
         return "none", _as_it_is(plan)
     mechanism = _affordable(plan, lambda epsilon: RandomizedResponse(plan.num_classes, epsilon))
@@ -267,7 +269,7 @@ def _randomized_response(plan: Plan, seed: int) -> tuple[str, Release]:
     )
 
 
-def _xor(plan: Plan, seed: int) -> tuple[str, Release]:
+def _xor(plan: Plan, seed: int) -> Draft:
     if math.isinf(plan.epsilon):
         return "none", _as_it_is(plan)
     mechanism = _affordable(plan, lambda theta: Xor(plan.num_classes, theta))
@@ -296,7 +298,8 @@ def _affordable(plan: Plan, make: Callable[[float], _Paid]) -> _Paid:
     return make(1 / inverse)
 
 
-def _gumbel_teachers(plan: Plan, seed: int) -> tuple[str, Release]:
+def gumbel_teachers(plan: Plan, seed: int) -> Draft:
+    """A vote of teachers under the least Gumbel noise that the budget allows."""
     if math.isinf(plan.epsilon):
         return _teachers(plan, "", None, seed)
     high = _MARGIN * 2 * plan.examples / plan.epsilon
@@ -312,7 +315,8 @@ def _gumbel_teachers(plan: Plan, seed: int) -> tuple[str, Release]:
     )
 
 
-def _gaussian_teachers(plan: Plan, seed: int) -> tuple[str, Release]:
+def gaussian_teachers(plan: Plan, seed: int) -> Draft:
+    """A vote of teachers under the least discrete Gaussian noise that the budget allows."""
     if math.isinf(plan.epsilon):
         return _teachers(plan, "", None, seed)
     # zCDP of rho costs at most rho + 2 sqrt(rho ln(1/delta)), here within epsilon.
@@ -335,7 +339,7 @@ def _gaussian_teachers(plan: Plan, seed: int) -> tuple[str, Release]:
 Noisy = Callable[[VoteCounts, SimulatedNoise, Generator], VoteCounts]
 
 
-def _teachers(plan: Plan, about: str, noisy: Noisy | None, seed: int) -> tuple[str, Release]:
+def _teachers(plan: Plan, about: str, noisy: Noisy | None, seed: int) -> Draft:
     """A silo's teachers, as many as are planned or serve one silo best."""
 
     def release_of(number: int) -> Release:

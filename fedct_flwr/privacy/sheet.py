@@ -1,13 +1,13 @@
 """The privacy sheet: one page of plain language on what is promised, what was spent, and what is not covered."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from fedct_flwr.config import PrivacySettings
+from fedct_flwr.config.protections import COVER_VOTES
 from fedct_flwr.privacy.leaving import Answers
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.printable import printable
-from fedct_flwr.types import SiloName
 
 UNIT: Final = "one record of a silo, added or removed"
 _LABELS: Final = Answers()
@@ -21,31 +21,6 @@ _NOT_COVERED: Final = (
     "**Other studies on the same records.** What several studies ask adds up, and this sheet is about one of them.",
     "**What is true of many.** That smoking causes cancer can be learned from a silo that protects each smoker.",
 )
-
-
-@dataclass(frozen=True)
-class Account:
-    """What one silo's ledger says: epsilon as recomputed from its events, at the delta of its budget.
-
-    ``epsilon``, ``delta`` are the budget in force; ``lower`` bounds from below what any analysis of the same events
-    could promise, where that is known; ``accountant`` is the one that gave ``spent``. ``others`` is how many other
-    studies were charged for the same records, ``together`` what all of them and this one have spent, at that delta.
-    """
-
-    silo: SiloName
-    epsilon: float
-    delta: float
-    charges: int = 0
-    spent: float = 0.0
-    lower: float | None = None
-    accountant: str = ""
-    others: int = 0
-    together: float = 0.0
-
-    @property
-    def kept(self) -> bool:
-        """Whether no more was spent than may be."""
-        return self.spent <= self.epsilon * (1 + 1e-9)
 
 
 SIMULATED: Final = (
@@ -64,15 +39,14 @@ def promise(privacy: PrivacySettings, num_public: int, answers: Answers = _LABEL
     ]
 
 
-def spent_words(account: Account) -> str:
+def spent_words(account: Spending) -> str:
     """What is spent and left, as the ledger has it."""
     if not account.charges:
-        return f"Spent so far: nothing of epsilon {account.epsilon:g}"
-    left = max(0.0, account.epsilon - account.spent)
-    return f"Spent so far: epsilon {account.spent:.3g} of {account.epsilon:g}, {left:.3g} left"
+        return f"Spent so far: nothing of epsilon {account.budget:g}"
+    return f"Spent so far: epsilon {account.epsilon:.3g} of {account.budget:g}, {account.left:.3g} left"
 
 
-def together_words(account: Account) -> list[str]:
+def together_words(account: Spending) -> list[str]:
     """What other studies add, in a sentence; nothing where there is none."""
     if not account.others:
         return []
@@ -87,7 +61,7 @@ def sheet(
     study: str,
     privacy: PrivacySettings,
     num_public: int,
-    accounts: Sequence[Account],
+    accounts: Sequence[Spending],
     *,
     simulated: bool,
     metrics: bool,
@@ -152,7 +126,7 @@ def _advice(answers: Answers, *, simulated: bool) -> str:
         return "set `protection` under `[privacy]`"
     if simulated:
         return "set `privacy-level` to L1 or L2"
-    return "set `protection` to `teachers` under `[privacy]`"
+    return f"set `protection` to {' or '.join(f'`{name}`' for name in COVER_VOTES)} under `[privacy]`"
 
 
 def bullets(lines: Sequence[str]) -> str:
@@ -166,17 +140,17 @@ def factor(epsilon: float) -> str:
     return f"{2.718281828459045**epsilon:.3g}" if epsilon <= 20 else "more than a hundred million"
 
 
-def _table(accounts: Sequence[Account]) -> str:
+def _table(accounts: Sequence[Spending]) -> str:
     rows = ["| silo | charges | epsilon spent | of | at delta |", "| --- | --- | --- | --- | --- |"]
     rows += [
-        f"| {printable(account.silo)} | {account.charges:,} | {account.spent:.4g} | {account.epsilon:g} "
+        f"| {printable(account.whom)} | {account.charges:,} | {account.epsilon:.4g} | {account.budget:g} "
         f"| {account.delta:g} |"
         for account in accounts
     ]
     return "\n".join(rows)
 
 
-def _verdict(accounts: Sequence[Account]) -> str:
+def _verdict(accounts: Sequence[Spending]) -> str:
     said = (
         "This was recomputed just now from the events in each ledger, which has every draw of noise, by composition "
         "(pure, Rényi, and privacy loss distributions; the least bound counts)."
@@ -185,14 +159,14 @@ def _verdict(accounts: Sequence[Account]) -> str:
     if known:
         least = min(account.lower or 0.0 for account in known)
         said += f" By no analysis of the same events could any of the silos promise less than {least:.4g}."
-    over = [printable(account.silo) for account in accounts if not account.kept]
+    over = [printable(account.whom) for account in accounts if not account.kept]
     if over:
         return f"{said} **The promise is broken at {', '.join(over)}: more was spent than the budget.**"
     return f"{said} No silo has spent more than its budget."
 
 
-def _together(accounts: Sequence[Account]) -> list[str]:
-    return [f"**{printable(account.silo)}:** {said}." for account in accounts for said in together_words(account)]
+def _together(accounts: Sequence[Spending]) -> list[str]:
+    return [f"**{printable(account.whom)}:** {said}." for account in accounts for said in together_words(account)]
 
 
 def _bare(unprotected: int) -> list[str]:
@@ -212,7 +186,7 @@ def scores(metrics: bool) -> str:
 
 
 def _floats(privacy: PrivacySettings) -> list[str]:
-    if privacy.protection != "dp-sgd":
+    if not privacy.chosen.in_floats:
         return ["**Floating point is not used** where noise is added: votes, labels and gradients are integers there."]
     return [
         "**Floating point.** Gradients are sums of floating-point numbers, and noise on them is rounded; the theory is "

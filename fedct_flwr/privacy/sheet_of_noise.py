@@ -1,10 +1,10 @@
 """The privacy sheet of a run whose coordinator adds noise: what it promises to each silo, and to whom it does not."""
 
-from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context
-from typing import Any, Final
+from typing import Final
 
 from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, scores
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.printable import printable
 
 _UP: Final = Context(prec=4, rounding=ROUND_CEILING)
@@ -24,15 +24,15 @@ _NOT_COVERED: Final = (
 )
 
 
-def sheet_of_noise(
-    study: str, cost: Mapping[str, Any], *, simulated: bool, metrics: bool, silos_protect: bool = False
-) -> str:
-    """The page, as Markdown. ``cost`` is what ``result.json`` tells under ``privacy``, with the coordinator's noise.
+def sheet_of_noise(study: str, cost: Spending, *, simulated: bool, metrics: bool, silos_protect: bool = False) -> str:
+    """The page, as Markdown. ``cost`` is that of the coordinator's noise. Raises ValueError for noise of other kinds.
 
     ``metrics``: whether test scores left. ``silos_protect``: whether simulated silos have a protection of their own.
     """
     # Rounded up: to say less than it is would promise too much.
-    epsilon, delta, queries = float(_UP.create_decimal(cost["epsilon"])), cost["delta"], cost["queries"]
+    epsilon, delta, noise = float(_UP.create_decimal(cost.epsilon)), cost.delta, cost.noise
+    if noise is None:
+        raise ValueError("there is no noise on votes to tell of")
     parts = [f"# Privacy sheet: study {printable(study)}, the coordinator's promise"]
     if simulated:
         parts.append(SIMULATED)
@@ -52,9 +52,10 @@ def sheet_of_noise(
             ]
         ),
         "## What was spent",
-        f"All of it, in one round: a label for each of {queries:,} public examples, decided under {cost['mechanism']} "
-        f"noise of scale {cost['scale']:.4g} votes. Epsilon is what the accountant `{cost['accountant']}` says of this "
-        "noise, whatever the votes are. It stands in the run's `result.json`; there is no ledger to recompute it from.",
+        f"All of it, in one round: a label for each of {noise.queries:,} public examples, decided under "
+        f"{noise.mechanism} noise of scale {noise.scale:.4g} votes. Epsilon is what the accountant `{cost.accountant}` "
+        "says of this noise, whatever the votes are. It stands in the run's `result.json`; there is no ledger to "
+        "recompute it from.",
         "## What is assumed",
         bullets(
             [

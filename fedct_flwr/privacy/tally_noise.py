@@ -1,7 +1,7 @@
 """Noise on the tally at the coordinator: which mechanism, how much of it, and what it costs; and what silos' costs."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from numpy.random import Generator
 
@@ -13,6 +13,7 @@ from fedct_flwr.privacy.fedkt import price_of
 from fedct_flwr.privacy.mechanisms import MECHANISMS, ON_COUNTS, ConfidentGaussian, CountNoise, Mechanism
 from fedct_flwr.privacy.noisy_max import noisy_max
 from fedct_flwr.privacy.randomness import Noise, SecureNoise, simulated
+from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import HardLabels, VoteCounts
 
 TallyNoise: TypeAlias = CountNoise | ConfidentGaussian
@@ -28,7 +29,7 @@ def tally_mechanism(config: RunConfig, kind: str, votes: int, num_queries: int, 
     """
 
     def of(scale: float) -> TallyNoise:
-        if kind == "confident-gaussian":
+        if kind not in ON_COUNTS:
             threshold = config.quorum * num_silos * votes
             return ConfidentGaussian(scale, threshold=threshold, votes_per_unit=votes, unit=PrivacyUnit.SILO)
         return ON_COUNTS[kind](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
@@ -72,27 +73,23 @@ def noise_for(*, real: bool) -> Callable[[Generator], Noise]:
     return (lambda rng: SecureNoise()) if real else simulated
 
 
-def told(mechanism: TallyNoise, num_queries: int, delta: float, *, partitions: int = 1) -> dict[str, Any]:
-    """What the labels of ``num_queries`` examples cost a unit, for the log and ``result.json``.
+def spent_by(mechanism: TallyNoise, num_queries: int, delta: float, *, partitions: int = 1) -> Spending:
+    """What the labels of ``num_queries`` examples cost a unit.
 
-    ``partitions``: how many times a silo goes through the mechanism for each example, at L2. ``epsilon`` is the least
-    that our accountants can promise for this mechanism whatever the votes are; with noise for which FedKT's own
-    accountant has a number, that is ``epsilon_moments``. ``epsilon_gumbel`` is what Gumbel noise as good would cost.
+    ``partitions``: how many times a silo goes through the mechanism for each example, at L2. Epsilon is the least that
+    our accountants can promise for this mechanism whatever the votes are.
     """
-    facts: dict[str, Any] = {
-        "unit": str(mechanism.unit),
-        "where": "coordinator" if mechanism.unit is PrivacyUnit.SILO else "silo",
-        "mechanism": next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind),
-        "queries": num_queries,
-        "scale": mechanism.scale,
-        "delta": delta,
-    }
     if isinstance(mechanism, ConfidentGaussian):
-        tightest = epsilon_in_time(mechanism.event(num_queries), delta)
+        tightest, prices = epsilon_in_time(mechanism.event(num_queries), delta), {}
     else:
         price = price_of(mechanism, num_queries, times=partitions, delta=delta)
-        tightest = price.tightest
-        facts["epsilon_gumbel"] = price.gumbel.upper
-        if price.paper is not None:
-            facts["epsilon_moments"] = price.paper
-    return {**facts, "epsilon": tightest.upper, "accountant": tightest.accountant}
+        tightest, prices = price.tightest, {"epsilon_gumbel": price.gumbel.upper, "epsilon_moments": price.paper}
+    name = next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind)
+    return Spending(
+        whom=ALL_SILOS,
+        unit=mechanism.unit,
+        epsilon=tightest.upper,
+        delta=delta,
+        accountant=tightest.accountant,
+        noise=NoiseOnVotes(name, num_queries, mechanism.scale, **prices),
+    )

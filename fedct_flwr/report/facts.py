@@ -1,5 +1,6 @@
 """What is not drawn: epsilon spent, the exact settings, data and versions."""
 
+import math
 from collections.abc import Sequence
 
 from fedct_flwr.config import RunConfig
@@ -19,8 +20,8 @@ def privacy(runs: Sequence[Run]) -> Section:
             continue
         notes.append(f"{whose}{run.spending.note}")
         for row in run.spending.rows:
-            budget = UNKNOWN if row.budget is None else f"{row.budget:.4g}"
-            cells = [row.whom, row.unit, row.source, f"{row.epsilon:.4g}", budget, f"{row.delta:g}"]
+            budget = UNKNOWN if math.isinf(row.budget) else f"{row.budget:.4g}"
+            cells = [row.whom, row.protects, row.accountant, f"{row.epsilon:.4g}", budget, f"{row.delta:g}"]
             rows.append([run.label, *cells] if len(runs) > 1 else cells)
     columns = ["Silo", "Protects each", "Accountant", "Epsilon spent", "Budget", "Delta"]
     columns = ["Run", *columns] if len(runs) > 1 else columns

@@ -133,7 +133,7 @@ def _tiles(run: Run) -> list[Tile]:
     tiles.append(Tile("Sent by a silo", size(total), beside))
     if run.spending and run.spending.rows:
         row = max(run.spending.rows, key=lambda row: row.epsilon)
-        tiles.append(Tile("Epsilon", f"{row.epsilon:.3g}", f"for each {row.unit}, delta {row.delta:g}"))
+        tiles.append(Tile("Epsilon", f"{row.epsilon:.3g}", f"for each {row.protects}, delta {row.delta:g}"))
     expected = len(course) * len(course.silos)
     missed = len(course.absences)
     tiles.append(Tile("Failures", f"{missed:,}", f"of {expected:,} replies expected"))

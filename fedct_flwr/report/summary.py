@@ -15,7 +15,7 @@ from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.report.round_log import Course, RoundLog, finite
-from fedct_flwr.report.spending import Spending, spending
+from fedct_flwr.report.spending import Books, spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import measure_of
 from fedct_flwr.types import RunError, SiloName
@@ -79,7 +79,7 @@ class Run:
     reason: str = ""
     scores: tuple[Scores, ...] = ()
     global_scores: Mapping[str, float] | None = None
-    spending: Spending | None = None
+    spending: Books | None = None
     network_bytes: int | None = None
     trust: Trust | None = None
     quantity: str = ""

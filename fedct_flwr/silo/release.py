@@ -26,7 +26,7 @@ from fedct_flwr.privacy.events import from_json, to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
-from fedct_flwr.privacy.sheet import Account
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
 from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
@@ -44,32 +44,35 @@ _LABELS: Final = np.dtype("<i2")
 _HEADER: Final = struct.Struct("<32sII")
 
 
-def account_of(config: SiloConfig, study: str) -> Account:
+def account_of(config: SiloConfig, study: str) -> Spending:
     """What a real silo has spent on a study, recomputed from the ledger. Makes no ledger. Raises LedgerError."""
     return account(Ledger(config.state), config.silo, study, config.privacy)
 
 
-def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Account:
+def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Spending:
     """What a ledger says of a study; nothing spent where there is none. Raises LedgerError."""
     if not ledger.used:
-        return Account(silo, privacy.epsilon, privacy.delta)
+        return Spending(whom=silo, budget=privacy.epsilon, delta=privacy.delta)
     with ledger:
         found = ledger.spent(study, DATA_SET)
         together = ledger.spent_on(DATA_SET, found.budget.delta if found else privacy.delta)
     others = len(together.studies - {study})
     if found is None:
-        return Account(silo, privacy.epsilon, privacy.delta, others=others, together=together.epsilon.upper)
+        return Spending(
+            whom=silo, budget=privacy.epsilon, delta=privacy.delta, others=others, together=together.epsilon.upper
+        )
     spent, budget = found.epsilon, found.budget
-    return Account(
-        silo,
-        budget.epsilon,
-        budget.delta,
-        found.charges,
-        spent.upper,
-        spent.lower,
-        spent.accountant,
-        others,
-        together.epsilon.upper,
+    return Spending(
+        whom=silo,
+        unit=budget.unit,
+        epsilon=spent.upper,
+        delta=budget.delta,
+        budget=budget.epsilon,
+        accountant=spent.accountant,
+        lower=spent.lower,
+        charges=found.charges,
+        others=others,
+        together=together.epsilon.upper,
     )
 
 

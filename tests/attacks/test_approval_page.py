@@ -31,7 +31,8 @@ from fedct_flwr.cli.printed_rounds import PrintedRounds
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.agent import _Agent
 from fedct_flwr.models.model_file import load_model, save_model, suffix
-from fedct_flwr.privacy.sheet import Account, sheet
+from fedct_flwr.privacy.sheet import sheet
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import as_script, content, document
 from fedct_flwr.report.summary import RunReader
@@ -481,7 +482,7 @@ def test_the_privacy_sheet_has_nothing_raw(forged: Kit, fedct: Fedct, tmp_path: 
     fedct("privacy-sheet", forged.folder, "--output", tmp_path / "sheet.md")
     assert_plain((tmp_path / "sheet.md").read_text("utf-8"))
     text = sheet(HOSTILE, forged.config.privacy.model_copy(update={"protection": "teachers"}), 10,
-                 [Account(HOSTILE, 1.0, 1e-5)], simulated=False, metrics=False)  # fmt: skip
+                 [Spending(whom=HOSTILE, budget=1.0, delta=1e-5)], simulated=False, metrics=False)  # fmt: skip
     assert_inert(text)
 
 

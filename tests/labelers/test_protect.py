@@ -7,15 +7,17 @@ import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
-from fedct_flwr.labelers import protect
-from fedct_flwr.labelers.labeler import Labeler
-from fedct_flwr.labelers.protect import check_installed, check_protection, labeler_for, teachers_for
+from fedct_flwr.config.protections import PROTECTIONS
+from fedct_flwr.labelers import protect, teachers
+from fedct_flwr.labelers.labeler import Labeler, Start
+from fedct_flwr.labelers.protect import check_installed, labeler_for
+from fedct_flwr.labelers.teachers import teachers_for
 from fedct_flwr.types import ConfigError
 
 DATA = datasets.load(RunConfig.from_flower({"study": "heart-disease", "data": "heart-disease"}))
 LEARNER = LearnerSettings(name="logistic-regression")
 NETWORK = LearnerSettings(name="tests.federation.learners.network")
-PROTECTIONS = ("dp-linear", "dp-sgd", "teachers", "randomized-response")
+LABELERS = [name for name, entry in PROTECTIONS.items() if entry.labeler]
 
 
 def privacy(protection: str, **values: Any) -> PrivacySettings:
@@ -26,11 +28,7 @@ def labeler(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_r
     return labeler_for(settings, learner, "cleveland", DATA.schema, DATA.public, num_records)
 
 
-def check(settings: PrivacySettings, learner: LearnerSettings = LEARNER, num_records: int = 168) -> None:
-    check_protection(settings, learner, "cleveland", DATA.schema, DATA.public, num_records)
-
-
-@pytest.mark.parametrize("protection", PROTECTIONS)
+@pytest.mark.parametrize("protection", LABELERS)
 def test_each_protection_has_its_labeler(protection: str) -> None:
     made = labeler(privacy(protection), NETWORK if protection == "dp-sgd" else LEARNER)
     made.restore(made.dump())
@@ -66,8 +64,8 @@ def test_nothing_is_needed_where_nothing_is_promised(monkeypatch: pytest.MonkeyP
 def test_dp_sgd_needs_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protect, "check_installed", lambda settings: None)
     with pytest.raises(ConfigError, match="'dp-sgd' trains networks, and learner 'logistic-regression' is none"):
-        check(privacy("dp-sgd"), LEARNER)
-    check(privacy("dp-sgd"), NETWORK)
+        labeler(privacy("dp-sgd"), LEARNER)
+    labeler(privacy("dp-sgd"), NETWORK)
 
 
 def shared(num_features: int, num_classes: int) -> Any:
@@ -91,13 +89,12 @@ def test_what_cannot_be_kept_is_said_before_anything_runs(
     settings: PrivacySettings, learner: LearnerSettings, records: int, reason: str
 ) -> None:
     with pytest.raises(ConfigError, match=reason):
-        check(settings, learner, records)
-    check(privacy("none"), learner, records)
+        labeler(settings, learner, records)
 
 
-@pytest.mark.parametrize(("records", "teachers"), [(3, 2), (168, 8), (2000, 100), (10**6, 250)])
-def test_the_number_of_teachers_follows_from_the_number_of_records(records: int, teachers: int) -> None:
-    assert teachers_for(privacy("teachers"), records) == teachers
+@pytest.mark.parametrize(("records", "number"), [(3, 2), (168, 8), (2000, 100), (10**6, 250)])
+def test_the_number_of_teachers_follows_from_the_number_of_records(records: int, number: int) -> None:
+    assert teachers_for(privacy("teachers"), records) == number
     assert teachers_for(privacy("teachers", teachers=3), records) == 3
 
 
@@ -107,7 +104,8 @@ def test_more_teachers_than_records_are_refused() -> None:
 
 
 def test_teachers_differ_by_their_number_and_know_statistics_of_the_public_set_alone() -> None:
-    make = protect._teachers(privacy("teachers"), LearnerSettings(name="random-forest"), "a", DATA.schema, DATA.public)
+    forest = LearnerSettings(name="random-forest")
+    make = teachers._maker(Start(privacy("teachers"), forest, "a", DATA.schema, DATA.public, 168))
     private = DATA.silos[0].private
     one, same, other = (make(number).fit(private.X, private.y).predict(DATA.public.X) for number in (0, 0, 1))
     assert np.array_equal(one, same)

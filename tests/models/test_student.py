@@ -12,6 +12,8 @@ from fedct_flwr.kinds import COUNTS, HARD
 from fedct_flwr.models import student
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.models.student import check_student, make_student, train_student
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
 
 
@@ -108,9 +110,13 @@ def test_a_network_takes_as_many_steps_as_a_silos(dataset: FederatedDataset, mon
 
 
 def test_the_card_says_that_runs_add_up_where_the_coordinator_adds_noise() -> None:
-    noise = {"where": "coordinator", "mechanism": "laplace", "epsilon": 2.0, "delta": 1e-5}
-    assert "Several runs over the same silos add up" in promised_by_noise(noise)["words"]
-    assert "add up" not in promised_by_noise({**noise, "where": "silo"})["words"]
+    noise = NoiseOnVotes("laplace", 100, 25.0)
+    of_silos, of_records = (
+        Spending(whom="all silos", unit=unit, delta=1e-5, noise=noise)
+        for unit in (PrivacyUnit.SILO, PrivacyUnit.EXAMPLE)
+    )
+    assert "Several runs over the same silos add up" in promised_by_noise(of_silos)["words"]
+    assert "add up" not in promised_by_noise(of_records)["words"]
 
 
 def test_the_card_of_votes_without_noise_speaks_of_students() -> None:

@@ -1,29 +1,26 @@
 """What the page says of numbers; which numbers, tests/cli/test_privacy_sheet.py tells."""
 
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
 from fedct_flwr.config import PrivacySettings
-from fedct_flwr.config.privacy import Protection
-from fedct_flwr.privacy.leaving import MECHANISMS, Answers
-from fedct_flwr.privacy.sheet import Account, promise, sheet, spent_words, together_words
+from fedct_flwr.config.protections import PROTECTIONS
+from fedct_flwr.privacy.leaving import Answers
+from fedct_flwr.privacy.sheet import promise, sheet, spent_words, together_words
+from fedct_flwr.privacy.spending import Spending
 
 
-def page(*accounts: Account, **privacy: object) -> str:
+def page(*accounts: Spending, **privacy: object) -> str:
     settings = PrivacySettings.read({"protection": "teachers", **privacy}, "a test")
     return sheet("study", settings, 100, accounts, simulated=False, metrics=False)
 
 
-@pytest.mark.parametrize("protection", get_args(Protection))
-def test_every_protection_says_in_a_sentence_of_its_own_what_leaves(protection: str) -> None:
-    assert MECHANISMS[protection]
-    assert len(set(MECHANISMS.values())) == len(get_args(Protection))
-
-
 def test_a_broken_promise_is_said_with_the_silos_name() -> None:
-    good, bad = Account("north", 1.0, 1e-5, 1, 1.0, 0.9, "pure"), Account("south", 1.0, 1e-5, 1, 1.01, 0.9, "pure")
+    good, bad = (
+        Spending(whom="north", budget=1.0, delta=1e-5, charges=1, epsilon=1.0, lower=0.9, accountant="pure"),
+        Spending(whom="south", budget=1.0, delta=1e-5, charges=1, epsilon=1.01, lower=0.9, accountant="pure"),
+    )
     assert "No silo has spent more than its budget" in page(good)
     assert "broken at south" in page(good, bad)
     assert "No silo has spent more" not in page(good, bad)
@@ -40,8 +37,12 @@ def test_floating_point_is_owned_up_to_where_it_is_used() -> None:
 
 
 def test_the_lower_bound_is_said_where_it_is_known() -> None:
-    assert "could any of the silos promise less than 0.5" in page(Account("north", 1.0, 1e-5, 1, 0.75, 0.5, "pld"))
-    assert "promise less than" not in page(Account("north", 1.0, 1e-5, 1, 0.75, None, "rdp"))
+    assert "could any of the silos promise less than 0.5" in page(
+        Spending(whom="north", budget=1.0, delta=1e-5, charges=1, epsilon=0.75, lower=0.5, accountant="pld")
+    )
+    assert "promise less than" not in page(
+        Spending(whom="north", budget=1.0, delta=1e-5, charges=1, epsilon=0.75, lower=None, accountant="rdp")
+    )
 
 
 def test_an_approver_reads_unit_total_and_plan() -> None:
@@ -52,13 +53,16 @@ def test_an_approver_reads_unit_total_and_plan() -> None:
 
 
 def test_what_is_left_is_said() -> None:
-    assert spent_words(Account("north", 2.0, 1e-5)) == "Spent so far: nothing of epsilon 2"
-    assert spent_words(Account("north", 2.0, 1e-5, 3, 0.5)) == "Spent so far: epsilon 0.5 of 2, 1.5 left"
-    assert spent_words(Account("north", 2.0, 1e-5, 3, 2.5)).endswith("0 left")
+    assert spent_words(Spending(whom="north", budget=2.0, delta=1e-5)) == "Spent so far: nothing of epsilon 2"
+    assert (
+        spent_words(Spending(whom="north", budget=2.0, delta=1e-5, charges=3, epsilon=0.5))
+        == "Spent so far: epsilon 0.5 of 2, 1.5 left"
+    )
+    assert spent_words(Spending(whom="north", budget=2.0, delta=1e-5, charges=3, epsilon=2.5)).endswith("0 left")
 
 
 def test_other_studies_on_the_same_records_are_said_in_one_line() -> None:
-    alone = Account("north", 1.0, 1e-5, 1, 0.5)
+    alone = Spending(whom="north", budget=1.0, delta=1e-5, charges=1, epsilon=0.5)
     assert together_words(alone) == []
     beside = replace(alone, others=2, together=1.25)
     (said,) = [line for line in page(beside).splitlines() if "other studies have" in line]
@@ -96,7 +100,7 @@ def test_students_are_asked_once_about_the_public_set() -> None:
 
 def test_labels_and_votes_that_may_both_leave_are_both_said() -> None:
     both = of_votes(1, labels=True)
-    assert f"{MECHANISMS['teachers']}; or, where votes are asked for, for each public example the class" in both
+    assert f"{PROTECTIONS['teachers'].leaves}; or, where votes are asked for, for each public example the class" in both
     assert "3 rounds and 300 labels, or votes on 100 public examples" in both
 
 

@@ -1,17 +1,26 @@
 """What the page says of the coordinator's noise; tests/cli/test_privacy_sheet.py tells of which runs."""
 
+from dataclasses import replace
 from typing import Any
 
+from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
+from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 
-COST: dict[str, Any] = {
-    "unit": "silo", "where": "coordinator", "mechanism": "laplace", "queries": 1228, "scale": 59.655, "delta": 1e-5,
-    "epsilon": 1.99912, "accountant": "pld",
-}  # fmt: skip
+COST = Spending(
+    whom="all silos",
+    unit=PrivacyUnit.SILO,
+    epsilon=1.99912,
+    delta=1e-5,
+    accountant="pld",
+    noise=NoiseOnVotes("laplace", 1228, 59.655),
+)
 
 
 def page(*, simulated: bool = False, metrics: bool = False, silos_protect: bool = False, **cost: Any) -> str:
-    return sheet_of_noise("study", {**COST, **cost}, simulated=simulated, metrics=metrics, silos_protect=silos_protect)
+    return sheet_of_noise(
+        "study", replace(COST, **cost), simulated=simulated, metrics=metrics, silos_protect=silos_protect
+    )
 
 
 def test_it_says_whom_it_protects_from_whom_and_how_much() -> None:

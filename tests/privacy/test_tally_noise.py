@@ -11,7 +11,7 @@ from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.mechanisms import ConfidentGaussian, Gaussian, Laplace
 from fedct_flwr.privacy.moments import fedkt_epsilon
-from fedct_flwr.privacy.tally_noise import noise_for, noisy, tally_mechanism, told
+from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
 from fedct_flwr.types import ABSTAIN, ConfigError
 
 SIMULATED = noise_for(real=False)
@@ -58,7 +58,7 @@ def test_noise_is_calibrated_to_the_budget_for_all_votes_of_a_silo() -> None:
     for votes in (1, 3):
         mechanism = tally_mechanism(config(epsilon=60.0), "laplace", votes, 50, 4)
         assert mechanism.unit is PrivacyUnit.SILO
-        assert 59 < told(mechanism, 50, 1e-5)["epsilon"] <= 60
+        assert 59 < spent_by(mechanism, 50, 1e-5).epsilon <= 60
 
 
 def test_a_budget_that_no_noise_keeps_is_refused() -> None:
@@ -66,25 +66,40 @@ def test_a_budget_that_no_noise_keeps_is_refused() -> None:
         tally_mechanism(config(delta=0.0), "gaussian", 1, 50, 4)
 
 
-class TestTold:
+class TestSpending:
     def test_the_papers_number_stands_beside_the_tightest(self) -> None:
-        facts = told(Laplace(25.0, unit=PrivacyUnit.SILO), 148, 1e-5)
-        assert facts["epsilon_moments"] == pytest.approx(5.144, abs=1e-3)
-        assert facts["epsilon"] == pytest.approx(epsilon(Laplace(25.0).event(148), 1e-5).upper)
-        assert (facts["unit"], facts["where"], facts["mechanism"]) == ("silo", "coordinator", "laplace")
+        spent = spent_by(Laplace(25.0, unit=PrivacyUnit.SILO), 148, 1e-5)
+        assert spent.to_result()["epsilon_moments"] == pytest.approx(5.144, abs=1e-3)
+        assert spent.epsilon == pytest.approx(epsilon(Laplace(25.0).event(148), 1e-5).upper)
+        assert list(spent.to_result()) == [
+            *(
+                "unit",
+                "where",
+                "mechanism",
+                "queries",
+                "scale",
+                "delta",
+                "epsilon_gumbel",
+                "epsilon_moments",
+                "epsilon",
+            ),
+            "accountant",
+        ]
+        told = {"unit": "silo", "where": "coordinator", "mechanism": "laplace", "queries": 148, "scale": 25.0}
+        assert told.items() <= spent.to_result().items()
 
     def test_partitions_at_a_silo_compose(self) -> None:
-        facts = told(Laplace(25.0), 37, 1e-5, partitions=2)
-        assert facts["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, 74))
-        assert (facts["unit"], facts["where"]) == ("example", "silo")
+        spent = spent_by(Laplace(25.0), 37, 1e-5, partitions=2)
+        assert spent.to_result()["epsilon_moments"] == pytest.approx(fedkt_epsilon(0.04, 74))
+        assert (spent.unit, spent.where) == (PrivacyUnit.EXAMPLE, "silo")
 
     def test_gaussian_noise_has_no_number_of_the_papers(self) -> None:
         for mechanism in (Gaussian(40.0), ConfidentGaussian(40.0, 6.0)):
-            facts = told(mechanism, 100, 1e-5)
-            assert "epsilon_moments" not in facts
-            assert facts["epsilon"] == pytest.approx(epsilon(mechanism.event(100), 1e-5).upper)
+            spent = spent_by(mechanism, 100, 1e-5)
+            assert "epsilon_moments" not in spent.to_result()
+            assert spent.epsilon == pytest.approx(epsilon(mechanism.event(100), 1e-5).upper)
 
     def test_what_promises_nothing_is_told_at_once(self) -> None:
-        facts = told(Laplace(0.5), 5000, 1e-5)
-        assert facts["epsilon"] > 10_000
-        assert facts["accountant"] == "pure or rdp"
+        spent = spent_by(Laplace(0.5), 5000, 1e-5)
+        assert spent.epsilon > 10_000
+        assert spent.accountant == "pure or rdp"

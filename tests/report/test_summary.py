@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from fedct_flwr.consensus.counting import Trust
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
 from fedct_flwr.report.page import content, fragment
 from fedct_flwr.report.summary import RunReader, labels, read_runs
 from fedct_flwr.runs.run_folder import RunFolder
@@ -147,11 +149,12 @@ def test_other_networks_have_no_weight_in_common(tmp_path: Path, size: int):
 
 def test_the_cost_of_the_coordinators_noise_is_in_the_result(tmp_path: Path):
     folder = finished(tmp_path / "run")
-    cost = {"unit": "silo", "where": "coordinator", "epsilon": 2.5, "delta": 1e-5, "accountant": "pld"}
-    changed(folder, "result.json", privacy=cost)
+    noise = NoiseOnVotes("laplace", 100, 25.0)
+    cost = Spending(whom="all silos", unit=PrivacyUnit.SILO, epsilon=2.5, delta=1e-5, accountant="pld", noise=noise)
+    changed(folder, "result.json", privacy=cost.to_result())
     spending = read_runs([folder.path])[0].spending
     assert spending is not None
-    assert [(row.unit, row.epsilon) for row in spending.rows] == [("silo", 2.5)]
+    assert spending.rows == (cost,)
     assert "not from the coordinator" in spending.note
 
 

@@ -210,14 +210,14 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
     weakness = budget_of(config.privacy).weakness(num_records)
     found = account_of(config, study.name)
     now = []
-    if (found.epsilon, found.delta) != (config.privacy.epsilon, config.privacy.delta):
+    if (found.budget, found.delta) != (config.privacy.epsilon, config.privacy.delta):
         now = [
-            f"Approved before was epsilon {found.epsilon:g} at delta {found.delta:g}; from now on it is "
+            f"Approved before was epsilon {found.budget:g} at delta {found.delta:g}; from now on it is "
             f"{config.privacy.epsilon:g} at {config.privacy.delta:g}"
         ]
     return [
         *promise(config.privacy, len(study.public), Answers.of(config)),
-        spent_words(replace(found, epsilon=config.privacy.epsilon)),
+        spent_words(replace(found, budget=config.privacy.epsilon)),
         *together_words(found),
         *now,
         *([f"Warning: {bare:,} labels have left without protection; nothing here covers them"] if bare else []),

@@ -45,5 +45,5 @@ def privacy(silo: Silo) -> Iterator[Finding]:
         return
     yield good(
         f"privacy: {promised.protection}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in "
-        f"total; {found.spent:.3g} spent"
+        f"total; {found.epsilon:.3g} spent"
     )

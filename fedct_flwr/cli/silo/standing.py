@@ -86,8 +86,8 @@ def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         return {**said, "spent": None, "left": None, "charges": None, "others": None, "together": None}
     return {
         **said,
-        "spent": found.spent,
-        "left": max(0.0, privacy.epsilon - found.spent),
+        "spent": found.epsilon,
+        "left": max(0.0, privacy.epsilon - found.epsilon),
         "charges": found.charges,
         "others": found.others,
         "together": found.together,

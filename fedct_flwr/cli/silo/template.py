@@ -1,11 +1,18 @@
 """The text of a new ``silo.toml``, in which every key is explained."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Final
 
 import tomli_w
 
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, TransferSettings
+from fedct_flwr.config.mechanisms import ANSWERING
+from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS
+from fedct_flwr.config.settings import kebab
+from fedct_flwr.config.uses import either
+
+_WIDTH: Final = 120
 
 _TEMPLATE: Final = """\
 # The settings of one silo. Nobody else has a say in them. Relative paths start at this file's folder.
@@ -102,11 +109,7 @@ max-consensus-weight = {max_consensus_weight}
 
 
 [privacy]
-# Whose labels leave, and what they may tell about a record in total. "none": the model's own, nothing is promised.
-# "dp-linear": those of a linear model that is trained once with noise, for tables and images. "dp-sgd": of a network
-# that is trained with noise over the rounds, for learners that are networks. "teachers": a noisy vote of models that
-# each saw a part of the records, for any learner. "randomized-response": the model's own, each changed at random.
-# The model itself stays here and learns from everything. Without a protection the other keys must keep their defaults.
+{choices}
 protection = {protection}
 
 # Epsilon and delta, for each record, in total over the whole study with all its runs. Smaller protects more; delta must
@@ -119,18 +122,14 @@ delta = {delta}
 rounds = {rounds}
 queries = {queries}
 
-# For "teachers": how many vote (0: as the number of records suggests), and the noise on the votes ("gumbel" or
-# "gaussian"). For "dp-sgd": the longest that a record's gradient may be.
-teachers = {teachers}
-noise = {noise}
-clipping-norm = {clipping_norm}
+{own}
 
 
 [transfer]
 # For studies that ask once, for "counts" (FedKT): students at most, which are so many votes on each example (0: 2, or
 # one with a protection), and how many teachers label for each of them, each trained on its own part of the records (0:
-# 5, or 25 with a protection, if there are so many records). With protection = "teachers" noise goes on the teachers'
-# votes ("laplace", "gaussian" or "gumbel"), of scale 1 / gamma in votes (0: what epsilon and delta call for). lessons
+# 5, or 25 with a protection, if there are so many records). With protection = {covering} noise goes on the teachers'
+# votes ({noises}), of scale 1 / gamma in votes (0: what epsilon and delta call for). lessons
 # are the public examples that they then label, and all that costs privacy (0: those that students are asked about).
 partitions = {partitions}
 teachers = {transfer_teachers}
@@ -191,13 +190,48 @@ def silo_toml(
         "device",
     ):
         values[name] = getattr(defaults, name)
-    values |= PrivacySettings().model_dump()
+    privacy = PrivacySettings()
+    values |= {name: getattr(privacy, name) for name in ("protection", "epsilon", "delta", "rounds", "queries")}
     for name in ("max_rounds", "max_queries", "max_bytes", "max_local_rounds", "max_consensus_weight"):
         values[name] = getattr(policy, name)
     transfer = TransferSettings()
     values |= {"partitions": transfer.partitions, "gamma": transfer.gamma, "lessons": transfer.lessons}
     values |= {"transfer_teachers": transfer.teachers, "transfer_noise": transfer.noise}
-    return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()})
+    explained = {
+        "choices": _choices(),
+        "own": _own(privacy),
+        "covering": _either(COVER_VOTES),
+        "noises": _either(ANSWERING),
+    }
+    return _TEMPLATE.format(**{name: _toml(value) for name, value in values.items()}, **explained)
+
+
+def _choices() -> str:
+    """What each protection is, as a comment."""
+    said = " ".join(f'"{name}": {entry.choice}.' for name, entry in PROTECTIONS.items())
+    return _comment(
+        f"Whose labels leave, and what they may tell about a record in total. {said} The model itself stays here and "
+        "learns from everything. Without a protection the other keys must keep their defaults."
+    )
+
+
+def _own(privacy: PrivacySettings) -> str:
+    """The settings that single protections have, with what they are."""
+    lines = []
+    for name, entry in PROTECTIONS.items():
+        if entry.own.model_fields:
+            keys = (f"{kebab(key)} = {_toml(getattr(privacy, key))}" for key in entry.own.model_fields)
+            lines += [_comment(f'For "{name}": {entry.own_words}.'), *keys, ""]
+    return "\n".join(lines).rstrip()
+
+
+def _either(names: Sequence[str]) -> str:
+    """These names as alternatives, as TOML writes them."""
+    return either(names).replace("'", '"')
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def _toml(value: object) -> str:

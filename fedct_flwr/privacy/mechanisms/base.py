@@ -1,7 +1,9 @@
 """What a mechanism is, and which votes it takes."""
 
 import math
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from dp_accounting import DpEvent, NoOpDpEvent, SelfComposedDpEvent
@@ -30,6 +32,39 @@ class Mechanism(Protocol):
     def event(self, num_queries: int) -> DpEvent:
         """What the release of ``num_queries`` examples spends, per unit."""
         ...
+
+
+@dataclass(frozen=True)
+class CountNoise(ABC):
+    """Noise on vote counts ``(examples, classes)``, of a ``scale`` in votes, that labels every example.
+
+    ``votes_per_unit``: how many votes a unit casts on an example at most.
+    """
+
+    name: ClassVar[str]
+    """As settings call it."""
+    pure: ClassVar[bool] = True
+    """Whether it is ``2 votes_per_unit / scale``-DP, which is all that FedKT's accountant knows of noise."""
+
+    scale: float
+    votes_per_unit: int = 1
+    unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+
+    def __post_init__(self) -> None:
+        check_scale(self.scale, self.votes_per_unit, self.name)
+
+    @abstractmethod
+    def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[Any]:
+        """Noisy counts ``(examples, classes)``, or the labels ``(examples,)`` that they decide."""
+
+    @abstractmethod
+    def event(self, num_queries: int) -> DpEvent:
+        """What the release of ``num_queries`` examples spends, per unit."""
+
+    @property
+    def gumbel_scale(self) -> float:
+        """The scale of Gumbel noise that gives a wrong class no more often."""
+        return self.scale
 
 
 def event_of(mechanism: object, num_queries: int, unit: PrivacyUnit = PrivacyUnit.EXAMPLE) -> DpEvent:

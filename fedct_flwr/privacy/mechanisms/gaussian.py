@@ -4,21 +4,21 @@ Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy", Neur
 al., "Scalable private learning with PATE", ICLR 2018, §4.1.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import DiscreteGaussianDpEvent
-from fedct_flwr.privacy.mechanisms.base import check_scale, repeated, vote_counts
+from fedct_flwr.privacy.mechanisms.base import CountNoise, repeated, vote_counts
 from fedct_flwr.privacy.randomness import Noise
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(CountNoise):
     """Adds to each count an integer x with probability proportional to exp(-x**2 / (2 scale**2)), ``scale`` in votes.
 
     Takes vote counts ``(examples, classes)`` and releases counts, which may be negative. ``votes_per_unit``: how many
@@ -31,16 +31,17 @@ class Gaussian:
         times as much zCDP. Protects nobody from who sees the counts before the noise.
     """
 
-    scale: float
-    votes_per_unit: int = 1
-    unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+    name: ClassVar[str] = "gaussian"
+    pure: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        check_scale(self.scale, self.votes_per_unit, "gaussian")
+    @property
+    def gumbel_scale(self) -> float:
+        """That of the same standard deviation."""
+        return self.scale * (math.sqrt(6) / math.pi)
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[np.int64]:
         """Counts ``(examples, classes)``. Raises ConfigError for soft labels, and without OpenDP."""
-        counts = vote_counts(votes, "gaussian")
+        counts = vote_counts(votes, self.name)
         return counts + noise.discrete_gaussian(self.scale, counts.shape)
 
     def event(self, num_queries: int) -> DpEvent:

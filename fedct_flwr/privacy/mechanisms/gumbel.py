@@ -6,21 +6,20 @@ McSherry, Talwar, "Mechanism design via differential privacy", FOCS 2007; its co
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dp_accounting import DpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import BoundedRangeDpEvent
-from fedct_flwr.privacy.mechanisms.base import check_scale, repeated, vote_counts
+from fedct_flwr.privacy.mechanisms.base import CountNoise, repeated, vote_counts
 from fedct_flwr.privacy.randomness import Noise, bernoulli, chance_of_exp, uniform_below
 from fedct_flwr.types import LABEL_DTYPE, HardLabels
 
 
 @dataclass(frozen=True)
-class Gumbel:
+class Gumbel(CountNoise):
     """Releases the class with the most votes after Gumbel noise: class c with probability ~ exp(count_c / scale).
 
     Takes vote counts ``(examples, classes)`` and releases hard labels ``(examples,)``; the counts stay. ``scale`` is in
@@ -36,16 +35,11 @@ class Gumbel:
         on the counts. Protects nobody from who sees the counts before the noise.
     """
 
-    scale: float
-    votes_per_unit: int = 1
-    unit: PrivacyUnit = PrivacyUnit.EXAMPLE
-
-    def __post_init__(self) -> None:
-        check_scale(self.scale, self.votes_per_unit, "gumbel")
+    name: ClassVar[str] = "gumbel"
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> HardLabels:
         """Labels ``(examples,)``. Raises ConfigError for soft labels."""
-        counts = vote_counts(votes, "gumbel")
+        counts = vote_counts(votes, self.name)
         behind = counts.max(axis=1, keepdims=True) - counts
         labels = np.empty(len(counts), dtype=LABEL_DTYPE)
         open_rows = np.arange(len(counts))

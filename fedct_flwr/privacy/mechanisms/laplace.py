@@ -6,20 +6,19 @@ al., "Semi-supervised knowledge transfer for deep learning from private training
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from numpy.typing import NDArray
 
-from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.mechanisms.base import check_scale, repeated, vote_counts
+from fedct_flwr.privacy.mechanisms.base import CountNoise, repeated, vote_counts
 from fedct_flwr.privacy.randomness import Noise
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(CountNoise):
     """Adds to each count an integer x with probability proportional to exp(-|x| / scale), ``scale`` in votes.
 
     Takes vote counts ``(examples, classes)`` and releases counts, which may be negative. ``votes_per_unit``: how many
@@ -31,18 +30,16 @@ class Laplace:
         for the unit, which at most moves its votes from one class to another: an L1 distance of 2 votes_per_unit.
         A release of n examples is n times as much. Protects nobody from who sees the counts before the noise: at the
         server, it does not protect a silo from the server.
+
+    Gumbel noise of the same scale is as good: for a gap of x scales between two classes, ``1 / (1 + e^x)`` against
+    ``(2 + x) / (4 e^x)``.
     """
 
-    scale: float
-    votes_per_unit: int = 1
-    unit: PrivacyUnit = PrivacyUnit.EXAMPLE
-
-    def __post_init__(self) -> None:
-        check_scale(self.scale, self.votes_per_unit, "laplace")
+    name: ClassVar[str] = "laplace"
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[np.int64]:
         """Counts ``(examples, classes)``. Raises ConfigError for soft labels, and without OpenDP."""
-        counts = vote_counts(votes, "laplace")
+        counts = vote_counts(votes, self.name)
         return counts + noise.discrete_laplace(self.scale, counts.shape)
 
     def event(self, num_queries: int) -> DpEvent:

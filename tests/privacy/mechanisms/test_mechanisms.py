@@ -12,10 +12,20 @@ from opendp.measurements import make_laplace
 from opendp.metrics import l1_distance
 from opendp.mod import enable_features
 
+from fedct_flwr.config import mechanisms
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.events import from_json, to_json
-from fedct_flwr.privacy.mechanisms import MECHANISMS, Laplace, Mechanism, RandomizedResponse, Xor, event_of, named
+from fedct_flwr.privacy.mechanisms import (
+    MECHANISMS,
+    ON_COUNTS,
+    CountNoise,
+    Laplace,
+    Mechanism,
+    RandomizedResponse,
+    Xor,
+    event_of,
+)
 from fedct_flwr.privacy.mechanisms.xor import tally_bits
 from fedct_flwr.privacy.randomness import SecureNoise, simulated
 from fedct_flwr.privacy.sensitivity import proposition_2, worst_case
@@ -231,15 +241,8 @@ def test_noise_that_is_none_is_refused(name: str, bad: float) -> None:
     field = {"xor": "theta", "randomized-response": "epsilon"}.get(name, "scale")
     settings = {"num_classes": 3, field: bad} if field != "scale" else {field: bad}
     with pytest.raises(ConfigError, match=r"is (0|-1.0|nan|inf); set it to a number") as refused:
-        named(name, **settings)
+        MECHANISMS[name](**settings)
     assert "\n" not in str(refused.value)
-
-
-def test_an_unknown_mechanism_is_refused_with_the_nearest_known() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'laplace'"):
-        named("laplase")
-    with pytest.raises(ConfigError, match="has no such settings: theta"):
-        named("laplace", theta=1.0)
 
 
 def test_a_mechanism_without_an_event_is_refused() -> None:
@@ -256,6 +259,13 @@ def test_a_mechanism_without_an_event_is_refused() -> None:
     for mechanism in (Silent(), Wordy()):
         with pytest.raises(ConfigError, match="does not say what it spends"):
             event_of(mechanism, 1)
+
+
+def test_noise_on_counts_is_called_as_its_entry_says_and_needs_a_delta_where_it_is_not_pure() -> None:
+    for name, noise in ON_COUNTS.items():
+        assert issubclass(noise, CountNoise)
+        assert noise.name == name
+        assert noise.pure is not mechanisms.MECHANISMS[name].needs_delta
 
 
 def test_an_event_of_two_queries_is_that_of_one_twice() -> None:
@@ -275,6 +285,6 @@ def test_a_mechanism_for_examples_is_not_charged_to_a_silos_budget() -> None:
 def test_one_class_is_nothing_to_hide() -> None:
     for name in ("xor", "randomized-response"):
         with pytest.raises(ConfigError, match="num-classes"):
-            named(name, num_classes=1, **{"theta" if name == "xor" else "epsilon": 1.0})
+            MECHANISMS[name](num_classes=1, **{"theta" if name == "xor" else "epsilon": 1.0})
     with pytest.raises(ConfigError, match="votes-per-unit of the mechanism laplace is 0"):
         Laplace(1.0, 0)

@@ -1,0 +1,216 @@
+"""Protections that can be chosen under ``[privacy]``: an entry each, with all that others need to know of one.
+
+To add a protection, write its labeler in a file of its own, next to a function that makes it of a ``Start``
+(``fedct_flwr.labelers.labeler``), and enter it here. All others ask the entry: settings and their checks, approvals,
+the approval page, the privacy sheet, ``silo.toml``, ``fedct budget`` and the conformance tests.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from fedct_flwr.config.learner import LearnerSettings
+from fedct_flwr.config.mechanisms import OF_TEACHERS, VoteNoise, wrong_delta
+from fedct_flwr.config.settings import Settings, kebab, one_of
+from fedct_flwr.config.uses import Uses, uses
+
+MAX_TEACHERS: Final = 1000
+"""More models than anybody trains on one silo's records."""
+
+
+class OfTeachers(Settings):
+    """How many models vote, and under which noise."""
+
+    teachers: int = Field(default=0, ge=0, le=MAX_TEACHERS)
+    """Models that vote; 0: as many as the number of records suggests. For fedkt of each student, the paper's t; 0: the
+    paper's 5, or 25 at L2, but no more than the smallest silo has records for."""
+    noise: VoteNoise = "gumbel"
+    """On the teachers' votes."""
+
+    @model_validator(mode="after")
+    def _check_teachers(self) -> Self:
+        if self.teachers == 1:
+            raise ValueError("a single teacher is outvoted by nobody: set teachers to 2 or more, or to 0")
+        return self
+
+
+class OfDpSgd(Settings):
+    """How gradients are clipped."""
+
+    clipping_norm: float = Field(default=1.0, gt=0)
+    """The longest that a record's gradient may be (dp-sgd), or a silo's update (dp-fedavg)."""
+
+
+class OwnSettings(OfDpSgd, OfTeachers):
+    """The settings that single protections have, all of them: each is used by its own alone."""
+
+
+def whole_learner(learner: LearnerSettings) -> dict[str, object]:
+    """All that decides what a learner learns, without where it is trained."""
+    settings = learner.decides_model
+    return {"learner": {name: value for name, value in settings.items() if name not in ("device", "packages")}}
+
+
+def _network(learner: LearnerSettings) -> dict[str, object]:
+    """What a network is, and not how it is trained."""
+    settings = learner.decides_model
+    return {name: settings[name] for name in ("name", "params", "preprocessing")}
+
+
+def _no_learner(learner: LearnerSettings) -> dict[str, object]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protection:
+    """Whose labels leave in place of the personal model's. Import paths are ``module:function``."""
+
+    leaves: str
+    """What leaves where labels are asked for, for who approves it."""
+    choice: str
+    """The same in a few words, with the learners that it is for, where one protection is to be chosen."""
+    labeler: str = ""
+    """Import path of what makes the ``Labeler`` of a ``Start``; empty: the personal model answers itself."""
+    own: type[Settings] = Settings
+    """The settings that it alone has, and their checks: one of the bases of ``OwnSettings``."""
+    own_words: str = ""
+    """What these settings are, in a sentence."""
+    check: Callable[[Any, float], str] = lambda own, delta: ""
+    """What is wrong with them at this delta, a sentence; empty if nothing is."""
+    extra: str = "privacy"
+    """The extra of this package that it needs."""
+    of_learner: Callable[[LearnerSettings], Mapping[str, object]] = whole_learner
+    """What of the learner's settings makes the labeler another one, as JSON takes it."""
+    reads_votes: bool = False
+    """Whether the labels are made of the personal model's, as its labeler says too."""
+    trains_once: bool = False
+    """Whether it trains the silo's learner once, and not from round to round."""
+    covers_votes: bool = False
+    """Whether it also covers the votes of students, whose teachers' votes then get the noise of ``[transfer]``."""
+    in_floats: bool = False
+    """Whether noise is added to sums of floating-point numbers."""
+    rehearsal: str = ""
+    """Import path of what estimates the quality of its labels by training on stand-in records."""
+    drafts: Mapping[str, str] = field(default_factory=dict)
+    """Import paths of what perturbs stand-in labels in its place, by the names of these estimates."""
+    not_estimated: str = "is not estimated"
+    """What to say after its name where it has neither."""
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the quality of its labels is known before anything runs, as it is where they are the model's."""
+        return bool(self.rehearsal or self.drafts or not self.labeler)
+
+
+def _needs_delta(name: str) -> Callable[[Any, float], str]:
+    said = f"{name} promises nothing at delta = 0: set delta to a number such as 1e-5"
+    return lambda own, delta: said if delta == 0 else ""
+
+
+def _check_noise(own: OfTeachers, delta: float) -> str:
+    return wrong_delta("noise", own.noise, OF_TEACHERS, delta)
+
+
+PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
+    {
+        "none": Protection(
+            leaves="the labels of the model itself, without noise",
+            choice="the model's own, nothing is promised",
+            extra="",
+            reads_votes=True,
+            covers_votes=True,
+        ),
+        "dp-sgd": Protection(
+            labeler="fedct_flwr.labelers.dp_sgd:labeler",
+            leaves="the labels of a network of their own, in whose training no record's gradient counts for more than "
+            "a fixed length and noise is added to every step",
+            choice="those of a network that is trained with noise over the rounds, for learners that are networks",
+            own=OfDpSgd,
+            own_words="the longest that a record's gradient may be",
+            check=_needs_delta("dp-sgd"),
+            extra="dp-sgd",
+            of_learner=_network,
+            in_floats=True,
+            not_estimated="depends on the network and is not estimated",
+        ),
+        "dp-linear": Protection(
+            labeler="fedct_flwr.labelers.dp_linear:labeler",
+            leaves="the labels of a linear model on features learned from the public set, trained once by gradients "
+            "with noise",
+            choice="those of a linear model that is trained once with noise, for tables and images",
+            check=_needs_delta("dp-linear"),
+            of_learner=_no_learner,
+            rehearsal="fedct_flwr.labelers.rehearsal:rehearse",
+        ),
+        "teachers": Protection(
+            labeler="fedct_flwr.labelers.teachers:labeler",
+            leaves="for each public example the class that most of several models voted for, with noise on the votes; "
+            "each record was seen by one of these models alone",
+            choice="a noisy vote of models that each saw a part of the records, for any learner",
+            own=OfTeachers,
+            own_words="how many vote (0: as the number of records suggests), and the noise on the votes "
+            + "("
+            + " or ".join(f'"{name}"' for name in OF_TEACHERS)
+            + ")",
+            check=_check_noise,
+            trains_once=True,
+            covers_votes=True,
+            drafts={
+                "teachers, gumbel": "fedct_flwr.privacy.planner:gumbel_teachers",
+                "teachers, gaussian": "fedct_flwr.privacy.planner:gaussian_teachers",
+            },
+        ),
+        "randomized-response": Protection(
+            labeler="fedct_flwr.labelers.randomized:labeler",
+            leaves="the labels of the model, each of them replaced by another class at random so often that none tells "
+            "much",
+            choice="the model's own, each changed at random",
+            reads_votes=True,
+            drafts={"randomized-response": "fedct_flwr.privacy.planner:randomized_response"},
+        ),
+    }
+)
+"""By the names that settings give them."""
+
+
+ProtectionName: TypeAlias = Annotated[str, one_of(PROTECTIONS)]
+"""A key of ``PROTECTIONS``."""
+
+
+def own_keys(names: Iterable[str]) -> list[str]:
+    """The settings that these protections alone have, as settings write them.
+
+    >>> own_keys(["teachers"])
+    ['teachers', 'noise']
+    """
+    return [kebab(field) for name in names for field in PROTECTIONS[name].own.model_fields]
+
+
+COVER_VOTES: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.labeler and entry.covers_votes)
+"""Protections that also cover the votes of students."""
+
+TRAIN_ONCE: Final = tuple(name for name, entry in PROTECTIONS.items() if entry.trains_once)
+"""Protections that train the silo's learner once, for as many epochs as are set."""
+
+OF_PROTECTION: Final[Mapping[str, Uses]] = {
+    name: uses("epsilon", "delta", *own_keys([name])) if entry.labeler else {} for name, entry in PROTECTIONS.items()
+}
+"""Each protection's settings, in a run config and under ``[privacy]``, which has a plan besides."""
+
+
+def said(names: Iterable[str]) -> str:
+    """How to set one of these protections.
+
+    >>> said(["teachers"])
+    "protection = 'teachers'"
+    """
+    return f"protection = {' or '.join(map(repr, names))}"
+
+
+def check_together(protection: str, settings: object, delta: float) -> None:
+    """Raise ValueError for ``settings`` of the protection, which are attributes, that promise nothing."""
+    if wrong := PROTECTIONS[protection].check(settings, delta):
+        raise ValueError(wrong)

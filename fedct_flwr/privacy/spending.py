@@ -1,0 +1,108 @@
+"""What was spent of privacy: one record, whether a silo, its students' teachers or the coordinator draws the noise."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from fedct_flwr.privacy.budget import PrivacyUnit
+
+ALL_SILOS: Final = "all silos"
+"""Whose spending it is where every silo spends the same."""
+
+
+@dataclass(frozen=True)
+class NoiseOnVotes:
+    """The noise of a run in which votes are counted, of this ``scale`` in votes, on ``queries`` examples."""
+
+    mechanism: str
+    queries: int
+    scale: float
+    epsilon_gumbel: float | None = None
+    """What Gumbel noise that is as good for the labels would cost; None where that is not known."""
+    epsilon_moments: float | None = None
+    """What FedKT's own accountant says; None where it says nothing of this noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """``epsilon`` at ``delta``, in total, for each ``unit`` of ``whom``: of one silo, or of all alike.
+
+    ``budget`` is the epsilon that may be spent, infinite where nothing bounds it. ``lower`` bounds from below what any
+    analysis of the same events could promise, where that is known; ``accountant`` is the one that gave ``epsilon``.
+    From a silo's ledger, ``charges`` is how many events there were, ``others`` how many other studies were charged for
+    the same records, and ``together`` what all of them and this one have spent, at that delta.
+    """
+
+    whom: str
+    delta: float
+    epsilon: float = 0.0
+    unit: PrivacyUnit = PrivacyUnit.EXAMPLE
+    budget: float = math.inf
+    accountant: str = ""
+    lower: float | None = None
+    charges: int = 0
+    others: int = 0
+    together: float = 0.0
+    noise: NoiseOnVotes | None = None
+    """The noise on votes, where a run's own result tells of it."""
+
+    @property
+    def protects(self) -> str:
+        """The unit, as people say it: an example of a silo is one of its records."""
+        return "record" if self.unit is PrivacyUnit.EXAMPLE else str(self.unit)
+
+    @property
+    def where(self) -> str:
+        """Who adds the noise: a silo is protected by the coordinator alone, and a record by its silo."""
+        return "coordinator" if self.unit is PrivacyUnit.SILO else "silo"
+
+    @property
+    def kept(self) -> bool:
+        """Whether no more was spent than may be."""
+        return self.epsilon <= self.budget * (1 + 1e-9)
+
+    @property
+    def left(self) -> float:
+        """Epsilon that may yet be spent."""
+        return max(0.0, self.budget - self.epsilon)
+
+    def to_result(self) -> dict[str, Any]:
+        """What ``result.json`` tells under ``privacy`` of noise on votes. Raises ValueError without such noise."""
+        if self.noise is None:
+            raise ValueError("only noise on votes is told in a run's result; ledgers are read where they are")
+        noise = self.noise
+        priced = {"epsilon_gumbel": noise.epsilon_gumbel, "epsilon_moments": noise.epsilon_moments}
+        return {
+            "unit": str(self.unit),
+            "where": self.where,
+            "mechanism": noise.mechanism,
+            "queries": noise.queries,
+            "scale": noise.scale,
+            "delta": self.delta,
+            **{name: price for name, price in priced.items() if price is not None},
+            "epsilon": self.epsilon,
+            "accountant": self.accountant,
+        }
+
+    @classmethod
+    def from_result(cls, facts: Mapping[str, Any]) -> Self:
+        """What ``to_result`` told. Raises ValueError for anything else."""
+        try:
+            priced = {name: facts.get(name) for name in ("epsilon_gumbel", "epsilon_moments")}
+            noise = NoiseOnVotes(
+                str(facts["mechanism"]),
+                int(facts["queries"]),
+                float(facts["scale"]),
+                **{name: None if price is None else float(price) for name, price in priced.items()},
+            )
+            return cls(
+                whom=ALL_SILOS,
+                unit=PrivacyUnit(facts["unit"]),
+                epsilon=float(facts["epsilon"]),
+                delta=float(facts["delta"]),
+                accountant=str(facts["accountant"]),
+                noise=noise,
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"no result of noise on votes: {error!r}") from None
