@@ -3,6 +3,7 @@
 Every message is serialized and parsed as Flower does it between processes. Used by tests and quick experiments.
 """
 
+import math
 import os
 import queue
 import re
@@ -27,8 +28,11 @@ from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_limits
 
 from fedct_flwr.coordinator.exchange import PromptGrid
+from fedct_flwr.types import RunError
 
 _FIRST_NODE_ID: Final = 100
+_LOOK_SECONDS: Final = 0.2
+"""How soon it is noticed that somebody stops the run."""
 _NO_FILTERS: Final = "`sklearn.utils.parallel.delayed` should be used with `sklearn.utils.parallel.Parallel`"
 """How the warning of a forest begins that was handed no warning filters."""
 
@@ -47,15 +51,16 @@ def run_loopback(
     run_config: Mapping[str, Any],
     node_configs: Sequence[Mapping[str, Any]],
     workers: int | None = None,
+    stopped: threading.Event | None = None,
 ) -> Context:
     """Run a ServerApp with one ClientApp per node config; returns the ServerApp's context.
 
     ``workers`` messages are handled at the same time (default: one per core, at least two). A silo that is not done
     when the ServerApp gives up waiting does not count any more, so one that hangs does not stop the others. What the
-    ServerApp raises is raised here.
+    ServerApp raises is raised here. Once ``stopped`` is set, the ServerApp gets a RunError where it asks silos.
     """
     run_id = secrets.randbits(62)
-    grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id)
+    grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id, stopped)
     context = Context(run_id, SUPERLINK_NODE_ID, {}, RecordDict(), dict(run_config))
     with _one_run_at_a_time, _task_identity(run_id), threadpool_limits(1), _steady_warnings():
         try:
@@ -78,7 +83,9 @@ class LoopbackGrid(PromptGrid):
         node_configs: Sequence[Mapping[str, Any]],
         workers: int,
         run_id: int,
+        stopped: threading.Event | None = None,
     ) -> None:
+        self._stopped = stopped
         self._client_app = client_app
         self._run_id = run_id
         self._contexts = {
@@ -124,6 +131,7 @@ class LoopbackGrid(PromptGrid):
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         """Hand messages to their nodes."""
+        self._check_not_stopped()
         ids = []
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(uuid4())
@@ -143,15 +151,23 @@ class LoopbackGrid(PromptGrid):
         end = None if timeout is None else time.monotonic() + timeout
         received = []
         while pending:
+            left = math.inf if end is None else max(0.0, end - time.monotonic())
             try:
-                self._sort(self._replies.get(timeout=None if end is None else max(0.0, end - time.monotonic())))
+                self._sort(self._replies.get(timeout=min(left, _LOOK_SECONDS)))
             except queue.Empty:
+                self._check_not_stopped()
+                if left > _LOOK_SECONDS:
+                    continue
                 self._replace_workers_on(pending)
                 break
             for reply in self.pull_messages(list(pending)):
                 pending.remove(reply.metadata.reply_to_message_id)
                 received.append(reply)
         return received
+
+    def _check_not_stopped(self) -> None:
+        if self._stopped and self._stopped.is_set():
+            raise RunError("the run was stopped")
 
     def _sort(self, raw: bytes) -> None:
         reply = _parse(raw)

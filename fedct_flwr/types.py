@@ -65,6 +65,10 @@ class ConfigError(FedctError):
     exit_code = 2
 
 
+class LearnerError(ConfigError):
+    """A learner is unknown, cannot be made, or is none for what the study predicts."""
+
+
 class DataError(FedctError):
     """A data set or a file cannot be used as it is."""
 

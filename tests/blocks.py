@@ -24,6 +24,7 @@ PAGES: Final = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").glob("*.md")),
     *sorted((ROOT / "examples").glob("*/README.md")),
 ]
 

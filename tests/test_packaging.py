@@ -17,7 +17,7 @@ import pytest
 from flwr.cli.build import build_fab_from_disk
 
 import fedct_flwr
-from fedct_flwr.cli.flower import stage_app
+from fedct_flwr.engine.flower import stage_app
 from tests.patience import PATIENCE
 
 # Flower's, when it builds a bundle.
@@ -33,7 +33,7 @@ SOURCES = sorted(
     if path.is_file() and "__pycache__" not in path.parts
 )
 BUNDLED = {".py", ".json"}
-FOR_PEOPLE = ("fedct_flwr/cli/", "fedct_flwr/report/")
+FOR_PEOPLE = ("fedct_flwr/cli/", "fedct_flwr/engine/", "fedct_flwr/report/", "fedct_flwr/simulation/")
 MEGABYTE = 1 << 20
 
 
@@ -221,7 +221,7 @@ def test_an_installed_wheel_bundles_the_same(wheel: Path, bundle: bytes, tmp_pat
     with zipfile.ZipFile(wheel) as file:
         file.extractall(installed)
     code = (
-        "import sys; from pathlib import Path; import fedct_flwr; from fedct_flwr.cli.flower import stage_app; "
+        "import sys; from pathlib import Path; import fedct_flwr; from fedct_flwr.engine.flower import stage_app; "
         "stage_app(Path(sys.argv[1])); print(fedct_flwr.__file__)"
     )
     app = tmp_path / "fedct-flwr"

@@ -77,6 +77,8 @@ def _elsewhere() -> Iterator[tuple[str, str]]:
     yield "changelog.md", "CHANGELOG.md"
     yield "contributing.md", "CONTRIBUTING.md"
     yield "security.md", "SECURITY.md"
+    for path in sorted((ROOT / "examples").glob("*.md")):
+        yield f"examples/{path.name}", f"examples/{path.name}"
     for path in sorted((ROOT / "examples").glob("*/README.md")):
         yield f"examples/{path.parent.name}.md", f"examples/{path.parent.name}/README.md"
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from fedct_flwr.algorithms.table import ALGORITHMS, Algorithm, find_algorithm
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.protections import OF_PROTECTION, TRAIN_ONCE, said
 from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
@@ -121,7 +121,8 @@ def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
         _choice("protection", "protection = {!r}", config.protection, OF_PROTECTION[config.protection], OF_PROTECTION)
     )
     everything = {key: need for used in OF_DATA.values() for key, need in used.items()}
-    simulated = {name: used for name, used in OF_DATA.items() if name != STUDY}
+    # Nobody chooses tables in memory by a name.
+    simulated = {name: used for name, used in OF_DATA.items() if name not in (MEMORY, STUDY)}
     data = _choice("data set", "data set {!r}", config.data, OF_DATA.get(config.data, everything), simulated)
     corruption = _choice(
         "corruption", "corruption = {!r}", config.corruption, OF_CORRUPTION[config.corruption], OF_CORRUPTION

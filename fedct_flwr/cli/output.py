@@ -8,12 +8,9 @@ Exit codes are the same. A command that fails prints no document, but where its 
 said in ``documents.py``.
 """
 
-import json
-import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -23,7 +20,7 @@ from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
-from fedct_flwr.text.printable import printable, printable_json
+from fedct_flwr.text.printable import json_text, printable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -126,34 +123,3 @@ def from_here(path: Path) -> Path:
     """As it is shown: from the working folder on, if it lies below that."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def json_text(document: Any) -> str:
-    """A document as JSON with a newline at its end; numbers in full precision, hidden characters in JSON's escapes.
-
-    JSON has neither NaN nor infinity: they are null.
-
-    >>> print(json_text({"epsilon": float("inf"), "file": Path("a")}), end="")
-    {
-      "epsilon": null,
-      "file": "a"
-    }
-    """
-    # What a table may hold besides, dates say, as text.
-    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    return printable_json(text) + "\n"
-
-
-def plain(value: Any) -> Any:
-    """What JSON knows, of dataclasses, paths, enumerations and numbers as well."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedct_flwr.cli import documents
-from fedct_flwr.cli.output import Output, echo, json_text
+from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.unlabeled import Unlabeled
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.text.printable import printable, quoted
+from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import DataError, Features
 
 CHUNK: Final = 65_536

@@ -8,7 +8,7 @@ import typer
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli import documents
-from fedct_flwr.cli.output import Json, Output, echo, json_text, plain
+from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import SILO_FILE
 from fedct_flwr.config import STUDY, RunConfig, SiloConfig
@@ -23,7 +23,7 @@ from fedct_flwr.privacy.sheet import sheet
 from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.text.printable import printable
+from fedct_flwr.text.printable import json_text, plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _ADDING: Final = "adding up what was spent"

@@ -7,13 +7,12 @@ import typer
 from rich.markup import escape
 
 from fedct_flwr.cli.output import Output, console, from_here
-from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.report.page import check_extra, content, document
+from fedct_flwr.report.page import check_extra
 from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.write import NAME, write_report
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
-NAME: Final = "report.html"
 _DRAWING: Final = "drawing the report"
 
 
@@ -37,7 +36,7 @@ def report(
     check_free(target, force=force)
     with Output.doing(_DRAWING):
         found = read_runs(runs)
-        _write(document(content(found)), target, "; name another file with --output")
+        write_report(found, target, "; name another file with --output")
     out = console(soft_wrap=True)
     for run in found:
         if not len(run.course):
@@ -68,15 +67,8 @@ def write_at_end(folder: RunFolder) -> str:
     try:
         check_extra()
         with Output.doing(_DRAWING):
-            _write(document(content(read_runs([folder.path]))), target)
+            write_report(read_runs([folder.path]), target)
     except (FedctError, OSError, ImportError) as error:
         # Whatever else is raised is a fault of this code's, and is to be seen as one.
         return f"no report was written: {error}; after that: fedct report {from_here(folder.path)}"
     return f"report: {from_here(target)}"
-
-
-def _write(page: str, target: Path, advice: str = "") -> None:
-    try:
-        write_atomically(target, page.encode())
-    except OSError as error:
-        raise RunError(f"cannot write {target}: {error.strerror}{advice}") from error

@@ -3,40 +3,31 @@
 import contextlib
 import math
 import os
-import re
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedct_flwr import datasets
-from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.cli import complete, scoreboard
-from fedct_flwr.cli.engine import check_interpreter, run_on_engine
-from fedct_flwr.cli.in_process import run_in_process
+from fedct_flwr.cli import complete
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
 from fedct_flwr.cli.report import write_at_end
+from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.label_sharing import warnings
-from fedct_flwr.coordinator.study import Subject
-from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.learners.base import Resumable
-from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
-from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
-from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
+from fedct_flwr.runs.run_folder import RunFolder, dated
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.silos import of_data_set, of_folder
+from fedct_flwr.simulation.simulation import LOG, Runner, Simulation
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -53,8 +44,6 @@ _OPTIONS: Final = {
     "seed": "seed",
 }
 """What stands for which key of the run config."""
-
-_Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
 
 
 def simulate(
@@ -138,9 +127,7 @@ def simulate(
         other = overrides(set_ or [])
         refuse_twice(context, other, _OPTIONS)
         chosen = {
-            "study": _study_name(data_dir) if data_dir else data,
-            "data": "files" if data_dir else data,
-            "data-dir": str(data_dir.resolve()) if data_dir else "",
+            **(of_folder(data_dir) if data_dir else of_data_set(data)),
             "label-column": label,
             "learner": learner,
             "learner-params": learner_params,
@@ -159,39 +146,20 @@ def simulate(
         if data_dir:
             refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
-    if not resume:
-        check_new(path)
-    config = RunConfig.from_flower({**chosen, "run-dir": str(path)})
-    dataset = datasets.load(config)
-    # Now, before six processes say it in a minute.
-    subject, silos = Subject.simulated(dataset), [silo.name for silo in dataset.silos]
-    how = check_run(config, dataset, subject, silos, named=other, begun=begun)
-    privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
-    if privacy.enabled:
-        smallest = min(silo.private.size for silo in dataset.silos)
-        if weakness := budget_of(privacy).weakness(smallest):
-            console.print(f"[yellow]{escape(weakness)}[/]")
-
-    for warning in warnings(config, len(config.roster or dataset.silos)):
-        console.print(f"[yellow]{escape(warning)}[/]")
+    simulation = Simulation.checked(chosen, path, named=other, begun=begun)
+    config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
+    for caution in simulation.cautions():
+        console.print(f"[yellow]{escape(caution)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
-    folder = RunFolder(path)
-    run: _Runner = run_on_engine
-    if in_process:
-        networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
-        run = partial(run_in_process, one_at_a_time=networks)
-    else:
-        check_interpreter()
+    runner = simulation.runner("loopback" if in_process else "flower")
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
-        _run(console, config, dataset, folder, run)
-        baselines = partial(out.progress, what=scoreboard.TRAINING)
-        rows = scoreboard.score(config, how, dataset, folder, baselines)
-        scoreboard.save(rows, path / "scores.json")
+        _run(console, simulation, runner)
+        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
     console.print()
-    document = scoreboard.document(folder, config, how, rows, time.monotonic() - started)
+    document = run_document(folder, config, how, rows, time.monotonic() - started)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))
     _print_gaps(console, config, folder, rows)
@@ -211,45 +179,19 @@ def _live(path: Path) -> Iterator[str]:
         yield address
 
 
-def _run(console: Console, config: RunConfig, dataset: FederatedDataset, folder: RunFolder, run: _Runner) -> None:
+def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
     """Run, showing each round as it ends. Raises RunError with the reason that the run folder gives."""
-    log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / "flower.log"
+    folder = simulation.folder
     status = console.status("starting the simulation")
-    watch = PrintedRounds(console, folder, status)
     try:
         with status:
-            run(config.to_flower(), len(dataset.silos), log, watch)
-        if folder.read_json("result.json").get("status") != "completed":
-            raise RunError("the run failed")
-    except RunError as error:
-        said = log.read_text("utf-8", errors="replace")
-        why = reason(folder if watch.is_over else None, said) or str(error)
-        raise RunError(f"{why} (log: {_keep(log, folder)})") from None
-    except BaseException:
-        # Stopped from outside: what was begun is there to be looked at and gone on with.
-        if folder.exists():
-            _keep(log, folder)
-            console.print(f"stopped; to go on: fedct simulate --resume {escape(str(folder.path))}", soft_wrap=True)
-        else:
-            shutil.rmtree(log.parent, ignore_errors=True)
+            simulation.run(runner, PrintedRounds(console, folder, status))
+    except RunError:
         raise
-    _keep(log, folder)
-
-
-def _keep(log: Path, folder: RunFolder) -> Path:
-    """Move Flower's log to the run folder; if there is none, or no room in it, it stays. Returns where it is."""
-    kept = folder.path / log.name
-    try:
-        shutil.copy(log, kept)
-    except OSError:
-        return log
-    shutil.rmtree(log.parent)
-    return kept
-
-
-def _study_name(folder: Path) -> str:
-    """What a study's name may hold of the folder's name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("._-")[:64] or "files"
+    except BaseException:
+        if folder.exists():
+            console.print(f"stopped; to go on: fedct simulate --resume {escape(str(folder.path))}", soft_wrap=True)
+        raise
 
 
 def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Sequence[scoreboard.SiloScores]) -> None:
@@ -260,6 +202,6 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
         elif config.save_models and not config.votes and math.isnan(row.pooled["federated"]):
-            console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / 'flower.log'))}[/]")
+            console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
         if row.silo in last and math.isnan(row.pooled["local"]):
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

@@ -26,6 +26,9 @@ from fedct_flwr.types import ConfigError
 STUDY: Final = "study"
 """The ``data`` of a run with real silos: ``data-dir`` holds the study's folder."""
 
+MEMORY: Final = "memory"
+"""The ``data`` of a run whose tables were handed to ``simulate()``: ``data-dir`` holds their digest."""
+
 ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate", "pfnm"})
 """Algorithms that ask the silos once."""
 
@@ -243,14 +246,14 @@ class RunConfig(OwnSettings):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
         if self.data == "files" and not (self.data_dir and self.label_column):
             raise ValueError("data = 'files' needs data-dir and label-column")
-        if self.outcome == "number" and self.data != "files":
+        if self.outcome == "number" and self.data not in ("files", MEMORY):
             raise ValueError(
                 "outcome = 'number' is for data = 'files' in a simulation: named data sets know what their outcome is, "
                 "and studies with real silos have classes"
             )
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
-        if self.data not in ("files", STUDY):
+        if self.data not in ("files", MEMORY, STUDY):
             for name, value in (("data-dir", self.data_dir), ("label-column", self.label_column)):
                 if value:
                     raise ValueError(f"{name} has no effect on {self.data!r}: set data to 'files', or leave it out")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.datasets import (
     adult,
@@ -15,6 +15,7 @@ from fedct_flwr.datasets import (
     fashion_mnist,
     files,
     heart_disease,
+    memory,
     mushroom,
     svhn,
     wine_quality,
@@ -64,6 +65,7 @@ SETTINGS: Final[dict[str, Uses]] = {
     "fashion-mnist": _PARTITIONED,
     "cifar10": _PARTITIONED,
     "svhn": _PARTITIONED,
+    MEMORY: uses("data-dir", "label-column", "outcome", "test-fraction"),
     STUDY: uses("data-dir"),
 }
 """The settings of each data set. One that is not here may use all of them."""
@@ -78,6 +80,8 @@ def load(config: RunConfig) -> FederatedDataset:
             f"data = {STUDY!r} is for real silos, whose records are at the silos: run it on a SuperLink with "
             "`fedct coordinator run`, or name a data set"
         )
+    if config.data == MEMORY:
+        return corrupted(memory.load(config), config)
     if config.data not in LOADERS:
         raise ConfigError(f"unknown data set {config.data!r}: {suggest(config.data, LOADERS)}")
     return corrupted(LOADERS[config.data](config), config)

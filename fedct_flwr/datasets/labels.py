@@ -12,7 +12,7 @@ from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
 
 
-def class_names(labels: pa.ChunkedArray, label: str, path: Path) -> list[str]:
+def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
     """The class of each record; numbers and truth values are named alike however a file writes them.
 
     Raises DataError, which quotes no record, for missing labels or a column of another kind.

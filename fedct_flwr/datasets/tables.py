@@ -72,7 +72,7 @@ def _check_separator(path: Path) -> None:
             raise DataError(f"the fields of {path} are separated by {name}: save it with commas")
 
 
-def columns_of(table: pa.Table, path: Path) -> tuple[Column, ...]:
+def columns_of(table: pa.Table, path: object) -> tuple[Column, ...]:
     """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
 
     A column without any value counts as numeric. Raises DataError for dates, lists and the like, and for names or
@@ -93,7 +93,7 @@ def columns_of(table: pa.Table, path: Path) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
+def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features:
     """The table as float64 ``(rows, columns)`` in the order of ``columns``, see ``schema.Column``.
 
     Raises DataError that lists every column which is missing or of another kind than in the public set.
@@ -128,7 +128,7 @@ def encode(table: pa.Table, columns: Sequence[Column], path: Path) -> Features:
     return X
 
 
-def numbers(table: pa.Table, name: str, path: Path) -> Values:
+def numbers(table: pa.Table, name: str, path: object) -> Values:
     """The column that is to be predicted as float64 ``(rows,)``, finite. Raises DataError, which quotes no record."""
     values = table.column(name)
     if not _is_number(values.type):

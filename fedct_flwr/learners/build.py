@@ -11,7 +11,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import make, make_regressor, package
+from fedct_flwr.learners.catalog import make, make_regressor, packages
 from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
@@ -89,7 +89,7 @@ def untrained(
     wanted = wanted_of(num_classes or 1, examples, transformer)
     if not num_classes:
         estimator = prepare_regressor(make_regressor(name, settings.params, **wanted), name, seed)
-        return SklearnRegressor(estimator, transformer, packages=[package(name)])
+        return SklearnRegressor(estimator, transformer, packages=packages(name))
     model = make(name, settings.params, **wanted)
     if not is_network(model):
         estimator = prepare(model, name, seed)
@@ -99,7 +99,7 @@ def untrained(
             )
         weighted = settings.pseudo_weight != 1.0
         return SklearnLearner(
-            estimator, transformer, weighted=weighted, balanced=settings.balanced, packages=[package(name)]
+            estimator, transformer, weighted=weighted, balanced=settings.balanced, packages=packages(name)
         )
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training

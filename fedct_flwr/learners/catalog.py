@@ -5,11 +5,12 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import LearnerError
 
 TORCHVISION: Final = "torchvision"
 
@@ -83,39 +84,56 @@ _EXTRAS: Final = {
 }
 
 
+class HeldLearner:
+    """A learner that somebody has made, in place of a name that leads to one. It is found as long as this object lives.
+
+    ``name`` is an import path with ``@`` and something that tells it from others; ``copy`` makes an untrained copy,
+    and ``packages`` are those whose code is in it.
+    """
+
+    def __init__(self, name: str, copy: Callable[[], Any], packages: Collection[str]) -> None:
+        self.name, self.copy, self.packages = name, copy, sorted(packages)
+        _HELD[name] = self
+
+
+_HELD: Final[WeakValueDictionary[str, HeldLearner]] = WeakValueDictionary()
+
+
 def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
     """Make what a short name or an import path such as ``my_package.models.make_pipeline`` leads to.
 
     The path leads to a class, which must be a learner's, or to a function that makes one; ``params`` are its keyword
     arguments, and so are those of ``wanted`` that it takes. Importing and calling run code, see ``check_allowed``.
-    Raises ConfigError for whatever goes wrong, naming the nearest name or the missing extra.
+    Raises LearnerError for whatever goes wrong, naming the nearest name or the missing extra.
     """
     if name in REGRESSORS and name not in SHORT_NAMES:
-        raise ConfigError(f"learner {name!r} predicts a number, and here classes are predicted: choose another")
+        raise LearnerError(f"learner {name!r} predicts a number, and here classes are predicted: choose another")
     return _make(name, params, SHORT_NAMES, wanted)
 
 
 def make_regressor(name: str, params: dict[str, Any], **wanted: Any) -> Any:
     """The same of ``REGRESSORS``, or by an import path; whether that leads to a regressor is not looked at.
 
-    Raises ConfigError, also for the short name of what predicts classes.
+    Raises LearnerError, also for the short name of what predicts classes.
     """
     if name in SHORT_NAMES and name not in REGRESSORS:
-        raise ConfigError(f"learner {name!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
+        raise LearnerError(f"learner {name!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
     return _make(name, params, REGRESSORS, wanted)
 
 
 def _make(name: str, params: dict[str, Any], names: Mapping[str, Any], wanted: Mapping[str, Any]) -> Any:
+    if "@" in name:
+        return _held(name, params)
     path, defaults = names.get(name, (name, {}))
     found = _import(name, path, names)
     if inspect.isclass(found) and not _is_learner(found):
-        raise ConfigError(
+        raise LearnerError(
             f"learner {name!r} is no classifier: {path} is neither like scikit-learn's classes nor a torch module"
         )
     try:
         signature = inspect.signature(found)
     except ValueError:
-        raise ConfigError(f"learner {name!r} is no classifier: {path} is built into Python") from None
+        raise LearnerError(f"learner {name!r} is no classifier: {path} is built into Python") from None
     arguments = {key: value for key, value in wanted.items() if key in signature.parameters} | defaults | params
     try:
         signature.bind(**arguments)
@@ -126,27 +144,43 @@ def _make(name: str, params: dict[str, Any], names: Mapping[str, Any], wanted: M
             wrong = f"has no parameter {unknown[0]!r}: {suggest(unknown[0], known)}"
         else:
             wrong = f"needs more parameters: there are {', '.join(known)}"
-        raise ConfigError(f"learner {name!r} {wrong}") from None
+        raise LearnerError(f"learner {name!r} {wrong}") from None
     try:
         with MAKING:
             return found(**arguments)
     except ImportError as error:
         raise _missing(name, error) from error
     except Exception as error:
-        raise ConfigError(f"learner {name!r} cannot be made: {error}") from error
+        raise LearnerError(f"learner {name!r} cannot be made: {error}") from error
 
 
 def check_allowed(name: str, packages: Collection[str]) -> None:
-    """Raise ConfigError unless a silo that trusts these ``packages`` trains this learner.
+    """Raise LearnerError unless a silo that trusts these ``packages`` trains this learner.
 
     Short names are trusted, but for torchvision, which would fetch weights if it were told to.
     """
     needed = name if name == TORCHVISION else package(name)
     if (name == TORCHVISION or name not in _ALL_NAMES) and needed not in packages:
-        raise ConfigError(
+        raise LearnerError(
             f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to packages "
             "under [learner] in silo.toml"
         )
+
+
+def _held(name: str, params: Mapping[str, Any]) -> Any:
+    if (held := _HELD.get(name)) is None:
+        kind = name.partition("@")[0]
+        raise LearnerError(f"the learner, a {kind}, was an object of another process: hand it to simulate() again")
+    if params:
+        raise LearnerError(f"learner-params have no effect on a learner that is an object ({name}): set them on it")
+    with MAKING:
+        return held.copy()
+
+
+def packages(name: str) -> Collection[str]:
+    """The top packages whose types a file of the learner's model may hold."""
+    held = _HELD.get(name)
+    return held.packages if held else [package(name)]
 
 
 def package(name: str) -> str:
@@ -169,22 +203,22 @@ def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:
         sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:
-        raise ConfigError(f"unknown learner {path!r}: {suggest(path, names)} (or give an import path)")
+        raise LearnerError(f"unknown learner {path!r}: {suggest(path, names)} (or give an import path)")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:
         raise _missing(name, error) from error
     except Exception as error:  # importing runs code, and code may fail in any way
-        raise ConfigError(f"cannot import learner {name!r}: {error}") from error
+        raise LearnerError(f"cannot import learner {name!r}: {error}") from error
     if not callable(found):
-        raise ConfigError(f"learner {name!r} is neither a class nor a function")
+        raise LearnerError(f"learner {name!r} is neither a class nor a function")
     return found
 
 
-def _missing(name: str, error: ImportError) -> ConfigError:
+def _missing(name: str, error: ImportError) -> LearnerError:
     extra = _EXTRAS.get((error.name or "").partition(".")[0])
     if extra:
-        return ConfigError(
+        return LearnerError(
             f"learner {name!r} needs {error.name}, the extra {extra!r}: pip install -c constraints.txt -e '.[{extra}]'"
         )
-    return ConfigError(f"cannot import learner {name!r}: {error}")
+    return LearnerError(f"cannot import learner {name!r}: {error}")

@@ -9,13 +9,13 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.learners.catalog import SOME_REGRESSORS
 from fedct_flwr.learners.sklearn import SklearnLearner, is_kind, last_step, seeded, weight_parameter
-from fedct_flwr.types import Answers, ConfigError, Features, TrainingError, Values
+from fedct_flwr.types import Answers, Features, LearnerError, TrainingError, Values
 
 
 def prepare_regressor(estimator: Any, name: str, random_state: int) -> Any:
-    """Set every ``random_state`` left open, also inside pipelines. Raises ConfigError for what is no regressor."""
+    """Set every ``random_state`` left open, also inside pipelines. Raises LearnerError for what is no regressor."""
     if not is_kind(estimator, is_regressor):
-        raise ConfigError(f"learner {name!r} is no regressor, and here a number is predicted: {SOME_REGRESSORS}")
+        raise LearnerError(f"learner {name!r} is no regressor, and here a number is predicted: {SOME_REGRESSORS}")
     return seeded(estimator, name, random_state)
 
 
@@ -49,7 +49,7 @@ class SklearnRegressor(SklearnLearner):
         """None: a value is no class."""
 
     def check_soft(self) -> None:
-        """Raise ConfigError unless it takes sample weights."""
+        """Raise LearnerError unless it takes sample weights."""
         if not has_fit_parameter(last_step(self._template), "sample_weight"):
             kind = type(last_step(self._template)).__name__
-            raise ConfigError(f"{kind} takes no sample weights, so it cannot learn others' values: {SOME_REGRESSORS}")
+            raise LearnerError(f"{kind} takes no sample weights, so it cannot learn others' values: {SOME_REGRESSORS}")

@@ -20,20 +20,20 @@ from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.text.printable import cut
-from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Features, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
 
 _LONGEST_REASON: Final = 300
 
 
 def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
-    """An untrained classifier from a short name or an import path, see ``catalog.make``. Raises ConfigError."""
+    """An untrained classifier from a short name or an import path, see ``catalog.make``. Raises LearnerError."""
     return prepare(make(name, params), name, random_state)
 
 
 def prepare(estimator: Any, name: str, random_state: int) -> Any:
-    """Set every ``random_state`` left open, also inside pipelines. Raises ConfigError for what is no classifier."""
+    """Set every ``random_state`` left open, also inside pipelines. Raises LearnerError for what is no classifier."""
     if not is_kind(estimator, is_classifier):
-        raise ConfigError(
+        raise LearnerError(
             f"learner {name!r} is no classifier: it must make a scikit-learn classifier or a torch module"
         )
     return seeded(estimator, name, random_state)
@@ -42,7 +42,7 @@ def prepare(estimator: Any, name: str, random_state: int) -> Any:
 def seeded(estimator: Any, name: str, random_state: int) -> Any:
     """With every ``random_state`` set that was left open, also inside pipelines.
 
-    Raises ConfigError, which says ``name``, for parameters that scikit-learn would refuse once it trains.
+    Raises LearnerError, which says ``name``, for parameters that scikit-learn would refuse once it trains.
     """
     open_states = {
         key: random_state
@@ -61,7 +61,7 @@ def _check_params(estimator: Any, name: str) -> None:
             try:
                 part._validate_params()
             except ValueError as error:
-                raise ConfigError(f"learner {name!r} cannot be trained: {error}") from None
+                raise LearnerError(f"learner {name!r} cannot be trained: {error}") from None
 
 
 def is_kind(estimator: Any, kind: Callable[[Any], bool]) -> bool:
@@ -76,7 +76,7 @@ class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
     Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
-    are those whose types its files may hold, beside scikit-learn's. Raises ConfigError if it is ``weighted`` or
+    are those whose types its files may hold, beside scikit-learn's. Raises LearnerError if it is ``weighted`` or
     ``balanced`` but takes no sample weights.
     """
 
@@ -146,13 +146,13 @@ class SklearnLearner:
         return found
 
     def check_soft(self) -> None:
-        """Raise ConfigError unless its models know probabilities and it takes sample weights."""
+        """Raise LearnerError unless its models know probabilities and it takes sample weights."""
         classifier = last_step(self._template)
         kind = type(classifier).__name__
         if not hasattr(classifier, "predict_proba"):
-            raise ConfigError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
+            raise LearnerError(f"{kind} knows no probabilities, which this algorithm shares: {_soft_ones()}")
         if not has_fit_parameter(classifier, "sample_weight"):
-            raise ConfigError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
+            raise LearnerError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
 
     def save(self, path: Path) -> None:
         """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be."""
@@ -203,12 +203,12 @@ def last_step(estimator: Any) -> Any:
 
 
 def weight_parameter(estimator: Any) -> str:
-    """What ``fit`` calls sample weights. Raises ConfigError for an estimator that takes none."""
+    """What ``fit`` calls sample weights. Raises LearnerError for an estimator that takes none."""
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         return f"{name}__{weight_parameter(last)}"
     if not has_fit_parameter(estimator, "sample_weight"):
-        raise ConfigError(
+        raise LearnerError(
             f"{type(estimator).__name__} takes no sample weights: set pseudo-weight = 1.0 and class-weight = 'none'"
         )
     return "sample_weight"

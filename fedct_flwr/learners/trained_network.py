@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from fedct_flwr.learners.catalog import MAKING
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _PREDICT_BATCH: Final = 1024
 
@@ -74,17 +74,17 @@ class TrainedNetwork:
         self._steps_done = 0
 
     def check_output(self, X: Features) -> None:
-        """Raise ConfigError unless the network maps examples like these to one logit per class."""
+        """Raise LearnerError unless the network maps examples like these to one logit per class."""
         try:
             with torch.inference_mode():
                 shape = tuple(self._network.eval()(self._tensor(X[:2])).shape)
         except Exception as error:
-            raise ConfigError(
+            raise LearnerError(
                 f"the network does not take features of shape {X.shape[1:]}, use one that is made for them (for tables "
                 f"see examples/own_network): {error}"
             ) from error
         if shape != (len(X[:2]), self._num_classes):
-            raise ConfigError(
+            raise LearnerError(
                 f"the network's output for two examples has shape {shape}: it must be one logit for each of the "
                 f"{self._num_classes} classes"
             )

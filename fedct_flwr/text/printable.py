@@ -8,14 +8,18 @@ but those to keep, none that shows as nothing, and no more than ``MOST_MARKS`` c
 letters that only look alike, and the order in which a terminal puts letters that are written from right to left.
 """
 
+import json
 import logging
+import math
 import re
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from functools import lru_cache
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 LONGEST_NAME: Final = 256
 """Characters of the name of a class, a column or a category."""
@@ -70,6 +74,37 @@ def printable_json(text: str) -> str:
     """
     # Outside of its strings JSON has no such character but the line feed.
     return _replaced(text, "\n", _json_escape)
+
+
+def json_text(document: Any) -> str:
+    """A document as JSON with a newline at its end; numbers in full precision, hidden characters in JSON's escapes.
+
+    JSON has neither NaN nor infinity: they are null.
+
+    >>> print(json_text({"epsilon": float("inf"), "file": Path("a")}), end="")
+    {
+      "epsilon": null,
+      "file": "a"
+    }
+    """
+    # What a table may hold besides, dates say, as text.
+    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    return printable_json(text) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """What JSON knows, of dataclasses, paths, enumerations and numbers as well."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def cut(text: str, longest: int) -> str:

@@ -20,7 +20,7 @@ import pytest
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.kit import make_kit
-from fedct_flwr.cli.flower import SuperLink
+from fedct_flwr.engine.flower import SuperLink
 from fedct_flwr.hospital.keys import create_node_key
 from tests.hospitals import write_study_folder
 from tests.processes.deployment import ROOT, free_port

@@ -25,8 +25,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedct_flwr.cli import main, scoreboard, silo
-from fedct_flwr.cli.output import SafeConsole, echo, json_text
+from fedct_flwr.cli import main, silo
+from fedct_flwr.cli.output import SafeConsole, echo
 from fedct_flwr.cli.printed_rounds import PrintedRounds
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.agent import _Agent
@@ -36,7 +36,8 @@ from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import as_script, content, document
 from fedct_flwr.report.summary import RunReader
-from fedct_flwr.text.printable import fault, printable, quoted
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.text.printable import fault, json_text, printable, quoted
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.conftest import fedct, here, kit  # noqa: F401 - fixtures, which tests name as arguments
 from tests.cli.model_process import read_here

@@ -22,8 +22,8 @@ import psutil
 import pytest
 import tomli_w
 
-from fedct_flwr.cli.flower import BIN, SuperLink
-from fedct_flwr.cli.flower import environment as flower_environment
+from fedct_flwr.engine.flower import BIN, SuperLink
+from fedct_flwr.engine.flower import environment as flower_environment
 from fedct_flwr.types import ConfigError, RunError
 from tests.attacks.coordinator import (
     PATIENCE,

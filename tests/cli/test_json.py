@@ -12,7 +12,7 @@ import pytest
 
 from fedct_flwr.cli import documents, main
 from fedct_flwr.cli.lazy import load_command
-from fedct_flwr.cli.output import json_text, plain
+from fedct_flwr.text.printable import json_text, plain
 from tests.cli.runner import Outcome
 from tests.cli.silos import Kit
 from tests.hospitals import write_study_folder

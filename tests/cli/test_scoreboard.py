@@ -15,7 +15,12 @@ from rich.console import Console
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.baselines.references import centralized, local_only
-from fedct_flwr.cli.scoreboard import (
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset, load
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.runs.run_folder import RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.simulation.scoreboard import (
     METHODS,
     SiloScores,
     of_global_models,
@@ -25,11 +30,6 @@ from fedct_flwr.cli.scoreboard import (
     table,
     with_baselines,
 )
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets import FederatedDataset, load
-from fedct_flwr.learners.build import build_learner
-from fedct_flwr.runs.run_folder import RoundRecord, RunFolder, SiloRecord
-from fedct_flwr.scoring import balanced_accuracy
 
 NAN = float("nan")
 FEDCT = ALGORITHMS["fedct"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedct_flwr.cli.engine import superlink
-from fedct_flwr.cli.flower import environment
+from fedct_flwr.engine.flower import environment
+from fedct_flwr.engine.on_flower import superlink
 from tests.readme import ROOT
 
 

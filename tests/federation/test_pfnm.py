@@ -11,13 +11,13 @@ from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.baselines.matching import Layer, Prior, match_networks
-from fedct_flwr.cli.scoreboard import score
 from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
+from fedct_flwr.simulation.scoreboard import score
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_weights
 from tests.federation.conftest import Federation

@@ -8,9 +8,9 @@ import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
-from fedct_flwr.cli import scoreboard
 from fedct_flwr.config import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.simulation import scoreboard
 from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 

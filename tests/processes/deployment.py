@@ -26,11 +26,11 @@ from typer.testing import CliRunner, Result
 from fedct_flwr.cli.certificates import create_authority
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.cli.flower import BIN, SuperLink, environment
 from fedct_flwr.cli.main import app
 from fedct_flwr.config import STUDY as STUDY_DATA
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.engine.flower import BIN, SuperLink, environment
 from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog

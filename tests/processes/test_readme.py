@@ -13,8 +13,8 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from fedct_flwr.cli.flower import environment
 from fedct_flwr.cli.main import app
+from fedct_flwr.engine.flower import environment
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.attacks.coordinator import needs_nginx_and_bubblewrap
 from tests.hospitals import HOSPITALS, write_silo_folder

@@ -25,7 +25,7 @@ import psutil
 import client_app
 import fedct_flwr
 import server_app
-from fedct_flwr.cli.flower import BIN, OFFLINE
+from fedct_flwr.engine.flower import BIN, OFFLINE
 from fedct_flwr.types import RunError
 
 TEMPORARY: Final = "/tmp"  # noqa: S108 - each program has one of its own

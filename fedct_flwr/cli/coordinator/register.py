@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_public_key
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
-from fedct_flwr.cli.flower import SuperLink, Unreachable
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.engine.flower import SuperLink, Unreachable
 from fedct_flwr.types import ConfigError
 
 _WAIT_SECONDS: Final = 300.0

@@ -15,19 +15,22 @@ from rich.markup import escape
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.table import Algorithm
-from fedct_flwr.cli import complete, scoreboard
+from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
-from fedct_flwr.cli.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, reason
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
 from fedct_flwr.cli.report import write_at_end
+from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.engine.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.watch import reason
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -254,9 +257,9 @@ def _show(
         rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, progress), scoreboard.METHODS
     tables: list[RenderableType] = []
     if config.report_scores:
-        scoreboard.save(rows, run_folder.path / "scores.json")
+        scoreboard.save(rows, run_folder.path / scoreboard.FILE)
         tables = ["", scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
-    out.show(scoreboard.document(run_folder, config, how, rows, time.monotonic() - started), *tables)
+    out.show(run_document(run_folder, config, how, rows, time.monotonic() - started), *tables)
     if config.report_scores:
         _print_gaps(out.console, run_folder, rows)
 

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
-from fedct_flwr.cli.flower import SuperLink
 from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.engine.flower import SuperLink
 
 
 def stop(

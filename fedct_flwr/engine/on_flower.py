@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Final
 
 import psutil
 import tomli_w
 
-from fedct_flwr.cli import patient_ray
-from fedct_flwr.cli.flower import APP_NAME, BIN, environment, stage_app
+from fedct_flwr.engine import patient_ray
+from fedct_flwr.engine.flower import APP_NAME, BIN, environment, stage_app
 from fedct_flwr.types import RunError
 
 _CONNECTION: Final = "fedct-simulate"
@@ -35,8 +36,17 @@ _QUIET_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.1
 
 
-def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch: Callable[[], bool]) -> None:
+def run_on_engine(
+    settings: Mapping[str, Any],
+    num_silos: int,
+    log: Path,
+    watch: Callable[[], bool],
+    *,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Run the app with these run-config values and one simulated node per silo.
+
+    ``more`` are environment variables for all of its processes.
 
     ``watch`` is called meanwhile and says whether the coordinator is done; Flower itself would wait for silos that
     hang, so soon after that everything is ended. Flower's output goes to ``log``. Raises RunError if the run did not
@@ -49,7 +59,7 @@ def run_on_engine(settings: Mapping[str, Any], num_silos: int, log: Path, watch:
         stage_app(app)
         overrides = Path(temporary) / "run-config.toml"
         overrides.write_text(tomli_w.dumps(dict(settings)), encoding="utf-8")
-        variables = environment(home)
+        variables = {**environment(home), **more}
         with superlink(variables, output):
             command = [
                 str(BIN / "flwr"), "run", str(app), _CONNECTION, "--stream", "--run-config", str(overrides),

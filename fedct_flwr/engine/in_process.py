@@ -13,6 +13,7 @@ from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 
 _POLL_SECONDS: Final = 0.05
+_STOP_SECONDS: Final = 30.0
 
 
 def run_in_process(
@@ -22,31 +23,42 @@ def run_in_process(
     watch: Callable[[], bool],
     *,
     one_at_a_time: bool = False,
+    outlives: bool = False,
 ) -> None:
     """Run the app with these run-config values; as ``engine.run_on_engine`` otherwise.
 
     Silos share this process: one that hangs stays in it until the command ends. ``one_at_a_time`` is for networks: with
     dropout they draw from a generator that torch has once for all threads, and no run would be like another.
+    ``outlives`` is for a process that goes on where this is interrupted: then the run is stopped first.
     """
     from client_app.main import app as client_app
+    from fedct_flwr.silo.site import simulated_site
     from server_app.main import app as server_app
 
     failures: list[Exception] = []
-    workers = 1 if one_at_a_time else None
+    workers, stopped = 1 if one_at_a_time else None, threading.Event()
 
     def work() -> None:
         try:
-            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos), workers=workers)
+            run_loopback(server_app, client_app, settings, simulated_nodes(num_silos), workers, stopped)
         except Exception as error:
             failures.append(error)
 
     with _logged(log):
         run = threading.Thread(target=work, daemon=True)
         run.start()
-        while run.is_alive():
-            watch()
-            run.join(_POLL_SECONDS)
+        try:
+            while run.is_alive():
+                watch()
+                run.join(_POLL_SECONDS)
+        except BaseException:
+            if outlives:
+                stopped.set()
+                run.join(_STOP_SECONDS)
+            raise
         watch()
+    # Another run in this process, or this one resumed, begins with learners of its own; and records are not held on to.
+    simulated_site.cache_clear()
     if failures:
         raise RunError(f"the run failed: {failures[0]}") from failures[0]
 

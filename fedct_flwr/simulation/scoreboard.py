@@ -1,6 +1,7 @@
 """The table at the end of a run: every silo alone, co-trained, and with all data in one place."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,21 +13,22 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr.algorithms.table import Algorithm, what_leaves
+from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.baselines.references import centralized, local_only
-from fedct_flwr.cli import documents
-from fedct_flwr.cli.output import json_text, plain
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.learners.base import Layered, Saveable
+from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
-from fedct_flwr.types import SiloName, TrainingError
+from fedct_flwr.text.printable import json_text
+from fedct_flwr.types import RunError, SiloName, TrainingError
 
 METHODS = ("local", "federated", "centralized")
+FILE: Final = "scores.json"
+"""Where a run folder has them."""
 TRAINING: Final = "training the baselines"
 """What takes a while here."""
 _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
@@ -119,12 +121,21 @@ def _models(
     config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
 ) -> dict[str, Predictor]:
     models = _baselines(config, dataset, position)
+    if kept := kept_model(config, algorithm, dataset, position, folder):
+        models["federated"] = kept
+    return models
+
+
+def kept_model(
+    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
+) -> Learner | None:
+    """The model that the silo at ``position`` ended with, None where none was kept. Raises DataError, ConfigError."""
     silo = dataset.silos[position]
     learner = build_learner(config, dataset, position, silo.private.X)
     if isinstance(learner, Saveable) and (path := algorithm.model_path(folder, silo.name, learner.suffix)).exists():
         # What silos' networks were made into may be wider than each of them.
-        models["federated"] = learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
-    return models
+        return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
+    return None
 
 
 def _baselines(config: RunConfig, dataset: FederatedDataset, position: int) -> dict[str, Predictor]:
@@ -139,6 +150,25 @@ def _baselines(config: RunConfig, dataset: FederatedDataset, position: int) -> d
 def save(rows: list[SiloScores], path: Path) -> None:
     """Write the scores as JSON, null where there is none."""
     write_atomically(path, json_text(rows).encode())
+
+
+def read(path: Path) -> list[SiloScores]:
+    """What ``save`` wrote, NaN where there is none; no rows without the file. Raises RunError for a damaged one."""
+    try:
+        rows = json.loads(path.read_text("utf-8"))
+        return [
+            SiloScores(str(row["silo"]), _numbers(row["own"]), _numbers(row["pooled"]), int(row["bytes_sent"]))
+            for row in rows
+        ]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise RunError(f"{path} is damaged: take it away, and the run goes without scores") from None
+
+
+def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
+    found = {method: scores.get(method) for method in METHODS}
+    return {method: float("nan") if value is None else float(value) for method, value in found.items()}
 
 
 def of_global_models(folder: RunFolder) -> dict[str, float]:
@@ -171,11 +201,11 @@ def table(
     for row in rows:
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
         result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
-    complete = _comparable(rows, methods)
-    means = [_cell(_means(complete, name, methods), method) for _, name in sections for method in methods]
+    complete = comparable(rows, methods)
+    average = [_cell(means(complete, name, methods), method) for _, name in sections for method in methods]
     over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
     result.add_section()
-    result.add_row(over, *means, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
+    result.add_row(over, *average, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
     if global_models and ("pooled", "pooled") in sections:
         result.add_section()
         for name, value in global_models.items():
@@ -188,35 +218,7 @@ def table(
     return result
 
 
-def document(
-    folder: RunFolder, config: RunConfig, algorithm: Algorithm, rows: Sequence[SiloScores], seconds: float
-) -> documents.Run:
-    """The run for programs, with the rows and their mean."""
-    complete, left = _comparable(rows, METHODS), what_leaves(algorithm, folder.quantity)
-    mean: documents.MeanScores = plain(
-        {
-            "own": _means(complete, "own", METHODS),
-            "pooled": _means(complete, "pooled", METHODS),
-            "bytes_sent": fmean(row.bytes_sent for row in rows),
-            "silos": len(complete),
-        }
-    )
-    return {
-        "study": config.study,
-        "algorithm": config.algorithm,
-        "run_folder": str(folder.path),
-        "seconds": seconds,
-        "rounds": len(folder.rounds()),
-        "fixed_point": folder.read_json("result.json").get("fixed_point"),
-        "leaves": f"{left} and test scores" if config.report_scores else left,
-        "measure": measure_of(folder.quantity).name,
-        "silos": plain(list(rows)),
-        "mean": mean,
-        "global_models": of_global_models(folder),
-    }
-
-
-def _comparable(rows: Sequence[SiloScores], methods: Sequence[str]) -> list[SiloScores]:
+def comparable(rows: Sequence[SiloScores], methods: Sequence[str]) -> list[SiloScores]:
     """Rows with a score wherever any row has one: silos are compared by what they have.
 
     One-shot algorithms leave no model at a silo, and where there is no test set there are no scores.
@@ -234,7 +236,7 @@ def _is_complete(scores: dict[str, float], methods: Sequence[str]) -> bool:
     return not any(np.isnan(scores[method]) for method in methods)
 
 
-def _means(complete: Sequence[SiloScores], name: str, methods: Sequence[str]) -> dict[str, float]:
+def means(complete: Sequence[SiloScores], name: str, methods: Sequence[str]) -> dict[str, float]:
     """Over the silos that have a value for every method: only those can be compared."""
     known = {method: fmean(getattr(row, name)[method] for row in complete) for method in methods if complete}
     return _UNKNOWN | known

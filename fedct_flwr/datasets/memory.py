@@ -1,0 +1,104 @@
+"""Tables in memory as a federation, for ``simulate()``. No copy of a record is written for a run in this process.
+
+The run config has no place for tables: it holds their digest, by which they are found here. Other processes of this
+machine find them in files, in a folder that the environment names.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Final
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.from_tables import Source, federation
+from fedct_flwr.datasets.tables import read_table
+from fedct_flwr.types import ConfigError, SiloName
+
+FOLDER: Final = "FEDCT_TABLES_FOLDER"
+"""Environment variable: a folder in which ``Tables.write`` has left tables for other processes."""
+
+_PUBLIC: Final = "public.parquet"
+
+
+class Tables:
+    """The public table, and one for each silo with the label column. They are found as long as this object lives."""
+
+    def __init__(self, public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> None:
+        self.public = public
+        self.silos = dict(silos)
+        _HELD[self.digest] = self
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the silos' names and all tables, in hexadecimal: the same for the same contents."""
+        digest = hashlib.sha256(b"fedct tables 1")
+        for name, table in [("", self.public), *self.silos.items()]:
+            digest.update(f" {len(name)} {name}".encode())
+            with pa.ipc.new_stream(_Hashed(digest), table.schema) as stream:
+                # In one piece: how a table is cut into pieces says nothing of what it holds.
+                stream.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
+        return digest.hexdigest()
+
+    def write(self, folder: Path) -> None:
+        """Write the tables below a folder, for other processes to find."""
+        below = folder / self.digest
+        below.mkdir(mode=0o700, parents=True)
+        pa.parquet.write_table(self.public, below / _PUBLIC)
+        for position, (silo, table) in enumerate(self.silos.items()):
+            # The order of the silos counts.
+            pa.parquet.write_table(table, below / f"{position:06}-{silo}.parquet")
+
+
+class _Hashed:
+    """A file that only hashes what is written to it."""
+
+    closed = False
+
+    def __init__(self, digest: "hashlib._Hash") -> None:
+        self._digest = digest
+
+    def write(self, content: bytes) -> int:
+        self._digest.update(content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+_HELD: Final[WeakValueDictionary[str, Tables]] = WeakValueDictionary()
+
+
+def load(config: RunConfig) -> FederatedDataset:
+    """The tables whose digest is the run config's ``data-dir``, as a federation.
+
+    Raises ConfigError where this process has no such tables, and DataError as ``from_tables.federation``.
+    """
+    folder = Path(os.environ.get(FOLDER, "")) / config.data_dir
+    if held := _HELD.get(config.data_dir):
+        public = _source("the public table", held.public)
+        silos = {silo: _source(_where(silo), table) for silo, table in held.silos.items()}
+    elif FOLDER in os.environ and (folder / _PUBLIC).is_file():
+        public = Source("the public table", partial(read_table, folder / _PUBLIC))
+        paths = {path.stem.partition("-")[2]: path for path in sorted(folder.glob("[0-9]*.parquet"))}
+        silos = {silo: Source(_where(silo), partial(read_table, path)) for silo, path in paths.items()}
+    else:
+        raise ConfigError("the tables of this run were in the memory of another process: hand them to simulate() again")
+    return federation(config.study, "the silos' tables", public, silos, config, leave_out="leave the silo out")
+
+
+def _where(silo: SiloName) -> str:
+    return f"the table of silo {silo!r}"
+
+
+def _source(where: str, table: pa.Table) -> Source:
+    return Source(where, lambda text: table)

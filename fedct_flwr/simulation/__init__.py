@@ -1,0 +1,1 @@
+"""A whole federation on this machine: from data to a run."""

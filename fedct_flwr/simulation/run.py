@@ -1,0 +1,260 @@
+"""A run as an object: what its folder says, its models, and its table."""
+
+import csv
+import importlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from fedct_flwr import datasets
+from fedct_flwr.algorithms.table import find_algorithm
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.report.page import check_extra
+from fedct_flwr.report.summary import read_runs
+from fedct_flwr.report.write import NAME, write_report
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.scoring import measure_of
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.drawn import Drawn
+from fedct_flwr.simulation.silo_model import SiloModel, as_labels
+from fedct_flwr.types import ConfigError, RunError, SiloName
+
+DataFrame: TypeAlias = Any
+"""One of pandas, which nothing else here needs."""
+_UNFINISHED: Final = "unfinished"
+_LONGEST: Final = 40
+"""Characters of a setting that a comparison shows."""
+
+
+class Run(Drawn):
+    """One run. Its table is what a notebook shows of it.
+
+    What it reads, it reads from its folder. ``held`` is what has to live as long as the run: tables and learners in
+    memory, and its folder, if nobody named one.
+    """
+
+    def __init__(
+        self, folder: RunFolder, *, dataset: FederatedDataset | None = None, held: Sequence[object] = ()
+    ) -> None:
+        self._folder, self._held = folder, held
+        self.path: Path = folder.path
+        """The run folder."""
+        self.config: RunConfig = RunConfig.from_flower({**folder.settings(), "run-dir": str(folder.path.resolve())})
+        """The settings."""
+        self._dataset = dataset
+
+    @property
+    def status(self) -> str:
+        """``completed``, ``failed``, or ``unfinished`` if nobody knows how it ends."""
+        return str(self._result.get("status", _UNFINISHED))
+
+    @property
+    def silos(self) -> tuple[SiloName, ...]:
+        """The silos' names."""
+        return tuple(map(str, self._folder.read_json("config.json").get("silos", ())))
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """What the log says of each round, as in ``rounds.jsonl``."""
+        return self._folder.rounds()
+
+    @property
+    def rounds(self) -> DataFrame:
+        """What the log says of each round in numbers; what it says of each silo is in ``records``. Needs pandas."""
+        plain = [
+            {key: value for key, value in record.items() if not isinstance(value, dict | list)}
+            for record in self.records
+        ]
+        return frame(plain, "round")
+
+    @property
+    def scores(self) -> DataFrame:
+        """Each silo's balanced accuracy (or R²) on its own and on the pooled test set, and bytes sent. Needs pandas.
+
+        ``local`` is the silo alone, ``federated`` as it ended the run, ``centralized`` with all data in one place.
+        """
+        rows = [
+            {
+                "silo": row.silo,
+                **{f"own_{method}": score for method, score in row.own.items()},
+                **{f"pooled_{method}": score for method, score in row.pooled.items()},
+                "bytes_sent": row.bytes_sent,
+            }
+            for row in self.rows
+        ]
+        return frame(rows, "silo")
+
+    @property
+    def rows(self) -> list[scoreboard.SiloScores]:
+        """The same without pandas; none for a run that was not scored."""
+        return scoreboard.read(self.path / scoreboard.FILE)
+
+    @property
+    def consensus(self) -> NDArray[Any]:
+        """The final label of each public example ``(n,)``, None where the silos abstain; or its value, NaN for none.
+
+        Raises RunError for a run that has left none: one that has not ended, or in which silos share weights.
+        """
+        path = self.path / ("values.csv" if self._folder.quantity else "labels.csv")
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                cells = [row[1] for row in list(csv.reader(file))[1:]]
+            if self._folder.quantity:
+                return np.array([float(cell) if cell else np.nan for cell in cells])
+        except FileNotFoundError:
+            raise RunError(f"{self.path} has no {path.name}: the run has left no consensus") from None
+        except (OSError, ValueError, IndexError):
+            raise RunError(f"{path} is damaged: start a new run") from None
+        return as_labels(cell or None for cell in cells)
+
+    @cached_property
+    def dataset(self) -> FederatedDataset:
+        """The data that the run was about. Raises ConfigError or DataError where they cannot be read any more."""
+        return self._dataset or datasets.load(self.config)
+
+    @cached_property
+    def models(self) -> Mapping[SiloName, SiloModel]:
+        """The model that each silo ended with, where the run has kept it. Raises as ``dataset``, and DataError."""
+        return dict(self._models())
+
+    def report(self, path: Path | str | None = None) -> Path:
+        """Write the run as one HTML page, in its folder unless a path is given; returns where it is.
+
+        Raises ConfigError without the extra ``report``, RunError where it cannot be written.
+        """
+        return _write([self], path or self.path / NAME)
+
+    def compare(self, *others: "Run") -> "Comparison":
+        """Put others next to this run, one line each."""
+        return Comparison([self, *others])
+
+    def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
+        how = find_algorithm(self.config)
+        for position, silo in enumerate(self.dataset.silos):
+            kept = scoreboard.kept_model(self.config, how, self.dataset, position, self._folder)
+            if kept:
+                yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column)
+
+    @property
+    def _result(self) -> dict[str, Any]:
+        return self._folder.read_json("result.json") if self._folder.ended_at() is not None else {}
+
+    @property
+    def measure(self) -> str:
+        """What scores are."""
+        return measure_of(self._folder.quantity).name
+
+    def _headline(self) -> str:
+        how = find_algorithm(self.config)
+        return f"{self.config.study}: {how.title}, {len(self.records)} rounds, {self.status}, in {self.path}"
+
+    def _table(self) -> Table | None:
+        if not (rows := self.rows):
+            return None
+        how, globally = find_algorithm(self.config), scoreboard.of_global_models(self._folder)
+        return scoreboard.table(rows, how.title, global_models=globally, measure=self.measure)
+
+
+class Comparison(Drawn):
+    """Runs next to each other: what their settings differ in, and their mean scores."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = tuple(runs)
+
+    @property
+    def names(self) -> list[str]:
+        """What tells each run from the others."""
+        settings = [run.config.to_flower() for run in self.runs]
+        differing = [
+            key for key in settings[0] if key != "run-dir" and len({repr(values[key]) for values in settings}) > 1
+        ]
+        found = [
+            ", ".join(f"{key}={_short(str(values[key]))}" for key in differing if values[key] != "")
+            for values in settings
+        ]
+        return [name or f"run {number}" for number, name in enumerate(found, start=1)]
+
+    @property
+    def scores(self) -> DataFrame:
+        """One row for each run. Needs pandas."""
+        return frame([{"run": name, **means} for name, means in self._means()], "run")
+
+    def report(self, path: Path | str) -> Path:
+        """Write all runs on top of each other as one HTML page. Raises as ``Run.report``."""
+        return _write(self.runs, path)
+
+    def _means(self) -> Iterator[tuple[str, dict[str, int | float]]]:
+        for name, run in zip(self.names, self.runs, strict=True):
+            rows, methods = run.rows, scoreboard.METHODS
+            complete = scoreboard.comparable(rows, methods)
+            means = {
+                f"{test}_{method}": value
+                for test in ("own", "pooled")
+                for method, value in scoreboard.means(complete, test, methods).items()
+            }
+            yield name, {**means, "rounds": len(run.records), "bytes_sent": sum(row.bytes_sent for row in rows)}
+
+    def _headline(self) -> str:
+        return f"{len(self.runs)} runs"
+
+    def _table(self) -> Table | None:
+        found = list(self._means())
+        table = Table("run", box=SIMPLE_HEAD, pad_edge=False)
+        for name in found[0][1]:
+            table.add_column(name.replace("_", "\n"), justify="right")
+        for name, means in found:
+            table.add_row(escape(name), *(f"{v:.3f}" if isinstance(v, float) else f"{v:,}" for v in means.values()))
+        return table
+
+
+def read_run(path: Path | str) -> Run:
+    """The run in a folder, whoever ran it. Raises RunError for a folder that holds none."""
+    found = Path(path)
+    if not found.is_dir():
+        raise RunError(f"there is no run folder {found}: a run prints where its own is")
+    return Run(RunFolder(found))
+
+
+def frame(rows: Sequence[Mapping[str, Any]], index: str) -> DataFrame:
+    """Rows as a DataFrame. Raises ConfigError without pandas."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError:
+        raise ConfigError(
+            "a DataFrame needs pandas: pip install pandas, or use the run's records and rows, which need none"
+        ) from None
+    found = pandas.DataFrame(list(rows))
+    return found.set_index(index) if len(found) else found
+
+
+class OwnFolder:
+    """A temporary folder that is gone when nobody holds this object any more, or when Python ends."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="fedct-run-"))
+        self._end = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove it now."""
+        self._end()
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+
+
+def _write(runs: Sequence[Run], path: Path | str) -> Path:
+    check_extra()
+    write_report(read_runs([run.path for run in runs]), Path(path))
+    return Path(path)

@@ -1,0 +1,78 @@
+"""The model that a silo ends with, for records as the silos have them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.tables import encode
+from fedct_flwr.learners.base import Learner, Probabilistic
+from fedct_flwr.simulation.silos import table_of
+from fedct_flwr.types import DataError, Features
+
+
+class SiloModel:
+    """A trained learner that reads tables and answers in the study's own names.
+
+    ``learner`` is the learner itself, for features as numbers and classes by their positions in ``schema.classes``.
+    """
+
+    def __init__(self, learner: Learner, schema: Schema, label: str = "") -> None:
+        self.learner, self.schema, self._label = learner, schema, label
+
+    def predict(self, records: Any) -> NDArray[Any]:
+        """The class of each record, or its value, ``(n,)``.
+
+        ``records`` are a DataFrame with the columns that the silos have, or an array ``(n, features)`` of numbers.
+        Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
+        """
+        answers = self.learner.predict(self._features(records))
+        return answers if self.schema.quantity else as_labels([self.schema.classes[c] for c in answers])
+
+    def predict_proba(self, records: Any) -> NDArray[np.float64]:
+        """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
+        X = self._features(records)
+        known = isinstance(self.learner, Probabilistic)
+        found = self.learner.probabilities(X, len(self.schema.classes)) if known else None  # type: ignore[attr-defined]
+        if found is None:
+            raise DataError(f"the model, a {type(self.learner).__name__}, knows no probabilities: use predict")
+        probabilities: NDArray[np.float64] = found
+        return probabilities
+
+    def __repr__(self) -> str:
+        trained = getattr(self.learner, "parts", (None, self.learner))[1]
+        return f"SiloModel({trained!r})"
+
+    def _features(self, records: Any) -> Features:
+        columns = self.schema.columns
+        if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
+            return records
+        table = table_of(records, "the table of records")
+        if self._label in table.column_names:
+            table = table.drop_columns([self._label])
+        return encode(table, columns, "the table of records")
+
+
+def as_labels(names: Iterable[str | None]) -> NDArray[Any]:
+    """Classes by name as whoever has labeled the records wrote them: whole numbers, truth values, or text.
+
+    None stands for no label.
+
+    >>> as_labels(["0", "1"]), as_labels(["true", "false"]), as_labels(["ill", None])
+    (array([0, 1]), array([ True, False]), array(['ill', None], dtype=object))
+    """
+    found = list(names)
+    values = _values(sorted({name for name in found if name is not None}))
+    labels = [None if name is None else values[name] for name in found]
+    return np.array(labels, dtype=object) if None in labels else np.array(labels)
+
+
+def _values(classes: Sequence[str]) -> dict[str, Any]:
+    if set(classes) <= {"true", "false"}:
+        return {name: name == "true" for name in classes}
+    try:
+        return {name: int(name) for name in classes}
+    except ValueError:
+        return {name: name for name in classes}

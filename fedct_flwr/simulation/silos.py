@@ -1,0 +1,137 @@
+"""Whose data a simulation is about: a data set by name, a folder of tables, or tables in memory, as settings."""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from fedct_flwr.config import MEMORY
+from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.memory import Tables
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import ConfigError, DataError, SiloName
+
+Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
+"""A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a
+data set, or a folder with ``public.csv`` and a file for each silo."""
+
+_LABEL: Final = "label"
+"""The label column's name where labels come as an array of their own."""
+
+
+class Data(NamedTuple):
+    """Run-config values that lead to the data, and the tables themselves, where they are in memory."""
+
+    settings: dict[str, Any]
+    tables: Tables | None = None
+
+
+def data_of(silos: Silos, public: Any, label: str) -> Data:
+    """What ``simulate()`` was given. Raises ConfigError or DataError."""
+    if isinstance(silos, Mapping):
+        return _in_memory(silos, public, label)
+    if not isinstance(silos, str | Path):
+        raise DataError(
+            f"silos is of type {type(silos).__name__}: give a table for each silo, a folder, or a data set's name"
+        )
+    if public is not None:
+        raise ConfigError("public has no effect on a folder or a data set by name, which have their own: leave it out")
+    if isinstance(silos, str) and silos in LOADERS and silos != "files":
+        if label:
+            raise ConfigError(f"label has no effect on data set {silos!r}, which knows its own: leave it out")
+        return Data(of_data_set(silos))
+    if not label:
+        raise ConfigError("label is missing: name the label column of the silos' files")
+    return Data({**of_folder(Path(silos)), "label-column": label})
+
+
+def of_data_set(name: str) -> dict[str, Any]:
+    """The settings of a data set by name, which is the study's as well."""
+    return {"study": name, "data": name, "data-dir": ""}
+
+
+def of_folder(folder: Path) -> dict[str, Any]:
+    """The settings of a folder of tables, but for the label column; the study is called as a name may be."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("._-")[:64] or "files"
+    return {"study": name, "data": "files", "data-dir": str(folder.resolve())}
+
+
+def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str) -> Data:
+    if public is None:
+        raise ConfigError("public is missing: give the table of examples that the silos label")
+    for name in silos:
+        if not re.match(NAME_PATTERN, str(name)):
+            raise ConfigError(
+                f"the silo name {quoted(str(name))} cannot be taken: use up to 64 letters, digits, points, hyphens and "
+                "underscores, with a letter or a digit first"
+            )
+    column = label or _LABEL
+    named = {str(name): given for name, given in silos.items()}
+    tables = {name: _labeled(given, label, column, f"the table of silo {name!r}") for name, given in named.items()}
+    found = Tables(table_of(public, "the public table"), tables)
+    return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
+
+
+def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
+    if not isinstance(given, tuple):
+        if not label:
+            raise ConfigError(f"label is missing: name the label column of {where}")
+        return table_of(given, where)
+    if len(given) != 2:
+        raise DataError(f"{where} is a tuple of {len(given)}: give a DataFrame, or a pair (X, y) of arrays")
+    features, labels = table_of(given[0], where), np.asarray(given[1])
+    if labels.shape != (features.num_rows,):
+        raise DataError(
+            f"{where} has {features.num_rows} records and labels of shape {labels.shape}: give one label for each "
+            "record"
+        )
+    if column in features.column_names:
+        raise DataError(f"{where} has a column {column!r} and labels of their own: drop one of them")
+    return features.append_column(column, _array(labels, f"the labels of {where}"))
+
+
+def table_of(given: Any, where: str) -> pa.Table:
+    """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks."""
+    if isinstance(given, pa.Table):
+        return given.replace_schema_metadata(None)
+    if _is_pandas(given):
+        return _of_frame(given, where)
+    if hasattr(given, "__arrow_c_stream__"):
+        try:
+            return pa.table(given).replace_schema_metadata(None)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise DataError(f"{where} is no table: {type(error).__name__}; give a DataFrame or an array") from None
+    X = np.asarray(given)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise DataError(
+            f"{where} is of type {type(given).__name__}, with shape {X.shape} and {X.dtype}: give a DataFrame, or an "
+            "array of numbers with one row for each record"
+        )
+    return pa.table({f"x{number}": pa.array(values) for number, values in enumerate(X.T, start=1)})
+
+
+def _is_pandas(given: Any) -> bool:
+    # Whoever has not imported pandas has no DataFrame of its kind.
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(given, pandas.DataFrame)
+
+
+def _of_frame(frame: Any, where: str) -> pa.Table:
+    names = [str(name) for name in frame.columns]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"{where} has columns of the same name: {', '.join(map(quoted, repeated))}; rename them")
+    # One by one, so that an error can name the column without quoting a value.
+    columns = [_array(frame.iloc[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _array(values: Any, where: str) -> Any:
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        raise DataError(f"{where} does not hold one kind of values: make all of them numbers, or all text") from None

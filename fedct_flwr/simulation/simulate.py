@@ -1,0 +1,215 @@
+"""``simulate()``: data, an algorithm and learners in, a run out."""
+
+import contextlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from fedct_flwr import datasets
+from fedct_flwr.algorithms.methods import Method
+from fedct_flwr.config import MEMORY, RunConfig
+from fedct_flwr.config.settings import kebab
+from fedct_flwr.datasets.memory import FOLDER, Tables
+from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner
+from fedct_flwr.privacy.budget import PrivacyWarning
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.learners import given_learner, learners_of
+from fedct_flwr.simulation.progress import Bars, Told
+from fedct_flwr.simulation.run import OwnFolder, Run
+from fedct_flwr.simulation.silos import Data, Silos, data_of
+from fedct_flwr.simulation.simulation import Engine, Simulation
+from fedct_flwr.simulation.watch import Watch
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import ConfigError, LearnerError, RunError
+
+_OF_ARGUMENTS: Final = {
+    "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
+}  # fmt: skip
+"""Keys of the run config that an argument stands for."""
+
+
+def simulate(
+    silos: Silos | None = None,
+    public: Any = None,
+    *,
+    label: str = "",
+    algorithm: Method | str | None = None,
+    learner: Any = None,
+    rounds: int | None = None,
+    seed: int | None = None,
+    engine: Engine = "loopback",
+    run_dir: Path | str | None = None,
+    resume: Path | str | None = None,
+    progress: bool | Callable[[Mapping[str, Any]], None] | None = None,
+    **settings: Any,
+) -> Run:
+    """Run a federation on this machine, and score it against every silo alone and all data in one place.
+
+    ``silos`` is a mapping of names to tables: DataFrames with the column ``label``, or pairs ``(X, y)`` of arrays; with
+    ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder with
+    ``public.csv`` and a file for each silo, or the name of a data set.
+
+    ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
+    manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
+    has goes by its key with underscores: ``protection="teachers", epsilon=1.0``. What is not given is as in
+    ``config/run.py``.
+
+    The run goes to the new folder ``run_dir``, or to a temporary one that lives as long as the ``Run``. ``resume`` is
+    the folder of a run to go on with, up to another number of ``rounds``. ``progress`` shows bars (None: where
+    somebody can see them), or is a function that is told each round's record.
+
+    Raises ConfigError for settings, LearnerError for a learner, DataError for data, before anything is written; and
+    RunError for a run that fails.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> def records(n):
+    ...     X = rng.normal(size=(n, 2))
+    ...     return X, X[:, 0] > 0
+    >>> run = simulate({"a": records(40), "b": records(40)}, records(60)[0], learner="naive-bayes", progress=False)
+    >>> run.status, sorted(run.models), run.consensus.dtype
+    ('completed', ['a', 'b'], dtype('bool'))
+    """
+    if engine not in get_args(Engine):
+        raise ConfigError(f"unknown engine {engine!r}: {suggest(str(engine), get_args(Engine))}")
+    begun = _begun(resume, run_dir)
+    if silos is None and begun is None:
+        raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
+    data = Data({}) if silos is None else data_of(silos, public, label)
+    given = _settings(settings, rounds=rounds, seed=seed) | _of_algorithm(algorithm, settings)
+    chosen = _with_data({**(begun or {}), "resume": begun is not None}, data) | given
+    of_learner, held = _of_learner(learner, chosen, settings)
+    chosen |= of_learner
+    if held and engine == "flower":
+        raise LearnerError(
+            f"the learner {held[0].name.partition('@')[0]} is an object that only this process has: give engine "
+            "'loopback', or an estimator whose class can be imported and whose parameters JSON can hold"
+        )
+    own = None if run_dir or resume else OwnFolder()
+    path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
+    try:
+        simulation = Simulation.checked(
+            chosen, path, named=[*_settings(settings, rounds=rounds, seed=seed)], begun=begun
+        )
+        for caution in simulation.cautions():
+            warnings.warn(caution, PrivacyWarning, stacklevel=2)
+        with _for_others(data.tables, engine) as variables:
+            _run(simulation, engine, variables, progress, keep_log=own is None)
+    except BaseException:
+        # A run that nobody gets leaves nothing behind.
+        if own:
+            own.remove()
+        raise
+    return Run(simulation.folder, dataset=simulation.dataset, held=[own, data.tables, *held])
+
+
+def _run(
+    simulation: Simulation,
+    engine: Engine,
+    variables: Mapping[str, str],
+    progress: bool | Callable[[Mapping[str, Any]], None] | None,
+    *,
+    keep_log: bool,
+) -> None:
+    runner = simulation.runner(engine, variables, outlives=True)
+    bars = Bars(visible=False if callable(progress) else progress)
+    with bars.rounds(simulation.config.rounds) as shown:
+        told: Told = progress if callable(progress) else shown
+        simulation.run(runner, Watch(simulation.folder, told), keep_log=keep_log)
+    simulation.score(lambda items: bars.of(items, scoreboard.TRAINING))
+
+
+def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:
+    """Run-config values of what goes by its key, and of arguments that are given. Raises ConfigError."""
+    keys = {"rounds": "num-server-rounds", "seed": "seed"}
+    found = {keys[name]: value for name, value in named.items() if value is not None}
+    for name, value in settings.items():
+        key = kebab(name)
+        if argument := _OF_ARGUMENTS.get(key):
+            raise ConfigError(f"{name} is no setting of simulate(): give {argument}")
+        if key == "student" and not isinstance(value, str):
+            found |= _of_student(value, settings)
+        elif key.endswith("-params") and not isinstance(value, str):
+            found[key] = json.dumps(value)
+        elif isinstance(value, Path):
+            # The coordinator of Flower's engine works elsewhere.
+            found[key] = str(value.resolve())
+        else:
+            found[key] = tuple(value) if isinstance(value, list) else value
+    return found
+
+
+def _of_student(student: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    given = given_learner(student, "student")
+    if given.held:
+        raise LearnerError(
+            "student is an object that no file can name: give an estimator whose class can be imported and whose "
+            "parameters JSON can hold, a short name, or an import path"
+        )
+    if "student_params" in settings:
+        raise ConfigError("student_params have no effect on a student that is an object: set them on it")
+    return {"student": given.name, "student-params": json.dumps(given.params)}
+
+
+def _of_algorithm(algorithm: Method | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    if algorithm is None or isinstance(algorithm, str):
+        return {} if algorithm is None else {"algorithm": algorithm}
+    if isinstance(algorithm, type) or not hasattr(algorithm, "settings"):
+        raise ConfigError(f"algorithm is {algorithm!r}: give an object such as FedCT(), or a name such as 'fedct'")
+    found = algorithm.settings()
+    for name in settings:
+        if kebab(name) in found:
+            raise ConfigError(f"{name} is set twice, by algorithm as well: leave one of them out")
+    return found
+
+
+def _of_learner(
+    learner: Any, chosen: Mapping[str, Any], settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[HeldLearner]]:
+    if learner is None:
+        return {}, []
+    if "learner_params" in settings and not isinstance(learner, str):
+        raise ConfigError("learner_params have no effect on learners that are objects: set them on these")
+    # Only a mapping asks for the silos' names.
+    silos = [silo.name for silo in datasets.load(RunConfig.from_flower(chosen)).silos] if _is_mapping(learner) else []
+    return learners_of(learner, silos)
+
+
+def _is_mapping(learner: Any) -> bool:
+    return isinstance(learner, Mapping)
+
+
+def _with_data(begun: Mapping[str, Any], data: Data) -> dict[str, Any]:
+    """Settings with these data. A resumed run keeps its study's name. Raises RunError where its tables were others."""
+    if not begun["resume"]:
+        return {**data.settings, **begun}
+    was = begun.get("data-dir")
+    if data.tables and (begun.get("data"), was) != (MEMORY, data.tables.digest):
+        raise RunError("cannot resume the run with other data: hand it the very tables that it began with")
+    return {**begun, **{key: value for key, value in data.settings.items() if key != "study"}}
+
+
+def _begun(resume: Path | str | None, run_dir: Path | str | None) -> dict[str, Any] | None:
+    """The settings that a resumed run began with. Raises RunError for a folder without them."""
+    if resume is None:
+        return None
+    if run_dir is not None:
+        raise ConfigError("run_dir has no effect with resume: leave it out")
+    return RunFolder(Path(resume).resolve()).settings()
+
+
+@contextlib.contextmanager
+def _for_others(tables: Tables | None, engine: Engine) -> Iterator[dict[str, str]]:
+    """Environment variables by which other processes find tables, and learners in the working folder."""
+    if engine == "loopback":
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="fedct-tables-") as folder:
+        if tables:
+            tables.write(Path(folder))
+        yield {FOLDER: folder, LEARNER_FOLDER: os.environ.get(LEARNER_FOLDER, str(Path.cwd()))}

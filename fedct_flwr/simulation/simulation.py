@@ -1,0 +1,143 @@
+"""One simulation: checked before anything runs, run where one likes, and scored. Command and function stand on it."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self, TypeAlias
+
+from fedct_flwr import datasets
+from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.table import Algorithm
+from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.label_sharing import warnings
+from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.engine.in_process import run_in_process
+from fedct_flwr.engine.on_flower import check_interpreter, run_on_engine
+from fedct_flwr.learners.base import Resumable
+from fedct_flwr.learners.build import named_learners
+from fedct_flwr.privacy.budget import budget_of
+from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.scoreboard import SiloScores
+from fedct_flwr.simulation.watch import Watch, reason
+from fedct_flwr.types import RunError
+
+Engine: TypeAlias = Literal["loopback", "flower"]
+"""In this process, or on Flower's simulation engine: the same results, and the engine takes half a minute to start."""
+
+Runner: TypeAlias = Callable[[Mapping[str, Any], int, Path, Callable[[], bool]], None]
+
+LOG: Final = "flower.log"
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A simulation with which nothing is wrong that could be known before it runs."""
+
+    config: RunConfig
+    dataset: FederatedDataset
+    algorithm: Algorithm
+    folder: RunFolder
+
+    @classmethod
+    def checked(
+        cls,
+        settings: Mapping[str, Any],
+        path: Path,
+        *,
+        named: Collection[str] = (),
+        begun: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Of these run-config values, in the run folder ``path``, which must be absolute; nothing is written.
+
+        ``named`` and ``begun`` are as in ``checks.check_run``. Raises ConfigError, DataError, or RunError for a folder
+        that exists although no run is resumed.
+        """
+        if begun is None:
+            check_new(path)
+        config = RunConfig.from_flower({**settings, "run-dir": str(path)})
+        dataset = datasets.load(config)
+        silos = [silo.name for silo in dataset.silos]
+        algorithm = check_run(config, dataset, Subject.simulated(dataset), silos, named=named, begun=begun)
+        return cls(config, dataset, algorithm, RunFolder(path))
+
+    def cautions(self) -> Iterator[str]:
+        """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""
+        privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
+        if privacy.enabled:
+            smallest = min(silo.private.size for silo in self.dataset.silos)
+            if weakness := budget_of(privacy).weakness(smallest):
+                yield weakness
+        yield from warnings(self.config, len(self.config.roster or self.dataset.silos))
+
+    def runner(
+        self, engine: Engine, variables: Mapping[str, str] = MappingProxyType({}), *, outlives: bool = False
+    ) -> Runner:
+        """What runs it, with these environment variables for other processes. Raises RunError where none can start.
+
+        ``outlives``: this process goes on where a run in it is interrupted.
+        """
+        if engine == "loopback":
+            networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
+            return partial(run_in_process, one_at_a_time=networks, outlives=outlives)
+        check_interpreter()
+        return partial(run_on_engine, more=variables) if variables else run_on_engine
+
+    def run(self, runner: Runner, watch: Watch, *, keep_log: bool = True) -> None:
+        """Run it, with the log in its folder at the end. Raises RunError with the reason that the folder gives.
+
+        Without ``keep_log`` the folder is to go if the run fails: the reason then does not say where the log is, and
+        a note of the error has what the log says of failures.
+        """
+        log = Path(tempfile.mkdtemp(prefix="fedct-log-")) / LOG
+        try:
+            runner(self.config.to_flower(), len(self.dataset.silos), log, watch)
+            if self.folder.read_json("result.json").get("status") != "completed":
+                raise RunError("the run failed")
+        except RunError as error:
+            said = log.read_text("utf-8", errors="replace")
+            why = reason(self.folder if watch.is_over else None, said) or str(error)
+            if keep_log:
+                raise RunError(f"{why} (log: {self._keep(log)})") from None
+            shutil.rmtree(log.parent, ignore_errors=True)
+            failed = RunError(why)
+            failed.add_note(_of_failures(said))
+            raise failed from None
+        except BaseException:
+            # Stopped from outside: what was begun is there to be looked at and gone on with.
+            if self.folder.exists():
+                self._keep(log)
+            else:
+                shutil.rmtree(log.parent, ignore_errors=True)
+            raise
+        self._keep(log)
+
+    def score(self, progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter) -> list[SiloScores]:
+        """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder."""
+        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress)
+        scoreboard.save(rows, self.folder.path / scoreboard.FILE)
+        return rows
+
+    def _keep(self, log: Path) -> Path:
+        """Move the log to the run folder; if there is none, or no room in it, it stays. Returns where it is."""
+        kept = self.folder.path / log.name
+        try:
+            shutil.copy(log, kept)
+        except OSError:
+            return log
+        shutil.rmtree(log.parent)
+        return kept
+
+
+_MOST_LINES: Final = 20
+
+
+def _of_failures(log: str) -> str:
+    """The last lines of a log that are about something that went wrong."""
+    told = [line for line in log.splitlines() if line.startswith(("ERROR", "WARNING"))]
+    return "\n".join(told[-_MOST_LINES:])

@@ -1,0 +1,54 @@
+"""``import fedct_flwr``: all public names, none of which is loaded before somebody asks for it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedct_flwr
+from tests.patience import PATIENCE
+
+HEAVY = {"torch", "sklearn", "scipy", "pandas", "pyarrow", "flwr", "numpy", "pydantic", "rich"}
+
+
+def loaded_after(code: str) -> set[str]:
+    """Top-level packages that a fresh interpreter has loaded after this."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*{{name.partition('.')[0] for name in sys.modules}})"],
+        cwd=Path(fedct_flwr.__file__).parents[1], check=True, capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert "fedct_flwr" in loaded_after("import fedct_flwr")
+    assert not HEAVY & loaded_after("import fedct_flwr")
+
+
+def test_an_algorithm_waits_for_no_learner() -> None:
+    assert not {"torch", "sklearn"} & loaded_after("from fedct_flwr import FedCT, Qualified; FedCT(Qualified(0.9))")
+
+
+def test_simulate_waits_for_no_network() -> None:
+    assert "torch" not in loaded_after("from fedct_flwr import simulate")
+
+
+@pytest.mark.parametrize("name", fedct_flwr.__all__)
+def test_a_public_name_is_there_and_explained(name: str) -> None:
+    assert name in dir(fedct_flwr)
+    assert getattr(fedct_flwr, name).__doc__
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(Path(fedct_flwr.__file__).read_text("utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == fedct_flwr._MODULES
+    assert sorted(seen) == sorted(fedct_flwr.__all__)
+
+
+def test_a_name_that_is_not_there_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'simulator'"):
+        _ = fedct_flwr.simulator

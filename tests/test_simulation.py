@@ -1,0 +1,390 @@
+"""The front door: data in memory, an algorithm and a learner in, a run out."""
+
+import gc
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from torch import nn
+
+from fedct_flwr import (
+    ConfigError,
+    DataError,
+    FedCT,
+    LearnerError,
+    Plurality,
+    PredictionConsensus,
+    PrivacyWarning,
+    Qualified,
+    Run,
+    RunError,
+    read_run,
+    simulate,
+)
+from tests.terminal import errors_on_a_terminal
+
+SILOS = ("essen", "ghent", "turin")
+
+
+def records(seed: int, size: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    crp, age = rng.normal(size=size), rng.normal(60, 10, size)
+    sex = np.where(rng.random(size) < 0.5, "f", "m")
+    return pd.DataFrame({"crp": crp, "age": age, "sex": sex, "ill": np.where(crp > 0, "yes", "no")})
+
+
+def frames() -> dict[str, pd.DataFrame]:
+    return {silo: records(seed) for seed, silo in enumerate(SILOS)}
+
+
+def public() -> pd.DataFrame:
+    return records(99, 80).drop(columns="ill")
+
+
+def run_frames(**changed: Any) -> Run:
+    given: dict[str, Any] = {
+        "label": "ill", "learner": DecisionTreeClassifier(max_depth=3), "rounds": 2, "progress": False,
+    }  # fmt: skip
+    return simulate(changed.pop("silos", frames()), changed.pop("public", public()), **(given | changed))
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return run_frames(algorithm=FedCT(Qualified(0.9)))
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders go meanwhile."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+# --- what a run is
+
+
+def test_a_run_of_frames_has_its_settings_rounds_scores_and_consensus(run: Run) -> None:
+    assert (run.status, run.silos) == ("completed", SILOS)
+    assert (run.config.algorithm, run.config.quorum, run.config.rounds) == ("fedct-qualified", 0.9, 2)
+    assert list(run.rounds.index) == [1, 2]
+    assert (run.rounds["queried"] == 80).all()
+    assert [record["round"] for record in run.records] == [1, 2]
+    assert list(run.scores.index) == list(SILOS)
+    assert run.scores["pooled_federated"].between(0.8, 1).all()
+    assert (run.scores["bytes_sent"] > 0).all()
+    assert run.consensus.shape == (80,)
+    assert set(run.consensus) <= {"yes", "no", None}
+
+
+def test_a_model_reads_frames_and_answers_in_the_labels_own_words(run: Run) -> None:
+    new = records(5)
+    assert set(run.models) == set(SILOS)
+    for model in run.models.values():
+        # The label column may still be there: it is not looked at.
+        assert (model.predict(new) == model.predict(new.drop(columns="ill"))).all()
+        assert (model.predict(new) == new["ill"]).mean() > 0.9
+        np.testing.assert_allclose(model.predict_proba(new).sum(axis=1), 1)
+    with pytest.raises(DataError, match="missing 'crp'"):
+        run.models["essen"].predict(new.drop(columns="crp"))
+
+
+def test_its_table_is_its_repr_and_what_a_notebook_shows(run: Run) -> None:
+    for shown in (repr(run), run._repr_html_()):
+        assert all(silo in shown for silo in SILOS)
+        assert "FedCT, 2 rounds, completed" in shown
+        assert f"{run.scores['pooled_federated'].mean():.3f}" in shown
+    assert run._repr_html_().startswith("<pre")
+
+
+def test_a_name_is_no_html(tmp_path: Path) -> None:
+    done = run_frames(study="a", run_dir=tmp_path / "<b>")
+    assert "&lt;b&gt;" in done._repr_html_()
+    assert "<b>" not in done._repr_html_()
+
+
+def test_runs_are_compared_by_what_differs(run: Run, tmp_path: Path) -> None:
+    other = run_frames(algorithm=FedCT(Plurality()))
+    compared = run.compare(other)
+    assert compared.names == ["algorithm=fedct-qualified", "algorithm=fedct"]
+    assert list(compared.scores.index) == compared.names
+    assert compared.scores["pooled_federated"].iloc[0] == pytest.approx(run.scores["pooled_federated"].mean())
+    assert "algorithm=fedct-qualified" in repr(compared)
+    page = compared.report(tmp_path / "both.html")
+    assert page.stat().st_size > 1_000_000
+
+
+def test_a_report_is_written_in_its_folder(run: Run) -> None:
+    assert run.report() == run.path / "report.html"
+    assert (run.path / "report.html").is_file()
+
+
+# --- data
+
+
+def test_arrays_are_tables_too() -> None:
+    def arrays(seed: int) -> tuple[Any, Any]:
+        frame = records(seed)
+        return frame[["crp", "age"]].to_numpy(), (frame["ill"] == "yes").to_numpy().astype(int)
+
+    done = simulate(
+        {silo: arrays(seed) for seed, silo in enumerate(SILOS)}, arrays(99)[0], learner=GaussianNB(), progress=False
+    )
+    assert done.consensus.dtype == int
+    X, y = arrays(7)
+    assert (done.models["essen"].predict(X) == y).mean() > 0.9
+
+
+def test_a_folder_gives_what_its_frames_give(tmp_path: Path, run: Run) -> None:
+    for silo, frame in frames().items():
+        frame.to_csv(tmp_path / f"{silo}.csv", index=False)
+    public().to_csv(tmp_path / "public.csv", index=False)
+    done = run_frames(silos=tmp_path, public=None, algorithm=FedCT(Qualified(0.9)), study="simulation")
+    assert (done.consensus == run.consensus).all()
+    pd.testing.assert_frame_equal(done.scores, run.scores)
+
+
+def test_a_data_set_by_name() -> None:
+    done = simulate("breast-cancer", learner="naive-bayes", rounds=1, num_silos=2, progress=False)
+    assert done.config.data == "breast-cancer"
+    assert len(done.silos) == 2
+
+
+def test_a_number_is_predicted() -> None:
+    silos = {silo: frame.drop(columns="ill") for silo, frame in frames().items()}
+    done = run_frames(
+        silos=silos, public=public().drop(columns="age"), label="age", outcome="number",
+        algorithm=PredictionConsensus(), learner=LinearRegression(),
+    )  # fmt: skip
+    assert done.consensus.dtype == float
+    assert "R²" in repr(done)
+
+
+def test_no_record_is_written_anywhere(tmp_path: Path, temporary: Path) -> None:
+    silos = frames()
+    silos["essen"].loc[0, "crp"] = 12345.678901
+    done = run_frames(silos=silos, run_dir=tmp_path / "run", save_models=False)
+    assert done.status == "completed"
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"12345.67" not in path.read_bytes(), path
+    assert not [*temporary.iterdir()]
+
+
+# --- learners and algorithms
+
+
+def test_an_object_is_an_import_path_where_that_is_the_same(run: Run) -> None:
+    assert run.config.learner == ("sklearn.tree.DecisionTreeClassifier",)
+    assert run.config.learner_params == '{"max_depth": 3}'
+
+
+def test_any_other_object_stays_in_memory() -> None:
+    learner = make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=5))
+    done = run_frames(learner=learner)
+    assert done.config.learner[0].startswith("sklearn.pipeline.Pipeline@")
+    assert (done.models["ghent"].predict(records(5)) == records(5)["ill"]).mean() > 0.9
+
+
+class Stump(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A learner with a parameter that JSON does not hold."""
+
+    def __init__(self, column: Any = None) -> None:
+        self.column = column
+
+    def fit(self, X: Any, y: Any) -> "Stump":
+        self.classes_ = np.unique(y)
+        self.cut_ = X[:, self.column].mean()
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.where(X[:, self.column] > self.cut_, self.classes_[-1], self.classes_[0])
+
+
+def test_a_class_of_ones_own_needs_no_file() -> None:
+    done = run_frames(learner=Stump(np.int64(0)))
+    assert (done.models["turin"].predict(records(5)) == records(5)["ill"]).mean() > 0.9
+
+
+def test_a_network_is_an_object_too() -> None:
+    network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    done = run_frames(learner=network, learning_rate=0.01)
+    assert set(done.models) == set(SILOS)
+    with pytest.raises(LearnerError, match="does not take features"):
+        run_frames(learner=nn.Linear(99, 2))
+
+
+def test_each_silo_has_a_learner_of_its_own() -> None:
+    done = run_frames(learner={"turin": "naive-bayes", "essen": GaussianNB(), "ghent": DecisionTreeClassifier()})
+    assert done.config.learner == (
+        "sklearn.naive_bayes.GaussianNB", "sklearn.tree.DecisionTreeClassifier", "naive-bayes",
+    )  # fmt: skip
+    assert "DecisionTree" in repr(done.models["ghent"])
+
+
+def test_a_protection_is_a_setting_and_its_weakness_a_warning() -> None:
+    with pytest.warns(PrivacyWarning, match="delta is 0.5"):
+        done = run_frames(protection="randomized-response", epsilon=50.0, delta=0.5)
+    assert (done.path / "privacy" / "essen").is_dir()
+
+
+# --- what goes wrong
+
+
+WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "a setting": ({"quorumm": 1}, ConfigError, "did you mean 'quorum'"),
+    "one without effect": ({"quorum": 0.5}, ConfigError, "quorum has no effect on algorithm 'fedct-dawid-skene'"),
+    "one given twice": ({"quorum": 0.5, "algorithm": FedCT(Qualified())}, ConfigError, "quorum is set twice"),
+    "one that is an argument": ({"num_server_rounds": 3}, ConfigError, "give rounds"),
+    "an algorithm's": ({"algorithm": FedCT(Qualified(2.0))}, ConfigError, "quorum = 2.0"),
+    "an algorithm's class": ({"algorithm": FedCT}, ConfigError, "give an object"),
+    "an engine": ({"engine": "floower"}, ConfigError, "did you mean 'flower'"),
+    "no label": ({"label": ""}, ConfigError, "label is missing"),
+    "no public set": ({"public": None}, ConfigError, "public is missing"),
+    "no silos": ({"silos": None}, ConfigError, "silos is missing"),
+    "a silo's name": ({"silos": {"../a": records(1), "b": records(2)}}, ConfigError, "silo name '../a'"),
+    "another label": ({"label": "illl"}, DataError, "the table of silo 'essen' has no column 'illl'"),
+    "a single silo": ({"silos": {"essen": records(1)}}, DataError, "at least two silos"),
+    "one class": ({"silos": {s: records(1).assign(ill="no") for s in SILOS}}, DataError, "all records in the silos'"),
+    "another column": ({"public": public().rename(columns={"crp": "x"})}, DataError, "missing 'x'; unknown 'crp'"),
+    "no table": ({"silos": {"a": 3, "b": 4}}, DataError, "the table of silo 'a' is of type int"),
+    "a mixed column": (
+        {"public": public().assign(sex=["secret", 1] * 40)}, DataError,
+        "column 'sex' of the public table does not hold one kind",
+    ),
+    "too few labels": ({"silos": {s: (np.zeros((3, 2)), [1]) for s in SILOS}}, DataError, "labels of shape (1,)"),
+    "a learner's name": ({"learner": "random-forrest"}, LearnerError, "did you mean 'random-forest'"),
+    "a learner's class": ({"learner": GaussianNB}, LearnerError, "give an object of it"),
+    "no learner": ({"learner": 3}, LearnerError, "of type int"),
+    "a regressor": ({"learner": LinearRegression()}, LearnerError, "no classifier"),
+    "a learner's parameter": ({"learner": DecisionTreeClassifier(max_depth=-1)}, LearnerError, "cannot be trained"),
+    "a silo without": ({"learner": {"essen": "svm"}}, LearnerError, "none for silo 'ghent'"),
+    "a learner for nobody": ({"learner": {"esen": "svm"}}, LearnerError, "did you mean 'essen'"),
+    "a learner in memory elsewhere": (
+        {"learner": make_pipeline(GaussianNB()), "engine": "flower"}, LearnerError, "only this process has",
+    ),
+    "a student in memory": ({"student": make_pipeline(GaussianNB())}, LearnerError, "no file can name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_bad_input_is_one_sentence_of_its_kind_and_leaves_nothing(case: str, tmp_path: Path, temporary: Path) -> None:
+    changed, kind, words = WRONG[case]
+    for run_dir in (None, tmp_path / "run"):
+        with pytest.raises(kind) as raised:
+            run_frames(**changed, run_dir=run_dir)
+        assert type(raised.value) is kind
+        assert words in str(raised.value)
+        assert "secret" not in str(raised.value)
+    assert not (tmp_path / "run").exists()
+    assert not [*temporary.iterdir()]
+
+
+def test_a_run_that_fails_says_why_and_leaves_nothing_that_nobody_named(temporary: Path) -> None:
+    with pytest.raises(RunError, match="round 1 has 0 valid replies but min-silos is 2") as raised:
+        run_frames(learner="tests.federation.learners.Raising")
+    assert "log:" not in str(raised.value)
+    assert any("Silo essen" in note for note in raised.value.__notes__)
+    assert not [*temporary.iterdir()]
+
+
+def test_a_folder_that_somebody_named_says_that_its_run_failed(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"\(log: .*flower.log\)"):
+        run_frames(learner="tests.federation.learners.Raising", run_dir=tmp_path / "run")
+    failed = read_run(tmp_path / "run")
+    assert failed.status == "failed"
+    assert "failed" in repr(failed)
+    with pytest.raises(RunError, match="has left no consensus"):
+        _ = failed.consensus
+    with pytest.raises(RunError, match="exists"):
+        run_frames(run_dir=tmp_path / "run")
+
+
+def test_who_stops_a_run_finds_no_folder_that_nobody_named(temporary: Path) -> None:
+    def stop(record: Mapping[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_frames(progress=stop, rounds=50, stop_at_fixed_point=False)
+    assert not [*temporary.iterdir()]
+
+
+# --- folders
+
+
+def test_a_temporary_folder_lives_as_long_as_its_run(temporary: Path) -> None:
+    done = run_frames(rounds=1)
+    path = done.path
+    assert path.is_relative_to(temporary)
+    assert path.is_dir()
+    del done
+    gc.collect()
+    assert not path.exists()
+
+
+def test_a_run_is_read_from_its_folder(tmp_path: Path) -> None:
+    done = run_frames(run_dir=tmp_path / "run")
+    read = read_run(tmp_path / "run")
+    assert repr(read) == repr(done)
+    assert (read.consensus == done.consensus).all()
+    assert set(read.models) == set(SILOS), "as long as its tables are in memory"
+    with pytest.raises(RunError, match="there is no run folder"):
+        read_run(tmp_path / "none")
+    with pytest.raises(RunError, match="no complete run folder"):
+        read_run(tmp_path)
+
+
+def test_a_run_whose_tables_are_gone_still_has_its_results(tmp_path: Path) -> None:
+    unlike_any_other = {silo: records(seed) for seed, silo in enumerate(SILOS, start=20)}
+    run_frames(silos=unlike_any_other, run_dir=tmp_path / "run")
+    gc.collect()
+    read = read_run(tmp_path / "run")
+    assert len(read.rows) == 3
+    with pytest.raises(ConfigError, match="in the memory of another process"):
+        simulate(resume=tmp_path / "run", rounds=3, progress=False)
+
+
+def test_a_run_goes_on_by_its_path(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"stop_at_fixed_point": False, "learner": make_pipeline(GaussianNB())}
+    run_frames(**settings, run_dir=tmp_path / "run", rounds=1)
+    told: list[int] = []
+    resumed = run_frames(
+        **settings, resume=tmp_path / "run", rounds=3, progress=lambda record: told.append(record["round"])
+    )
+    whole = run_frames(**settings, rounds=3)
+    assert told == [2, 3]
+    assert [record["round"] for record in resumed.records] == [1, 2, 3]
+    assert (resumed.consensus == whole.consensus).all()
+
+
+def test_a_run_goes_on_with_its_own_tables_alone(tmp_path: Path) -> None:
+    run_frames(run_dir=tmp_path / "run", rounds=1)
+    with pytest.raises(RunError, match="very tables"):
+        run_frames(silos=frames() | {"essen": records(50)}, resume=tmp_path / "run", rounds=2)
+    with pytest.raises(ConfigError, match="run_dir has no effect"):
+        run_frames(run_dir=tmp_path / "other", resume=tmp_path / "run")
+
+
+@pytest.mark.engine
+def test_flowers_engine_gives_the_same(run: Run) -> None:
+    done = run_frames(algorithm=FedCT(Qualified(0.9)), engine="flower")
+    assert (done.consensus == run.consensus).all()
+    pd.testing.assert_frame_equal(done.scores, run.scores)
+
+
+def test_somebody_at_a_terminal_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with errors_on_a_terminal(monkeypatch) as screen:
+        run_frames(progress=None, rounds=1)
+    assert "rounds" in screen.text
+    assert "training the baselines" in screen.text
