@@ -42,7 +42,7 @@ __version__ = "0.1.0"
 
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
-    "methods": (
+    "algorithms.methods": (
         "PATE",
         "PFNM",
         "Agreement",

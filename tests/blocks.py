@@ -33,7 +33,6 @@ REASONS: Final = {
     "a formula",
     "the file as it is in the repository",
     "what each hospital writes into its own file",
-    "simulate() is not in this version",
 }
 """Why a block is not run."""
 

@@ -14,7 +14,6 @@ from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
 from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
-from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
@@ -24,6 +23,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
 
 STUDY: Final = "heart-disease"

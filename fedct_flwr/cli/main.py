@@ -23,7 +23,8 @@ from rich.markup import escape
 from fedct_flwr import __version__
 from fedct_flwr.cli import coordinator, silo
 from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
-from fedct_flwr.cli.output import console, echo
+from fedct_flwr.cli.output import echo
+from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import escape_warnings, printable
 from fedct_flwr.types import FedctError, RunError
 

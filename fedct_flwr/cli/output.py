@@ -1,7 +1,7 @@
 """What a command prints: tables and sentences for people, or one JSON document for programs.
 
-All that commands print goes through ``console`` or ``echo`` here. They escape what a terminal would obey or hide, as
-names in it come from others.
+All that commands print goes through ``echo`` here or ``console`` of ``text/console.py``. They escape what a terminal
+would obey or hide, as names in it come from others.
 
 With ``--json`` standard output has that document and nothing else; everything said by the way goes to standard error.
 Exit codes are the same. A command that fails prints no document, but where its help says so. What the documents hold is
@@ -9,17 +9,16 @@ said in ``documents.py``.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import RenderableType
 from rich.markup import escape
-from rich.segment import Segment
-from rich.text import Text
 
+from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import json_text, printable
 
 if TYPE_CHECKING:
@@ -34,27 +33,6 @@ Json: TypeAlias = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document, and all else on standard error.", rich_help_panel=PANEL),
 ]
-
-
-class SafeConsole(Console):
-    """A console that escapes every control or hidden character but line feeds and its own styles.
-
-    Markup in what others have named is escaped where it is printed, with ``rich.markup.escape``.
-    """
-
-    def render_str(self, text: str, **how: Any) -> Text:
-        """As it will be printed, so that it is wrapped at the right place."""
-        return super().render_str(printable(text, keep="\n"), **how)
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of anything; control codes among them are the console's own, as those of a live table."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=printable(segment.text, keep="\n"))
-
-
-def console(*, stderr: bool = False, soft_wrap: bool = False, markup: bool = True) -> Console:
-    """The console of a command; nothing in texts is taken for an emoji or colored by what it looks like."""
-    return SafeConsole(highlight=False, emoji=False, stderr=stderr, soft_wrap=soft_wrap, markup=markup)
 
 
 def echo(text: str, *, data: bool = False) -> None:

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from fedct_flwr.cli.output import console
 from fedct_flwr.report.live import LiveServer
 from fedct_flwr.report.page import check_extra
 from fedct_flwr.report.summary import RunReader
+from fedct_flwr.text.console import console
 
 
 def watch(

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 
 _WIDTH = 160
@@ -23,14 +24,12 @@ class Drawn:
         return printable(html, keep="\n")
 
     def _console(self) -> Console:
-        console = Console(
-            file=io.StringIO(), width=_WIDTH, record=True, highlight=False, emoji=False, color_system=None
-        )
+        paper = console(file=io.StringIO(), width=_WIDTH, record=True, color_system=None)
         # As text: brackets in a name are no markup.
-        console.print(Text(self._headline()), soft_wrap=True)
+        paper.print(Text(self._headline()), soft_wrap=True)
         if table := self._table():
-            console.print(table)
-        return console
+            paper.print(table)
+        return paper
 
     def _headline(self) -> str:
         raise NotImplementedError

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from fedct_flwr.text.console import console
 
 _T = TypeVar("_T")
 
@@ -18,11 +19,11 @@ class Bars:
     """A bar for rounds, and one for silos whose baselines are trained; shown while ``shown`` lasts."""
 
     def __init__(self, *, visible: bool | None) -> None:
-        console = Console(stderr=True)
-        hidden = not (console.is_terminal or console.is_jupyter) if visible is None else not visible
+        shown_on = console(stderr=True)
+        hidden = not (shown_on.is_terminal or shown_on.is_jupyter) if visible is None else not visible
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._progress = Progress(
-            *columns, console=console, transient=True, disable=hidden, redirect_stdout=sys.stdout.isatty()
+            *columns, console=shown_on, transient=True, disable=hidden, redirect_stdout=sys.stdout.isatty()
         )
 
     @contextmanager

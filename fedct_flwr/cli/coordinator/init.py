@@ -11,11 +11,11 @@ from rich.markup import escape
 from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, hosts_of, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.coordinator.kit import create_clients_authority, renew_kits
-from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
 
 PORT: Final = 8000

@@ -9,10 +9,10 @@ import typer
 
 from fedct_flwr.cli.certificates import create_authority, create_client_certificate, lasts
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
-from fedct_flwr.cli.output import console
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
 
 KIT_FILE: Final = "kit.toml"

@@ -20,10 +20,10 @@ from fedct_flwr.cli.coordinator.confined import TEMPORARY, Program, Running, che
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.gateway import Gateway
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, LOOPBACK
-from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.engine.flower import BIN
+from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError, RunError
 
 _FIRST_USER: Final = 49_997

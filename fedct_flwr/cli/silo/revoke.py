@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from fedct_flwr.cli.output import console
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.approval import current
@@ -13,6 +12,7 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.revocation import is_revoked, put_down, withdraw
+from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError, RunError
 
 
