@@ -1,6 +1,6 @@
 """Algorithms as objects, for ``simulate()``, each with the settings that are its own.
 
-They are the algorithms of ``algorithms.py``; what their settings mean and what they are by default, ``config/run.py``
+They are the algorithms of ``table.py``; what their settings mean and what they are by default, ``config/run.py``
 says. Nothing is checked here: a run checks all of its settings together.
 
 >>> FedCT(Qualified(quorum=0.8)).settings()

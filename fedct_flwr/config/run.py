@@ -99,7 +99,7 @@ class RunConfig(OwnSettings):
     """By how many classes labels are shifted, or the number of the class that colluders vote for."""
 
     algorithm: str = "fedct-dawid-skene"
-    """What silos share, and how a consensus is made of it (``algorithms.py``)."""
+    """What silos share, and how a consensus is made of it (``algorithms/table.py``)."""
     quorum: float = Field(default=0.9, gt=0, le=1)
     """Share of the votes cast that a label needs, for qualified majorities."""
     trust: Literal["naive", "static", "dynamic"] = "static"
