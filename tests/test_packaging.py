@@ -77,6 +77,7 @@ def normalized(requirement: str) -> str:
     return re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
+DISTRIBUTIONS = packages_distributions()  # reads every installed file list, half a second
 # Files that only need what they import for what that extra is for.
 EXTRAS = {
     "fedct_flwr/silo/release.py": "privacy",
@@ -118,9 +119,8 @@ def test_whatever_is_imported_is_a_declared_dependency(path: str) -> None:
     project = PYPROJECT["project"]
     extra = requirements(EXTRAS[path]) if path in EXTRAS else []
     declared = {normalized(requirement) for requirement in [*project["dependencies"], *extra]}
-    distributions = packages_distributions()
     foreign = set(imports(path)) - set(sys.stdlib_module_names) - set(PACKAGES)
-    undeclared = {name for name in foreign if not declared & {normalized(d) for d in distributions.get(name, [name])}}
+    undeclared = {name for name in foreign if not declared & {normalized(d) for d in DISTRIBUTIONS.get(name, [name])}}
     assert undeclared == set()
 
 

@@ -7,8 +7,10 @@ from pydantic import Field, model_validator
 from fedct_flwr.config.protections import PROTECTIONS, OwnSettings, Protection, ProtectionName, check_together
 from fedct_flwr.config.settings import MAX_INT
 
-_ALWAYS_DECISIVE: Final = frozenset({"teachers", "noise", "clipping_norm"})
+_ALWAYS_DECISIVE: Final = ("teachers", "clipping_norm", "noise")
 """Settings of single protections that are in every approval, whatever its protection: they stay, so that it does."""
+_IN_THIS_ORDER: Final = ("protection", "epsilon", "delta", "rounds", "queries", *_ALWAYS_DECISIVE)
+"""As the log lines of approvals have them; what is newer follows."""
 
 
 class PrivacySettings(OwnSettings):
@@ -44,8 +46,9 @@ class PrivacySettings(OwnSettings):
     @property
     def decides(self) -> dict[str, object]:
         """What is approved of it, as JSON takes it: what other protections have alone is no part of it."""
-        others = OwnSettings.model_fields.keys() - self.chosen.own.model_fields.keys() - _ALWAYS_DECISIVE
-        return self.model_dump(mode="json", exclude=set(others))
+        others = OwnSettings.model_fields.keys() - self.chosen.own.model_fields.keys() - {*_ALWAYS_DECISIVE}
+        found = self.model_dump(mode="json", exclude=set(others))
+        return {**{name: found[name] for name in _IN_THIS_ORDER}, **found}
 
     def planned_queries(self, num_public: int) -> int:
         """Labels that the plan has."""

@@ -105,7 +105,7 @@ def approve(
         "versions": {name: _version(name) for name in (*_SOFTWARE, *config.learner.packages)},
     }
     if config.privacy.enabled:
-        details[_PRIVACY] = config.privacy.model_dump(mode="json")
+        details[_PRIVACY] = config.privacy.decides
     return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.protections import OF_PROTECTION
 from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.coordinator.study import Subject
@@ -104,7 +104,7 @@ def test_another_value_of_every_key_is_tried() -> None:
 
 def test_whatever_can_be_chosen_declares_its_settings() -> None:
     assert set(OF_ALGORITHM) == set(ALGORITHMS)
-    assert set(SETTINGS) == {*LOADERS, STUDY}
+    assert set(SETTINGS) == {*LOADERS, MEMORY, STUDY}
     assert set(OF_CORRUPTION) == set(_choices("corruption"))
     declared = [*(entry.settings for entry in ALGORITHMS.values()), *OF_PROTECTION.values(), *SETTINGS.values()]
     assert {key for used in declared for key in used} <= set(APP_CONFIG)

@@ -1,11 +1,9 @@
 """What is recorded is complete, and small."""
 
-from typing import get_args
-
 import pytest
 
 from fedct_flwr.algorithms.table import ALGORITHMS
-from fedct_flwr.config.privacy import Protection
+from fedct_flwr.config.protections import PROTECTIONS
 from tests.golden import approvals
 from tests.golden.checked import same_machine
 from tests.golden.compare import SAME, tolerance
@@ -22,7 +20,7 @@ def test_there_is_a_run_of_each_algorithm() -> None:
 def test_there_is_a_run_and_an_approval_of_each_protection() -> None:
     runs = {golden.settings.get("protection", "none") for golden in ALL.values()}
     approved = {tables.get("privacy", {}).get("protection", "none") for tables in approvals.SILOS.values()}
-    assert runs == approved == set(get_args(Protection))
+    assert runs == approved == set(PROTECTIONS)
     assert {name for name, golden in ALL.items() if "protection" in golden.settings} <= set(PROTECTED)
 
 
