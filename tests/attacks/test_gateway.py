@@ -245,15 +245,24 @@ def test_one_silo_has_so_many_connections_and_calls_and_no_more(quick: tuple[Sta
     assert [status(connection.recv(65536)) for connection in connections] == [200] * 9
     for connection in connections:
         connection.close()
-    with gateway.call(certificate=True) as connection:
+    # All at once, as calls one after the other may be fewer than are let through on a busy machine.
+    refused = threading.Event()
+    end = time.monotonic() + PATIENCE
+
+    def calls(_: int) -> list[int]:
         codes = []
-        for _ in range(400):
-            connection.sendall(head(0))
-            codes.append(status(connection.recv(65536)))
-            if codes[-1] == 503:
-                break
-    assert codes[-1] == 503
-    assert len(codes) > 200
+        with gateway.call(certificate=True) as connection:
+            while not refused.is_set() and time.monotonic() < end:
+                connection.sendall(head(0))
+                codes.append(status(connection.recv(65536)))
+                if codes[-1] == 503:
+                    refused.set()
+        return codes
+
+    with ThreadPoolExecutor(9) as pool:
+        codes = [code for found in pool.map(calls, range(9)) for code in found]
+    assert 503 in codes
+    assert len(connections) + codes.count(200) > 200
 
 
 def test_a_hundred_silos_behind_one_address_are_not_limited(quick: tuple[Started, Stub], tmp_path: Path) -> None:
