@@ -1,6 +1,7 @@
 """Objects that show themselves as a table: as text in a terminal, as HTML in a notebook."""
 
 import io
+from abc import ABC, abstractmethod
 
 from rich.console import Console
 from rich.table import Table
@@ -13,7 +14,7 @@ _WIDTH = 160
 _AS_IT_IS = '<pre style="white-space:pre;overflow-x:auto;line-height:normal;font-family:monospace">{code}</pre>'
 
 
-class Drawn:
+class Drawn(ABC):
     """``repr`` and HTML ``repr`` are the headline and the table, if there is one."""
 
     def __repr__(self) -> str:
@@ -31,8 +32,8 @@ class Drawn:
             paper.print(table)
         return paper
 
-    def _headline(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _headline(self) -> str: ...
 
-    def _table(self) -> Table | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _table(self) -> Table | None: ...

@@ -81,7 +81,8 @@ def simulate(
     if silos is None and begun is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
     data = Data({}) if silos is None else data_of(silos, public, label)
-    given = _settings(settings, rounds=rounds, seed=seed) | _of_algorithm(algorithm, settings)
+    named = _settings(settings, rounds=rounds, seed=seed)
+    given = named | _of_algorithm(algorithm, settings)
     chosen = _with_data({**(begun or {}), "resume": begun is not None}, data) | given
     of_learner, held = _of_learner(learner, chosen, settings)
     chosen |= of_learner
@@ -93,9 +94,7 @@ def simulate(
     own = None if run_dir or resume else OwnFolder()
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
-        simulation = Simulation.checked(
-            chosen, path, named=[*_settings(settings, rounds=rounds, seed=seed)], begun=begun
-        )
+        simulation = Simulation.checked(chosen, path, named=[*named], begun=begun)
         for caution in simulation.cautions():
             warnings.warn(caution, PrivacyWarning, stacklevel=2)
         with _for_others(data.tables, engine) as variables:
