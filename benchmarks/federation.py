@@ -27,7 +27,7 @@ from fedct_flwr.scoring import accuracy, balanced_accuracy
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.workplace import open_workplace
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Features, HardLabels, SiloName
-from fedct_flwr.wire.codec import Scores
+from fedct_flwr.wire.content import Scores
 from server_app.main import app as server_app
 
 

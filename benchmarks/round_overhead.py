@@ -31,7 +31,8 @@ from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.silo.site import Site, real_site, terms_of
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE
-from fedct_flwr.wire.codec import Instruction, encode_instruction
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import to_record
 from tests.hospital.runtime_api import RuntimeApi, secret_file
 from tests.hospitals import write_silo_folder

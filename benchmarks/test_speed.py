@@ -20,7 +20,8 @@ from fedct_flwr.consensus.dawid_skene import dawid_skene
 from fedct_flwr.consensus.trust import similarity, targets_of, trust, uniform
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.silo.site import simulated_site
-from fedct_flwr.wire.codec import Reply, decode_instruction, encode_reply
+from fedct_flwr.wire.codec import decode_instruction, encode_reply
+from fedct_flwr.wire.content import Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from server_app.main import app as server_app
 

@@ -16,7 +16,8 @@ from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.weights import train_on
 from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, silo_named
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, TrainingError, Votes
-from fedct_flwr.wire.codec import Instruction, Reply, decode_instruction, encode_refusal, encode_reply
+from fedct_flwr.wire.codec import decode_instruction, encode_refusal, encode_reply
+from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import asks_for_weights

@@ -19,7 +19,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
-from fedct_flwr.wire.codec import Terms
+from fedct_flwr.wire.content import Terms
 
 logger = logging.getLogger("flwr.fedct")
 

@@ -19,7 +19,8 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.runs.run_folder import RunFolder, WeightsRecord, WeightsSent
 from fedct_flwr.types import LABEL_DTYPE, SiloName
-from fedct_flwr.wire.codec import NO_TERMS, Instruction, decode_reply
+from fedct_flwr.wire.codec import decode_reply
+from fedct_flwr.wire.content import NO_TERMS, Instruction
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal
 from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, num_bytes, read_reply, to_question

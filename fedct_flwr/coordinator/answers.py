@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from flwr.app import Message
 
 from fedct_flwr.types import SiloName, Votes
-from fedct_flwr.wire.codec import Fit, Instruction, Scores, Terms, decode_reply
+from fedct_flwr.wire.codec import decode_reply
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Terms
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refusal
 

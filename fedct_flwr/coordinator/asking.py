@@ -12,7 +12,7 @@ from fedct_flwr.kinds import kind_by
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.seeding import seed_words
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, HardLabels, SiloName
-from fedct_flwr.wire.codec import Instruction, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import Instruction, Soft, SoftTargets, Terms
 
 
 class Learning(NamedTuple):

@@ -29,7 +29,8 @@ from fedct_flwr.kinds.facts import Decision, Facts
 from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Answers, SiloName
-from fedct_flwr.wire.codec import Fit, Instruction, Scores, Terms, encode_instruction
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Terms
 from fedct_flwr.wire.messages import to_record
 
 logger = logging.getLogger("flwr.fedct")

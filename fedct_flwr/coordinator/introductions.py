@@ -11,7 +11,8 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import LABEL_DTYPE
-from fedct_flwr.wire.codec import NO_TERMS, Instruction, decode_reply
+from fedct_flwr.wire.codec import decode_reply
+from fedct_flwr.wire.content import NO_TERMS, Instruction
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refused
 

@@ -11,7 +11,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import Examples
-from fedct_flwr.wire.codec import Terms
+from fedct_flwr.wire.content import Terms
 
 
 class Subject(NamedTuple):

@@ -37,15 +37,8 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.wire.codec import (
-    Instruction,
-    Reply,
-    decode_instruction,
-    decode_reply,
-    encode_refusal,
-    encode_reply,
-    longest_reply,
-)
+from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
+from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import asks_for_weights

@@ -18,7 +18,7 @@ from fedct_flwr.silo.answers import Answers
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, TrainingError, Votes
-from fedct_flwr.wire.codec import Instruction
+from fedct_flwr.wire.content import Instruction
 
 logger = logging.getLogger("flwr.fedct")
 

@@ -16,14 +16,9 @@ from fedct_flwr.kinds import kind_by, kind_of, kind_of_votes
 from fedct_flwr.kinds.hard import HARD, labels_message, read_labels
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Reply, Scores, Soft, SoftTargets, Terms
+from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Reply, Scores, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.values import MAX_VALUE
-
-__all__ = [
-    "MAX_NAME_BYTES", "NO_TERMS", "VERSION", "Fit", "Instruction", "Reply", "Scores", "Soft", "SoftTargets", "Terms",
-    "decode_instruction", "decode_reply", "encode_instruction", "encode_refusal", "encode_reply", "longest_reply",
-]  # fmt: skip
 
 VERSION: Final = 1
 MAX_NAME_BYTES: Final = 256

@@ -24,7 +24,8 @@ from fedct_flwr.silo import workplace
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
+from fedct_flwr.wire.codec import decode_reply, encode_instruction
+from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, silos_in

@@ -22,7 +22,8 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, LogEntry, entry_of, read_entries
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import Instruction, encode_instruction, encode_refusal
+from fedct_flwr.wire.codec import encode_instruction, encode_refusal
+from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.agents import Make, silos_in

@@ -17,7 +17,8 @@ from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.codec import Reply, Scores, encode_reply
+from fedct_flwr.wire.codec import encode_reply
+from fedct_flwr.wire.content import Reply, Scores
 from tests.cli.silos import Fedct, Kit
 
 Types = Callable[[str], None]

@@ -11,7 +11,8 @@ from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.wire.codec import Instruction, encode_instruction
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import to_record
 from tests.cli.silos import Fedct, Kit
 

@@ -8,7 +8,7 @@ from fedct_flwr.consensus.trust import naive
 from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import Terms
+from fedct_flwr.wire.content import Terms
 
 TERMS = Terms("heart", bytes(32), 6, ("no", "yes"))
 HARD = Asking(TERMS, counting(2, plurality), 3, 0, Learning(), seed=1)

@@ -21,7 +21,8 @@ from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.seeding import seed_words
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import ConfigError, RunError
-from fedct_flwr.wire.codec import Instruction, Terms, decode_instruction
+from fedct_flwr.wire.codec import decode_instruction
+from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.messages import from_record
 from tests.federation.conftest import Federation
 from tests.patience import PATIENCE

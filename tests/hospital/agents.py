@@ -23,7 +23,8 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import HardLabels
-from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
+from fedct_flwr.wire.codec import decode_reply, encode_instruction
+from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.runtime_api import RuntimeApi, secret_file

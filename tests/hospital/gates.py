@@ -20,16 +20,8 @@ from fedct_flwr.hospital.log_entry import LogEntry
 from fedct_flwr.hospital.log_proof import Verdict, verify_log
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import (
-    Instruction,
-    Reply,
-    Scores,
-    Soft,
-    SoftTargets,
-    Terms,
-    encode_instruction,
-    encode_reply,
-)
+from fedct_flwr.wire.codec import encode_instruction, encode_reply
+from fedct_flwr.wire.content import Instruction, Reply, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import write_silo_folder

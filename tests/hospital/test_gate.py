@@ -19,7 +19,8 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event, LogEntry, read_entries
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import Reply, Scores, Terms, encode_instruction, encode_refusal, encode_reply, longest_reply
+from fedct_flwr.wire.codec import encode_instruction, encode_refusal, encode_reply, longest_reply
+from fedct_flwr.wire.content import Reply, Scores, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, KEY, RUN, Silo, open_silo, outcome

@@ -24,7 +24,8 @@ from fedct_flwr.hospital.books import left
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.codec import Scores, decode_instruction, encode_instruction
+from fedct_flwr.wire.codec import decode_instruction, encode_instruction
+from fedct_flwr.wire.content import Scores
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN, Silo, open_silo, outcome

@@ -11,17 +11,8 @@ from fedct_flwr.kinds import HARD, KINDS, PROBABILITIES, VALUES, kind_for, kind_
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import (
-    Instruction,
-    Reply,
-    Soft,
-    Terms,
-    decode_instruction,
-    decode_reply,
-    encode_instruction,
-    encode_reply,
-    longest_reply,
-)
+from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
+from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")

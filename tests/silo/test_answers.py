@@ -21,7 +21,8 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import workplace
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.silo.workplace import gated
-from fedct_flwr.wire.codec import Instruction, Reply, Terms, decode_reply, encode_instruction
+from fedct_flwr.wire.codec import decode_reply, encode_instruction
+from fedct_flwr.wire.content import Instruction, Reply, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder

@@ -33,7 +33,8 @@ from fedct_flwr.silo.site import Site, simulated_site
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.workplace import open_workplace
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.codec import Instruction, decode_reply, encode_instruction
+from fedct_flwr.wire.codec import decode_reply, encode_instruction
+from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import STUDY, write_silo_folder

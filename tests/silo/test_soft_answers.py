@@ -17,7 +17,8 @@ from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.silo import workplace
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import ABSTAIN
-from fedct_flwr.wire.codec import Instruction, Soft, SoftTargets, decode_reply, encode_instruction
+from fedct_flwr.wire.codec import decode_reply, encode_instruction
+from fedct_flwr.wire.content import Instruction, Soft, SoftTargets
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import STUDY, write_silo_folder

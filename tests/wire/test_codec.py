@@ -20,19 +20,13 @@ from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.codec import (
     MAX_NAME_BYTES,
-    Fit,
-    Instruction,
-    Reply,
-    Scores,
-    Soft,
-    SoftTargets,
-    Terms,
     decode_instruction,
     decode_reply,
     encode_instruction,
     encode_reply,
     longest_reply,
 )
+from fedct_flwr.wire.content import Fit, Instruction, Reply, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.packing import packed_size
 from fedct_flwr.wire.refusal import Refusal, Refused
 

@@ -31,7 +31,8 @@ from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.printable import printable, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
-from fedct_flwr.wire.codec import Soft, longest_reply
+from fedct_flwr.wire.codec import longest_reply
+from fedct_flwr.wire.content import Soft
 
 _DESPITE: Final = "despite duplicates"
 _IN, _FURTHER = 2, 4
