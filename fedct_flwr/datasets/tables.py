@@ -11,12 +11,17 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.schema import Column, check_names
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import DataError, Features, Values
 
-SUFFIXES: Final = (".csv", ".parquet")
+ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
+"""How files of tables end, in small letters."""
+
+PLAIN: Final = TableSettings()
+"""The form of a table of which nothing is told."""
 
 
 # What a CSV reader says about a row goes no further than this: the rest of its message quotes the row.
@@ -27,8 +32,8 @@ _NOT_UTF8: Final = "the text of {} is not in UTF-8: save it as CSV UTF-8"
 _LONGEST_HEADER: Final = 1_000_000
 
 
-def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
-    """Read a CSV (header in the first line, empty fields are missing) or Parquet file.
+def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = PLAIN) -> pa.Table:
+    """Read a CSV (header in the first line, empty fields are missing) or Parquet file, whose form ``tables`` tells.
 
     In a CSV file the columns named in ``text`` are text whatever they look like. Raises DataError, which quotes
     no record.
