@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.table_files import PLAIN
 from fedct_flwr.datasets.tables import columns_of, encode, numbers
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import fault
@@ -17,10 +18,14 @@ from fedct_flwr.types import Answers, DataError, Examples, SiloName
 
 
 class Source(NamedTuple):
-    """One table. ``where`` is how errors name it; ``read`` is told which columns are text whatever they look like."""
+    """One table. ``where`` is how errors name it; ``read`` is told which columns are text whatever they look like.
+
+    ``tables`` are the settings that ``read`` goes by.
+    """
 
     where: object
     read: Callable[[Collection[str]], pa.Table]
+    tables: TableSettings = PLAIN
 
 
 def federation(
@@ -31,11 +36,13 @@ def federation(
     config: RunConfig,
     *,
     leave_out: str,
+    notes: tuple[str, ...] = (),
 ) -> FederatedDataset:
     """The data set ``name`` of these tables, whose columns are what the public table says.
 
     ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
-    holds ``test-fraction`` of its records out. ``where`` all tables are and how to ``leave_out`` one are for errors.
+    holds ``test-fraction`` of its records out. ``where`` all tables are and how to ``leave_out`` one are for errors,
+    ``notes`` are the data set's.
     Raises DataError that names the table and the columns concerned.
     """
     label = config.label_column
@@ -44,7 +51,7 @@ def federation(
         unlabeled = unlabeled.drop_columns([label])
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
-    columns = columns_of(unlabeled, public.where)
+    columns = columns_of(unlabeled, public.where, public.tables)
 
     number = config.outcome == "number"
     text = [*([] if number else [label]), *(column.name for column in columns if column.categories is not None)]
@@ -79,4 +86,5 @@ def federation(
         public=PublicSet(encode(unlabeled, columns, public.where)),
         silos=tuple(parts),
         test=pool([part.test for part in parts]),
+        notes=notes,
     )

@@ -25,7 +25,7 @@ from fedct_flwr.simulation.silos import Data, Silos, data_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, LearnerError, RunError
+from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError
 
 _OF_ARGUMENTS: Final = {
     "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
@@ -95,6 +95,8 @@ def simulate(
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
         simulation = Simulation.checked(chosen, path, named=[*named], begun=begun)
+        for note in simulation.dataset.notes:
+            warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
             warnings.warn(caution, PrivacyWarning, stacklevel=2)
         with _for_others(data.tables, engine) as variables:
