@@ -138,6 +138,16 @@ def check_named(key: str, names: Collection[str], found: Collection[str], tables
         )
 
 
+def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column in the type that pyarrow can compute with, of those that hold the same: dictionaries, halves, views."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return usual(values.cast(kind.value_type))
+    if pa.types.is_float16(kind):
+        return values.cast(pa.float32())
+    return values.cast(pa.string()) if pa.types.is_string_view(kind) else values
+
+
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column is numeric by its type; truth values and columns without any value are."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null, pa.types.is_decimal)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import is_dated, likely_forms
 from fedct_flwr.datasets.schema import Column, check_names
-from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, read_table
+from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, read_table, usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import DataError, Features, Values
@@ -36,7 +36,7 @@ def columns_of(table: pa.Table, path: object, tables: TableSettings = PLAIN) -> 
                 + _remedy(f"leave-out = [{quoted(name)}]", tables, "drop it, or give it one")
             )
         if is_text(values.type):
-            found = sorted(map(str, pc.unique(values.drop_null()).to_pylist()))
+            found = sorted(map(str, pc.unique(usual(values).drop_null()).to_pylist()))
             if name not in named and (forms := likely_forms(found)):
                 raise DataError(f"column {quoted(name)} of {path} holds dates: {_told_dates(forms, name, tables)}")
             columns.append(Column(name, tuple(found)))
