@@ -19,7 +19,9 @@ def load(config: RunConfig) -> FederatedDataset:
     path = Path(config.data_dir)
     folder, told = read_folder(path), TableSettings.of_folder(path)
     silos = {silo: _file(file, told) for silo, file in folder.silos.items()}
-    return federation(str(path), path, _file(folder.public, told), silos, config, leave_out="take the file away")
+    return federation(
+        str(path), path, _file(folder.public, told), silos, config, leave_out="take the file away", told=told
+    )
 
 
 def _file(path: Path, told: TableSettings) -> Source:

@@ -98,6 +98,11 @@ def columns_of(table: pa.Table, path: object) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def text_columns(table: pa.Table) -> list[str]:
+    """Names of the columns that hold text."""
+    return [name for name, column in zip(table.column_names, table.columns, strict=True) if _is_text(column.type)]
+
+
 def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features:
     """The table as float64 ``(rows, columns)`` in the order of ``columns``, see ``schema.Column``.
 
