@@ -44,10 +44,11 @@ OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
-    "label-column", "outcome", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
-    "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
-    "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay",
-    "optimizer", "epochs", "device", "protection", "epsilon", "delta", *own_keys(PROTECTIONS),
+    "label-column", "outcome", "accept", "num-silos", "private-size", "public-size", "partition",
+    "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number",
+    "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size",
+    "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection", "epsilon", "delta",
+    *own_keys(PROTECTIONS),
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
@@ -77,6 +78,8 @@ class RunConfig(OwnSettings):
     """For ``files``: the column of the silos' tables that is to be predicted."""
     outcome: Literal["class", "number"] = "class"
     """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
+    accept: Names = ()
+    """For data = files: findings of the inspection that are meant so, by name: 'one-per-record:ward'."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)
     """Silos to split a data set into that has none of its own; 0: its default."""
     private_size: int = Field(default=0, ge=0, le=MAX_INT)

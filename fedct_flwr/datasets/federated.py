@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
+from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import Answers, DataError, Examples, SiloName
@@ -24,7 +25,8 @@ class FederatedDataset:
     """All that a simulation needs. ``test`` is the pooled test set, over all silos.
 
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
-    to compare with, for nobody to train on. ``notes`` are sentences about the data that whoever runs it should read.
+    to compare with, for nobody to train on. ``notes`` are sentences about the data that whoever runs it should read,
+    and ``findings`` what the inspection of its tables says.
     """
 
     name: str
@@ -34,6 +36,7 @@ class FederatedDataset:
     test: Examples
     truth: Answers | None = None
     notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""

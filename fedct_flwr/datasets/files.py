@@ -27,7 +27,7 @@ def load(config: RunConfig) -> FederatedDataset:
     silos = {silo: source(file, told) for silo, file in folder.silos.items()}
     notes = tuple(_notes(path, folder, told))
     public = source(folder.public, told)
-    return federation(str(path), path, public, silos, config, leave_out="take the file away", notes=notes)
+    return federation(str(path), path, public, silos, config, leave_out="take the file away", told=told, notes=notes)
 
 
 def source(path: Path, told: FolderTables) -> Source:

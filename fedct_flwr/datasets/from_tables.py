@@ -6,12 +6,14 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
+from fedct_flwr.config.tables import DATA_FILE
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.inspection import Words, inspect_tables, refuse
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import PLAIN
-from fedct_flwr.datasets.tables import columns_of, encode, numbers
+from fedct_flwr.datasets.tables import columns_of, encode, numbers, text_columns
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import fault
 from fedct_flwr.types import Answers, DataError, Examples, SiloName
@@ -36,14 +38,17 @@ def federation(
     config: RunConfig,
     *,
     leave_out: str,
+    told: TableSettings | None = None,
     notes: tuple[str, ...] = (),
 ) -> FederatedDataset:
     """The data set ``name`` of these tables, whose columns are what the public table says.
 
     ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
     holds ``test-fraction`` of its records out. ``where`` all tables are and how to ``leave_out`` one are for errors,
-    ``notes`` are the data set's.
-    Raises DataError that names the table and the columns concerned.
+    ``notes`` are the data set's. ``told`` is how the tables are to be read, where they are in files.
+
+    Raises DataError that names the table and the columns concerned, also for what the inspection refuses and ``accept``
+    does not name; and ConfigError for a name in ``accept`` that no finding has.
     """
     label = config.label_column
     unlabeled = public.read(())
@@ -51,16 +56,31 @@ def federation(
         unlabeled = unlabeled.drop_columns([label])
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
-    columns = columns_of(unlabeled, public.where, public.tables)
-
     number = config.outcome == "number"
-    text = [*([] if number else [label]), *(column.name for column in columns if column.categories is not None)]
+    text = [*([] if number else [label]), *text_columns(unlabeled)]
     tables = {silo: source.read(text) for silo, source in silos.items()}
     for silo, table in tables.items():
         if label not in table.column_names:
             raise DataError(f"{silos[silo].where} has no column {label!r}: it has {', '.join(table.column_names)}")
         if table.num_rows == 0:
             raise DataError(f"{silos[silo].where} has no records: add records or {leave_out}")
+    theirs = {label, *unlabeled.column_names}
+    if apart := next((silo for silo, table in tables.items() if {*table.column_names} != theirs), None):
+        # Nothing is said of cells before the columns are the same.
+        encode(
+            tables[apart].drop_columns([label]), columns_of(unlabeled, public.where, public.tables), silos[apart].where
+        )
+    found = inspect_tables(
+        unlabeled,
+        tables,
+        label,
+        number=number,
+        settings=told,
+        accept=config.accept,
+        words=Words(settings=DATA_FILE if told else ""),
+    )
+    refuse(found.findings, {"": public.where, **{silo: source.where for silo, source in silos.items()}})
+    columns = columns_of(unlabeled, public.where, public.tables)
     if number:
         schema = Schema((), columns, quantity=label)
         y: dict[str, Answers] = {silo: numbers(table, label, silos[silo].where) for silo, table in tables.items()}
@@ -87,4 +107,5 @@ def federation(
         silos=tuple(parts),
         test=pool([part.test for part in parts]),
         notes=notes,
+        findings=tuple(found.said),
     )

@@ -53,6 +53,11 @@ def columns_of(table: pa.Table, path: object, tables: TableSettings = PLAIN) -> 
     return tuple(columns)
 
 
+def text_columns(table: pa.Table) -> list[str]:
+    """Names of the columns that hold text."""
+    return [name for name, column in zip(table.column_names, table.columns, strict=True) if is_text(column.type)]
+
+
 def _told_dates(forms: Sequence[str], name: str, tables: TableSettings) -> str:
     keys = f"dates = {' or '.join(map(quoted, forms))}"
     or_else = "turn it into numbers, such as days since a day, or drop it"

@@ -33,6 +33,7 @@ ANOTHER: dict[str, Any] = {
     "data-dir": "/nowhere",
     "label-column": "ill",
     "outcome": "number",
+    "accept": "one-per-record:ward",
     "num-silos": 3,
     "private-size": 100,
     "public-size": 90,

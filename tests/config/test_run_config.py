@@ -24,6 +24,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "data-dir": "/data",
     "label-column": "num",
     "outcome": "number",
+    "accept": "one-per-record:ward",
     "num-silos": 3,
     "private-size": 100,
     "public-size": 200,

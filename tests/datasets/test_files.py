@@ -86,7 +86,7 @@ def test_the_label_column_may_hold_numbers(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (("1", "high"), "column 'ill' of {} holds 'string': with outcome = 'number' it must hold numbers"),
+        (("1", "high"), "{}: column 'ill' at silo north holds numbers, and 1 of 2 cells are text"),
         (("1", ""), "{} has 1 record without a finite 'ill': fill them in or take them out"),
         (("inf", "1"), "{} has 1 record without a finite 'ill'"),
         (("1e300000", "nan"), "{} has 2 records without a finite 'ill'"),
