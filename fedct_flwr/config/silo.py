@@ -19,6 +19,7 @@ from fedct_flwr.config.settings import (
     Settings,
     VisibleName,
 )
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.config.transfer import TransferSettings
 from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
 from fedct_flwr.types import ConfigError
@@ -72,6 +73,8 @@ class DataSettings(Settings):
     test_file: OptionalRelativePath = None
     """Labeled records that are never trained on, to score the model with; empty: ``test-fraction`` of ``file``."""
     test_fraction: float = Field(default=0.0, ge=0, lt=1)
+    tables: TableSettings = TableSettings()
+    """How the silo's own tables are to be read; ``group`` there keeps a patient's records on one side of the split."""
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:
@@ -154,9 +157,12 @@ class SiloConfig(Settings):
         # Only where something is promised: what was approved before there were promises stays approved.
         promised = {"privacy": self.privacy.decides} if self.privacy.enabled else {}
         taught = {"transfer": self.transfer.model_dump(mode="json")} if "counts" in self.policy.kinds else {}
+        # Which records are held out depends on it.
+        grouped = {"group": self.data.tables.group} if self.data.tables.group else {}
         return {
             **promised,
             **taught,
+            **grouped,
             "learner": self.learner.decides_model,
             "label": self.data.label,
             "mapping": self.data.mapping,

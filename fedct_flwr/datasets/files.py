@@ -1,16 +1,21 @@
-"""A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it."""
+"""A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it.
+
+``NAME.test.csv`` next to ``NAME.csv`` has the records that this silo is tested with.
+"""
 
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.from_tables import Source, federation
 from fedct_flwr.datasets.tables import SUFFIXES, read_table
 from fedct_flwr.types import DataError
 
 PUBLIC: Final = "public"
+_TEST: Final = ".test"
 
 
 def load(config: RunConfig) -> FederatedDataset:
@@ -33,8 +38,18 @@ def load(config: RunConfig) -> FederatedDataset:
         raise DataError(f"no {PUBLIC}.csv or {PUBLIC}.parquet in {folder}: the public set is what silos label")
     if not paths:
         raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
+    tests = {silo: _file(paths.pop(f"{silo}{_TEST}")) for silo in [*paths] if f"{silo}{_TEST}" in paths}
     silos = {silo: _file(path) for silo, path in paths.items()}
-    return federation(str(folder), folder, _file(public), silos, config, leave_out="take the file away")
+    return federation(
+        str(folder),
+        folder,
+        _file(public),
+        silos,
+        config,
+        leave_out="take the file away",
+        tests=tests,
+        group=TableSettings.of_folder(folder).group,
+    )
 
 
 def _file(path: Path) -> Source:

@@ -41,7 +41,7 @@ def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
         part = re.split(r"^(?:# )?\[(?=\w+\]$)", text, flags=re.MULTILINE)
         (inside,) = part[:1] if not name else [one for one in part if one.startswith(f"{name}]")]
         keys = [kebab(field) for field in model.model_fields]
-        keys = [key for key in keys if key not in (*tables, *more, "mapping", "params")]
+        keys = [key for key in keys if key not in (*tables, *more, "mapping", "tables", "params")]
         for key in keys:
             assert re.search(rf"^(# )?{key} = ", inside, re.MULTILINE), key
     assert "[data.mapping]" in text

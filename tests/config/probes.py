@@ -32,6 +32,7 @@ SCENARIO = {"study", "data", "algorithm", "learner", "run-dir", "resume"}
 ANOTHER: dict[str, Any] = {
     "data-dir": "/nowhere",
     "label-column": "ill",
+    "group-column": "patient",
     "outcome": "number",
     "num-silos": 3,
     "private-size": 100,
