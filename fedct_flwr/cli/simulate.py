@@ -37,6 +37,7 @@ _OPTIONS: Final = {
     "data": "data",
     "data-dir": "data_dir",
     "label-column": "label",
+    "group-column": "group",
     "learner": "learner",
     "learner-params": "learner_params",
     "algorithm": "algorithm",
@@ -60,6 +61,13 @@ def simulate(
     ] = None,
     label: Annotated[
         str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
+    ] = "",
+    group: Annotated[
+        str,
+        typer.Option(
+            help="The files' column that says which records belong together, such as a patient's number.",
+            rich_help_panel=_DATA,
+        ),
     ] = "",
     learner: Annotated[
         str,
@@ -130,6 +138,7 @@ def simulate(
         chosen = {
             **(of_folder(data_dir) if data_dir else of_data_set(data)),
             "label-column": label,
+            **({"group-column": group} if group else {}),
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,
@@ -144,6 +153,8 @@ def simulate(
             raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
         if label and not data_dir:
             raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
+        if group and not data_dir:
+            raise ConfigError("--group is for the files in --data-dir: add that, or leave --group out")
         if data_dir:
             refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
@@ -151,6 +162,8 @@ def simulate(
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
     for caution in [*dataset.notes, *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
+    for leak in simulation.leaks():
+        console.print(escape(leak.said), style="yellow" if leak.serious else "")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")

@@ -44,7 +44,7 @@ OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
-    "label-column", "outcome", "accept", "num-silos", "private-size", "public-size", "partition",
+    "label-column", "group-column", "outcome", "accept", "num-silos", "private-size", "public-size", "partition",
     "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number",
     "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size",
     "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection", "epsilon", "delta",
@@ -76,6 +76,9 @@ class RunConfig(OwnSettings):
     """For ``files`` the folder of tables, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
     """For ``files``: the column of the silos' tables that is to be predicted."""
+    group_column: str = ""
+    """For ``files``: the column that says which records belong together, such as a patient's number. All records of a
+    group are on one side of every split, and the column is no feature. Empty: what ``data.toml`` says, or none."""
     outcome: Literal["class", "number"] = "class"
     """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
     accept: Names = ()
@@ -257,7 +260,9 @@ class RunConfig(OwnSettings):
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
         if self.data not in ("files", MEMORY, STUDY):
-            for name, value in (("data-dir", self.data_dir), ("label-column", self.label_column)):
+            for name, value in (
+                ("data-dir", self.data_dir), ("label-column", self.label_column), ("group-column", self.group_column)
+            ):  # fmt: skip
                 if value:
                     raise ValueError(f"{name} has no effect on {self.data!r}: set data to 'files', or leave it out")
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})

@@ -74,7 +74,8 @@ class DataSettings(Settings):
     """Labeled records that are never trained on, to score the model with; empty: ``test-fraction`` of ``file``."""
     test_fraction: float = Field(default=0.0, ge=0, lt=1)
     tables: SiloTables = SiloTables()
-    """The form of ``file`` and ``test-file``, where they are tables; the study's may have another."""
+    """The form of ``file`` and ``test-file``, where they are tables; the study's may have another. ``group`` keeps a
+    patient's records on one side of the split."""
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:

@@ -4,20 +4,27 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.types import Answers, DataError, Examples, SiloName
+from fedct_flwr.types import Answers, DataError, Examples, Groups, SiloName
 
 
 @dataclass(frozen=True, eq=False)
 class SiloData:
-    """One silo's records: ``private`` for training; ``test`` held out, possibly empty."""
+    """One silo's records: ``private`` for training; ``test`` held out, possibly empty.
+
+    ``groups`` and ``test_groups`` say which of them belong together (one patient's, say): a split of the private
+    records keeps each group on one side. None where each record is by itself.
+    """
 
     name: SiloName
     private: Examples
     test: Examples
+    groups: Groups | None = None
+    test_groups: Groups | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +72,12 @@ def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> li
     """Split records at random into parts of these shares (rounded down) and the rest, which comes last."""
     order = rng.permutation(records.size)
     cuts = np.cumsum([int(share * records.size + 1e-9) for share in shares])
-    return [Examples(records.X[part], records.y[part]) for part in np.split(order, cuts)]
+    return [take(records, part) for part in np.split(order, cuts)]
+
+
+def take(records: Examples, positions: NDArray[np.intp]) -> Examples:
+    """The records at these positions, in their order."""
+    return Examples(records.X[positions], records.y[positions])
 
 
 def pool(parts: list[Examples]) -> Examples:
@@ -75,5 +87,4 @@ def pool(parts: list[Examples]) -> Examples:
 
 def shuffled(records: Examples, rng: Generator) -> Examples:
     """The examples in random order, so that a position tells nothing of where an example came from."""
-    order = rng.permutation(records.size)
-    return Examples(records.X[order], records.y[order])
+    return take(records, rng.permutation(records.size))

@@ -1,4 +1,7 @@
-"""A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it."""
+"""A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it.
+
+``NAME.test.csv`` next to ``NAME.csv`` has the records that this silo is tested with.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -24,10 +27,17 @@ def load(config: RunConfig) -> FederatedDataset:
     told = TableSettings.of_folder(path)
     folder = read_folder(path, told)
     _check_named(folder, told)
-    silos = {silo: source(file, told) for silo, file in folder.silos.items()}
-    notes = tuple(_notes(path, folder, told))
-    public = source(folder.public, told)
-    return federation(str(path), path, public, silos, config, leave_out="take the file away", told=told, notes=notes)
+    return federation(
+        str(path),
+        path,
+        source(folder.public, told),
+        {silo: source(file, told) for silo, file in folder.silos.items()},
+        config,
+        leave_out="take the file away",
+        tests={silo: source(file, told) for silo, file in folder.tests.items()},
+        told=told,
+        notes=tuple(_notes(path, folder, told)),
+    )
 
 
 def source(path: Path, told: FolderTables) -> Source:

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
+from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
 from fedct_flwr.datasets.public_set import PublicSet
@@ -22,7 +23,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.text.printable import fault, listed, quoted
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 
 STUDY_FILE: Final = "study.toml"
 
@@ -89,7 +90,8 @@ def read_study(folder: Path) -> StudyFolder:
     study = StudyFolder(config, schema, PublicSet(public), nothing)
     if not config.test_file:
         return study
-    return StudyFolder(config, schema, study.public, _read_table(config.test_file, config.test_label, study))
+    test, _ = _read_table(config.test_file, config.test_label, study)
+    return StudyFolder(config, schema, study.public, test)
 
 
 def read_records(data: DataSettings, study: StudyFolder, path: Path | None = None) -> Examples:
@@ -97,11 +99,16 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
 
     Raises DataError, which quotes no record.
     """
+    return read_grouped(data, study, path)[0]
+
+
+def read_grouped(data: DataSettings, study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
+    """The same, and which of them belong together, where ``silo.toml`` names a column of groups."""
     path = path or data.file
     if study.config.image_size:
         paths, names = labeled_images_in(path)
         y = map_labels([class_name(name) for name in names], data.mapping, study.schema.classes, path)
-        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y)
+        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y), None
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     _check_named(data.tables, [path])
@@ -149,15 +156,20 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
             check_named(key, names, found, tables, listed([path.name for path in paths]))
 
 
-def _read_table(path: Path, label: str, study: StudyFolder, data: DataSettings | None = None) -> Examples:
-    """Labeled records: a silo's, as it says in ``data``, or those of the study's test file."""
+def _read_table(
+    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None
+) -> tuple[Examples, Groups | None]:
+    """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
     columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
-    text = [label, *(column.name for column in columns if column.categories is not None)]
-    table = read_table(path, text, tables)
+    group = data.tables.group if data else ""
+    own = [label, group] if group else [label]
+    table = read_table(path, [*own, *(column.name for column in columns if column.categories is not None)], tables)
     if label not in table.column_names:
         raise DataError(f"{path} has no column {label!r}: it has {listed(table.column_names)}")
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
-    X = encode(table.drop_columns([label]), columns, path)
+    groups = numbered([column_of_groups(table, group, path)])[0] if group else None
+    X = encode(table.drop_columns(own), columns, path)
     names = class_names(table.column(label), label, path)
-    return Examples(X, map_labels(names, data.mapping if data else None, study.schema.classes, path))
+    mapping = data.mapping if data else None
+    return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups

@@ -16,6 +16,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.label_sharing import warnings
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.datasets.leaks import Leak, leaks
 from fedct_flwr.engine.in_process import run_in_process
 from fedct_flwr.engine.on_flower import check_interpreter, run_on_engine
 from fedct_flwr.learners.base import Resumable
@@ -65,6 +66,10 @@ class Simulation:
         silos = [silo.name for silo in dataset.silos]
         algorithm = check_run(config, dataset, Subject.simulated(dataset), silos, named=named, begun=begun)
         return cls(config, dataset, algorithm, RunFolder(path))
+
+    def leaks(self) -> list[Leak]:
+        """What test sets share with what silos train on."""
+        return list(leaks(self.dataset))
 
     def cautions(self) -> Iterator[str]:
         """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""

@@ -32,6 +32,7 @@ SCENARIO = {"study", "data", "algorithm", "learner", "run-dir", "resume"}
 ANOTHER: dict[str, Any] = {
     "data-dir": "/nowhere",
     "label-column": "ill",
+    "group-column": "patient",
     "outcome": "number",
     "accept": "one-per-record:ward",
     "num-silos": 3,

@@ -91,7 +91,14 @@ def _table(silo: Silo) -> Iterator[Finding]:
         problems.append(
             bad(f"records: missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does")
         )
-    if extra := len(found - {data.label} - {column.name for column in schema.columns}):
+    if data.tables.group and data.tables.group not in found:
+        problems.append(
+            bad(
+                "records: the group column that silo.toml names is not there",
+                "correct group under [data.tables] in silo.toml",
+            )
+        )
+    if extra := len(found - {data.label, data.tables.group} - {column.name for column in schema.columns}):
         problems.append(
             bad(f"records: {extra} columns are not the study's", "take out of the file what is not in the public set")
         )

@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, recall_score
 
-from fedct_flwr.scoring import balanced_accuracy, measure_of, r_squared
+from fedct_flwr.scoring import accuracy, balanced_accuracy, measure_of, r_squared
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels
 
 
@@ -44,8 +47,21 @@ def test_classes_that_the_test_set_lacks_do_not_count() -> None:
     assert score([0, 0, 1, 1], [0, 2, 1, 1]) == pytest.approx(0.75)
 
 
-def test_a_test_set_of_one_class() -> None:
-    assert score([1, 1, 1, 1], [1, 1, 1, 0]) == pytest.approx(0.75)
+@pytest.mark.parametrize("predicted", [[1, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
+def test_a_test_set_of_one_class_has_no_score(predicted: list[int]) -> None:
+    assert math.isnan(score([1, 1, 1, 1], predicted))
+
+
+@given(
+    truth=st.lists(st.integers(0, 3), min_size=1, max_size=30).filter(lambda labels: len(set(labels)) > 1),
+    seed=st.integers(0, 9),
+)
+def test_numbers_are_scikit_learns_to_the_last_bit(truth: list[int], seed: int) -> None:
+    predicted = np.random.default_rng(seed).integers(0, 4, len(truth)).tolist()
+    expected = recall_score(truth, predicted, labels=np.unique(truth), average="macro", zero_division=0)
+    assert score(truth, predicted) == float(expected)
+    test = Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
+    assert accuracy(Answers(predicted), test) == float(accuracy_score(truth, predicted))
 
 
 def test_no_class_weighs_more_for_having_more_examples() -> None:
