@@ -54,11 +54,12 @@ def simulate(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: folder with public.csv and one CSV or Parquet file per silo.", rich_help_panel=_DATA
+            help="Instead: folder with public.csv and one CSV or Parquet file per silo, or with folders of images.",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     label: Annotated[
-        str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
+        str, typer.Option(help="The label column of the files in --data-dir; images need none.", rich_help_panel=_DATA)
     ] = "",
     learner: Annotated[
         str,
@@ -139,8 +140,6 @@ def simulate(
         if chosen.get("initial-model"):
             # The coordinator's process works elsewhere.
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
-        if data_dir and not chosen["label-column"]:
-            raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
         if label and not data_dir:
             raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
         if data_dir:
@@ -148,7 +147,7 @@ def simulate(
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
-    for caution in simulation.cautions():
+    for caution in [*dataset.notes, *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")

@@ -72,9 +72,9 @@ class RunConfig(OwnSettings):
     data: str
     """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
     data_dir: str = ""
-    """For ``files`` the folder of tables, for ``study`` the study's; absolute for runs by plain ``flwr``."""
+    """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
-    """For ``files``: the column of the silos' tables that is to be predicted."""
+    """For ``files``: the column of the silos' tables that is to be predicted; images need none."""
     outcome: Literal["class", "number"] = "class"
     """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)
@@ -244,8 +244,8 @@ class RunConfig(OwnSettings):
         params = json.loads(self.learner_params)
         if isinstance(params, list) and len(params) != len(self.learner):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
-        if self.data == "files" and not (self.data_dir and self.label_column):
-            raise ValueError("data = 'files' needs data-dir and label-column")
+        if self.data == "files" and not self.data_dir:
+            raise ValueError("data = 'files' needs data-dir")
         if self.outcome == "number" and self.data not in ("files", MEMORY):
             raise ValueError(
                 "outcome = 'number' is for data = 'files' in a simulation: named data sets know what their outcome is, "

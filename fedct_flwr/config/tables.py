@@ -1,7 +1,7 @@
-"""``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables in files are to be read."""
+"""``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables and images are to be read."""
 
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,6 +9,19 @@ from fedct_flwr.config.settings import Names, Settings
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
+
+
+Side = Annotated[int, Field(ge=1, le=4096)]
+"""Pixels along one side of an image."""
+
+
+class ImageSettings(Settings):
+    """The form that images in folders are brought into, ``[images]`` in ``data.toml``."""
+
+    size: tuple[Side, Side] | None = None
+    """Height and width that all images are scaled to; empty: those of most images of the public set."""
+    mode: Literal["", "gray", "color"] = ""
+    """One channel or three; empty: color if an image of the public set has any."""
 
 
 class TableSettings(Settings):
@@ -33,6 +46,8 @@ class TableSettings(Settings):
     group: str = ""
     """Column that says which records belong together, such as a patient's number: no feature, and all records of one
     group stay on one side of every split."""
+    images: ImageSettings = ImageSettings()
+    """Where there are folders of images in place of tables."""
     accept: Names = ()
     """Findings of the inspection that are meant so, by name, or by name and column: 'one-per-record:ward'."""
 

@@ -24,7 +24,7 @@ class FederatedDataset:
     """All that a simulation needs. ``test`` is the pooled test set, over all silos.
 
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
-    to compare with, for nobody to train on.
+    to compare with, for nobody to train on. ``notes`` are sentences about the data that whoever runs it should read.
     """
 
     name: str
@@ -33,6 +33,7 @@ class FederatedDataset:
     silos: tuple[SiloData, ...]
     test: Examples
     truth: Answers | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import image_files
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.from_tables import Source, federation
 from fedct_flwr.datasets.tables import SUFFIXES, read_table
-from fedct_flwr.types import DataError
+from fedct_flwr.types import ConfigError, DataError
 
 PUBLIC: Final = "public"
 
@@ -16,9 +17,16 @@ PUBLIC: Final = "public"
 def load(config: RunConfig) -> FederatedDataset:
     """``data-dir`` holds ``public.csv`` and a CSV or Parquet file per silo with the column ``label-column``.
 
-    The rest is as in ``from_tables.federation``. Raises DataError that names the file and the columns concerned.
+    A folder of images is read as ``image_files`` says. The rest is as in ``from_tables.federation``. Raises DataError
+    that names the file and the columns concerned, and ConfigError where the label column is not named.
     """
     folder = Path(config.data_dir)
+    if image_files.holds_images(folder):
+        return image_files.load(config)
+    if not config.label_column:
+        raise ConfigError(
+            f"label-column (--label) is missing: name the column of the tables in {folder} that is to be predicted"
+        )
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
     paths: dict[str, Path] = {}

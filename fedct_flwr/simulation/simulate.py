@@ -25,7 +25,7 @@ from fedct_flwr.simulation.silos import Data, Silos, data_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, LearnerError, RunError
+from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError
 
 _OF_ARGUMENTS: Final = {
     "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
@@ -52,7 +52,8 @@ def simulate(
 
     ``silos`` is a mapping of names to tables: DataFrames with the column ``label``, or pairs ``(X, y)`` of arrays; with
     ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder with
-    ``public.csv`` and a file for each silo, or the name of a data set.
+    ``public.csv`` and a file for each silo, or of images (``public`` with images, and for each silo a folder with one
+    folder per class), or the name of a data set.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
@@ -95,6 +96,8 @@ def simulate(
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
         simulation = Simulation.checked(chosen, path, named=[*named], begun=begun)
+        for note in simulation.dataset.notes:
+            warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
             warnings.warn(caution, PrivacyWarning, stacklevel=2)
         with _for_others(data.tables, engine) as variables:
