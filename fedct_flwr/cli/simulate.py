@@ -55,12 +55,13 @@ def simulate(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: folder with public.csv and one table per silo: CSV, TSV, Excel, Parquet.",
+            help="Instead: folder with public.csv and one table per silo (CSV, TSV, Excel, Parquet), or folders of "
+            "images.",
             rich_help_panel=_DATA,
         ),
     ] = None,
     label: Annotated[
-        str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
+        str, typer.Option(help="The label column of the files in --data-dir; images need none.", rich_help_panel=_DATA)
     ] = "",
     group: Annotated[
         str,
@@ -149,8 +150,6 @@ def simulate(
         if chosen.get("initial-model"):
             # The coordinator's process works elsewhere.
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
-        if data_dir and not chosen["label-column"]:
-            raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
         if label and not data_dir:
             raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
         if group and not data_dir:

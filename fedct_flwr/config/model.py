@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from fedct_flwr.config.settings import NAME_PATTERN, Settings
+from fedct_flwr.config.tables import Side
 
 _MOST_FEATURES: Final = 3 * 4096 * 4096
 """Of one example: a color image of the largest size that a study takes."""
@@ -27,7 +28,7 @@ class ModelDescription(Settings):
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     """Of one example's features, before preprocessing."""
-    image_size: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] | None = None
+    image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
 

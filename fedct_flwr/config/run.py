@@ -73,9 +73,9 @@ class RunConfig(OwnSettings):
     data: str
     """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
     data_dir: str = ""
-    """For ``files`` the folder of tables, for ``study`` the study's; absolute for runs by plain ``flwr``."""
+    """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
-    """For ``files``: the column of the silos' tables that is to be predicted."""
+    """For ``files``: the column of the silos' tables that is to be predicted; images need none."""
     group_column: str = ""
     """For ``files``: the column that says which records belong together, such as a patient's number. All records of a
     group are on one side of every split, and the column is no feature. Empty: what ``data.toml`` says, or none."""
@@ -250,8 +250,8 @@ class RunConfig(OwnSettings):
         params = json.loads(self.learner_params)
         if isinstance(params, list) and len(params) != len(self.learner):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
-        if self.data == "files" and not (self.data_dir and self.label_column):
-            raise ValueError("data = 'files' needs data-dir and label-column")
+        if self.data == "files" and not self.data_dir:
+            raise ValueError("data = 'files' needs data-dir")
         if self.outcome == "number" and self.data not in ("files", MEMORY):
             raise ValueError(
                 "outcome = 'number' is for data = 'files' in a simulation: named data sets know what their outcome is, "

@@ -1,7 +1,7 @@
 """``study.toml``: what a coordinator and its silos agree upon before the first message."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,7 +13,7 @@ from fedct_flwr.config.settings import (
     VisibleName,
     VisiblePath,
 )
-from fedct_flwr.config.tables import StudyTables
+from fedct_flwr.config.tables import Side, StudyTables
 
 
 class StudyConfig(Settings):
@@ -33,7 +33,7 @@ class StudyConfig(Settings):
     """Labeled records that all silos score their models with, if any (a table, for experiments)."""
     test_label: VisibleName = ""
     """The label column of ``test-file``."""
-    image_size: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] | None = None
+    image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
     tables: StudyTables = StudyTables()

@@ -1,4 +1,4 @@
-"""``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables in files are to be read."""
+"""``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables and images are to be read."""
 
 import string
 import unicodedata
@@ -16,6 +16,18 @@ DATA_FILE: Final = "data.toml"
 _NO_SEPARATORS: Final = frozenset(string.ascii_letters + string.digits + "\"'\r\n+-_.")
 # A year, a month and a day that no two other directives could show alike.
 _PROBE: Final = datetime(2003, 2, 28)
+
+Side = Annotated[int, Field(ge=1, le=4096)]
+"""Pixels along one side of an image."""
+
+
+class ImageSettings(Settings):
+    """The form that images in folders are brought into, ``[images]`` in ``data.toml``."""
+
+    size: tuple[Side, Side] | None = None
+    """Height and width that all images are scaled to; empty: those of most images of the public set."""
+    mode: Literal["", "gray", "color"] = ""
+    """One channel or three; empty: color if an image of the public set has any."""
 
 
 def _separator(sign: str) -> str:
@@ -118,9 +130,11 @@ class TableSettings(TableForm):
 
 
 class FolderTables(TableSettings):
-    """``data.toml``: what holds for all tables of its folder, and for each file by its name."""
+    """``data.toml``: what holds for all tables of its folder, and for each file by its name; or for its images."""
 
     files: dict[str, FileForm] = Field(default_factory=dict)
+    images: ImageSettings = ImageSettings()
+    """Where there are folders of images in place of tables."""
 
     def form(self, name: str) -> FileForm | None:
         """What is said of the file ``name`` alone."""

@@ -9,21 +9,30 @@ from pathlib import Path
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import FolderTables, TableSettings
+from fedct_flwr.datasets import image_files
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source, federation
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
 from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.types import ConfigError
 
 
 def load(config: RunConfig) -> FederatedDataset:
     """``data-dir`` holds ``public.csv`` and a table per silo with the column ``label-column``, see ``read_folder``.
 
-    ``data.toml`` in it tells the form of the tables. The rest is as in ``from_tables.federation``. Raises DataError
-    that names the file and the columns concerned, ConfigError for ``data.toml``.
+    ``data.toml`` in it tells the form of the tables. A folder of images is read as ``image_files`` says. The rest is as
+    in ``from_tables.federation``. Raises DataError that names the file and the columns concerned, ConfigError for
+    ``data.toml`` and where the label column is not named.
     """
     path = Path(config.data_dir)
+    if image_files.holds_images(path):
+        return image_files.load(config)
+    if not config.label_column:
+        raise ConfigError(
+            f"label-column (--label) is missing: name the column of the tables in {path} that is to be predicted"
+        )
     told = TableSettings.of_folder(path)
     folder = read_folder(path, told)
     _check_named(folder, told)

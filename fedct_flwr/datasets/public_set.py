@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.images import are_bytes, as_numbers
 from fedct_flwr.types import DataError, Features
 
 FINGERPRINT_BYTES: Final = 32
@@ -39,13 +40,14 @@ class PublicSet:
         """SHA-256 over shape, dtype and values (32 bytes), independent of platform and memory layout.
 
         Values are read in C order, little-endian; every NaN counts as the same NaN and -0.0 as 0.0, because
-        no learner can tell them apart while file formats and processors do not preserve them.
+        no learner can tell them apart while file formats and processors do not preserve them. Images of bytes
+        count as the numbers that they stand for.
         """
-        dtype = self.X.dtype.newbyteorder("<")
+        dtype = np.dtype("<f4") if are_bytes(self.X) else self.X.dtype.newbyteorder("<")
         digest = hashlib.sha256(f"fedct public set 1 {dtype.str} {self.X.shape}".encode())
-        rows = max(1, _BLOCK_BYTES * len(self.X) // self.X.nbytes)
+        rows = max(1, _BLOCK_BYTES * len(self.X) // (self.X.size * dtype.itemsize))
         for start in range(0, len(self.X), rows):
-            block = np.array(self.X[start : start + rows], dtype=dtype, order="C")
+            block = np.array(as_numbers(self.X[start : start + rows]), dtype=dtype, order="C")
             if dtype.kind == "f":
                 block[np.isnan(block)] = np.nan
                 block += 0.0

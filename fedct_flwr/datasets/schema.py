@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, NamedTuple, Self
 
 from fedct_flwr.text.printable import fault, formula_fault, listed, quoted
 from fedct_flwr.types import MAX_CLASSES, DataError
@@ -21,11 +21,19 @@ class Column:
     categories: tuple[str, ...] | None = None
 
 
+class ImageForm(NamedTuple):
+    """How folders of images are read: scaled to ``size`` (height, width), with 1 channel (gray) or 3 (color)."""
+
+    size: tuple[int, int]
+    mode: Literal["gray", "color"]
+
+
 @dataclass(frozen=True)
 class Schema:
     """The label space and the columns that all silos of a study share.
 
-    ``classes[c]`` is the name of class ``c``. ``columns`` is empty where features are no table (images). Where a number
+    ``classes[c]`` is the name of class ``c``. ``columns`` is empty where features are no table; of folders of images
+    ``images`` is the form. Where a number
     is predicted, there are no classes, and ``quantity`` is the number's name.
 
     Raises DataError for fewer than two classes, too many, or names that repeat.
@@ -34,6 +42,7 @@ class Schema:
     classes: tuple[str, ...]
     columns: tuple[Column, ...] = ()
     quantity: str = ""
+    images: ImageForm | None = None
 
     def __post_init__(self) -> None:
         """Check the label space."""

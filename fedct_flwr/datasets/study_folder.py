@@ -19,7 +19,7 @@ from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.text.printable import fault, listed, quoted
@@ -77,7 +77,7 @@ def read_study(folder: Path) -> StudyFolder:
         _check_inside(folder, "public", images)
         _check_file_names(images)
         public = read_images(images, config.image_size, config.image_mode)
-        schema = Schema(config.classes)
+        schema = Schema(config.classes, images=ImageForm(config.image_size, config.image_mode))
     else:
         table = read_table(config.public, tables=config.tables)
         _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])

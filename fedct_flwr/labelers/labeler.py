@@ -45,8 +45,7 @@ class Start(NamedTuple):
 
     def transformer(self) -> Any:
         """Preprocessing with the statistics of the public set alone, or None if the learner wants none."""
-        wanted = self.learner.preprocessing == "standard"
-        return preprocessing.standard(self.schema, self.public.X) if wanted else None
+        return preprocessing.fitted(self.learner.preprocessing, self.schema, self.public.X)
 
 
 class Asked(NamedTuple):

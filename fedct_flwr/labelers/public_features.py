@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 
+from fedct_flwr.datasets.images import as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.seeding import generator, random_state
@@ -135,7 +136,7 @@ class PublicFeatures:
 
     def _columns(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, columns)``, in ``_COLUMN``-ths."""
-        X = X.astype(np.float64).reshape(len(X), -1)
+        X = as_numbers(X).astype(np.float64).reshape(len(X), -1)
         if self._scaled:
             # What is infinite is no reason to fail: that would tell of one record.
             X = np.asarray(self._transformer.transform(np.clip(X, -_HUGE, _HUGE)))

@@ -66,10 +66,7 @@ def transfer_for(
     noisy, num_records = privacy.enabled, len(private)
     # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
     own = learner.model_copy(update={"pseudo_weight": 1.0})
-    transformer = None
-    if learner.preprocessing == "standard":
-        seen = public.X if noisy else np.concatenate([public.X, private])
-        transformer = preprocessing.standard(schema, seen)
+    transformer = preprocessing.fitted(learner.preprocessing, schema, public.X, *([] if noisy else [private]))
     classes, few = len(schema.classes), public.X[:2]
     if transformer is not None:
         few = transformer.transform(few.astype(np.float64))

@@ -51,11 +51,11 @@ SOME_REGRESSORS: Final = (
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{
         name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
-        for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn")
+        for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn", "small-cnn")
     },
     TORCHVISION: ("fedct_flwr.learners.vision.torchvision_network", {}),
 }
-"""The networks of the FedCT paper, and torchvision's by the name of their ``model``."""
+"""The networks of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
 
 MAKING: Final = threading.RLock()
 """Held while a learner is made: torch has one random generator for all threads, and networks begin with what it gives.

@@ -1,6 +1,6 @@
 """Imputing, scaling and one-hot encoding for tables, with statistics of the public set and the silo's own data."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -10,6 +10,19 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import DataError, Features, TrainingError
+
+_IMAGES: Final = 4
+"""Axes of images."""
+
+
+def fitted(kind: str, schema: Schema, *references: Features) -> Any:
+    """What a learner's ``preprocessing`` calls for, fitted to all of these examples; None where nothing is to be done.
+
+    That is so with 'none', and with images, which are numbers in 0..1 as they come. Raises as ``standard``.
+    """
+    if kind == "none" or references[0].ndim == _IMAGES:
+        return None
+    return standard(schema, np.concatenate(references) if len(references) > 1 else references[0])
 
 
 def standard(schema: Schema, reference: Features) -> Any:

@@ -24,7 +24,7 @@ from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema, check_names
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable
-from fedct_flwr.learners.build import untrained, wanted_of
+from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, make, package
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import ConfigError, DataError, Features, HardLabels, TrainingError
@@ -166,6 +166,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         )
     # What torchvision trained would be downloaded, to be replaced by what is in the file.
     params = {**description.params, **({"weights": None} if name == TORCHVISION else {})}
+    params.pop(AUGMENT, None)
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
     try:
         from fedct_flwr.learners import tensors

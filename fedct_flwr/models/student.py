@@ -43,7 +43,7 @@ def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Studen
     be preprocessed.
     """
     settings = config.student_settings()
-    transformer = preprocessing.standard(schema, public.X) if settings.preprocessing == "standard" else None
+    transformer = preprocessing.fitted(settings.preprocessing, schema, public.X)
     learner = untrained(
         settings,
         random_state(config.seed, "student"),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from fedct_flwr.config import MEMORY
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
@@ -19,7 +20,7 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
 """A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a
-data set, or a folder with ``public.csv`` and a file for each silo."""
+data set, or a folder with ``public.csv`` and a file for each silo, or with folders of images."""
 
 _LABEL: Final = "label"
 """The label column's name where labels come as an array of their own."""
@@ -51,7 +52,7 @@ def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any]
         if label:
             raise ConfigError(f"label has no effect on data set {silos!r}, which knows its own: leave it out")
         return Data(of_data_set(silos))
-    if not label:
+    if not label and not holds_images(Path(silos)):
         raise ConfigError("label is missing: name the label column of the silos' files")
     return Data({**of_folder(Path(silos)), "label-column": label})
 

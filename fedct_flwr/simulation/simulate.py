@@ -56,9 +56,10 @@ def simulate(
 
     ``silos`` is a mapping of names to tables: DataFrames with the column ``label``, or pairs ``(X, y)`` of arrays; with
     ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder with
-    ``public.csv`` and a file for each silo, or the name of a data set. ``group`` names a column that says which records
-    belong together, such as a patient's number: it is no feature, and no patient is both trained on and tested with.
-    ``tests`` are test tables of silos that hold no share of their records out.
+    ``public.csv`` and a file for each silo, or of images (``public`` with images, and for each silo a folder with one
+    folder per class), or the name of a data set. ``group`` names a column that says which records belong together, such
+    as a patient's number: it is no feature, and no patient is both trained on and tested with. ``tests`` are test
+    tables of silos that hold no share of their records out.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
