@@ -122,11 +122,18 @@ class PrivacySheet(TypedDict):
 
 
 class Predictions(TypedDict):
-    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's."""
+    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's.
+
+    ``calibrated``: whether probabilities are, null where there are none. ``positive`` is the class that ``threshold``
+    is about; both are null where the model's own classes are shown.
+    """
 
     columns: list[str]
     records: list[dict[str, Any]]
     unknown: dict[str, int]
+    calibrated: bool | None
+    threshold: float | None
+    positive: str | None
 
 
 class Finding(TypedDict):

@@ -23,6 +23,7 @@ from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
+from fedct_flwr.simulation.kept_models import describe_model
 from fedct_flwr.text.printable import json_text
 from fedct_flwr.types import RunError, SiloName, TrainingError
 
@@ -123,6 +124,7 @@ def _models(
     models = _baselines(config, dataset, position)
     if kept := kept_model(config, algorithm, dataset, position, folder):
         models["federated"] = kept
+        describe_model(config, algorithm, dataset, position, folder, kept)
     return models
 
 
