@@ -7,16 +7,22 @@ from numpy.random import Generator
 
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.types import Answers, DataError, Examples, SiloName
+from fedct_flwr.types import Answers, DataError, Examples, Groups, SiloName
 
 
 @dataclass(frozen=True, eq=False)
 class SiloData:
-    """One silo's records: ``private`` for training; ``test`` held out, possibly empty."""
+    """One silo's records: ``private`` for training; ``test`` held out, possibly empty.
+
+    ``groups`` and ``test_groups`` say which of them belong together (one patient's, say): a split of the private
+    records keeps each group on one side. None where each record is by itself.
+    """
 
     name: SiloName
     private: Examples
     test: Examples
+    groups: Groups | None = None
+    test_groups: Groups | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
+from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Terms
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Site:
     terms: Terms
     workers: int = 1
     """Models that are trained at the same time, where several are."""
+    groups: Groups | None = None
+    """Which private records belong together: a split of them keeps each group on one side."""
 
     @property
     def pseudo_weight(self) -> float:
@@ -96,6 +98,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         config.transfer_settings(min(silo.private.size for silo in dataset.silos)),
         dataset.schema,
         Terms.of(config.study, dataset.public, dataset.schema),
+        groups=data.groups,
     )
 
 
