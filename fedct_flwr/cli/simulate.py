@@ -42,6 +42,7 @@ _OPTIONS: Final = {
     "algorithm": "algorithm",
     "num-server-rounds": "rounds",
     "seed": "seed",
+    "baselines": "no_baselines",
 }
 """What stands for which key of the run config."""
 
@@ -98,6 +99,14 @@ def simulate(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Without Flower's engine, in this process: the same results, sooner.")
     ] = False,
+    no_baselines: Annotated[
+        bool,
+        typer.Option(
+            "--no-baselines",
+            help="Train no models to compare with: neither silos alone nor all data in one place.",
+            rich_help_panel=_METHOD,
+        ),
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch/--no-watch", help="Show the run in the browser while it goes on, on this machine.")
     ] = True,
@@ -134,6 +143,7 @@ def simulate(
             "algorithm": algorithm,
             "seed": seed,
             **only(rounds),
+            **({"baselines": "none"} if no_baselines else {}),
             **other,
         }
         if chosen.get("initial-model"):
@@ -161,7 +171,8 @@ def simulate(
     console.print()
     document = run_document(folder, config, how, rows, time.monotonic() - started)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
-    out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))
+    shown = scoreboard.methods_of(config)
+    out.show(document, scoreboard.table(rows, how.title, shown, globally, measure))
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
@@ -203,5 +214,5 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
         elif config.save_models and not config.votes and math.isnan(row.pooled["federated"]):
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
-        if row.silo in last and math.isnan(row.pooled["local"]):
+        if config.baselines != "none" and row.silo in last and math.isnan(row.pooled["local"]):
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")
