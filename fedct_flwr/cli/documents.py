@@ -58,6 +58,22 @@ class Run(TypedDict):
     global_models: dict[str, float]
 
 
+class Repeats(TypedDict):
+    """``fedct simulate --repeats``: means over ``seeds``, of each silo and over the silos.
+
+    Below ``own`` and ``pooled`` each method has ``mean``, ``error`` (the standard error) and ``n`` (seeds); ``gain`` is
+    the paired difference of ``federated`` and ``local``. Methods that were not trained are missing.
+    """
+
+    study: str
+    algorithm: str
+    folder: str
+    seeds: list[int]
+    measure: str
+    silos: list[dict[str, Any]]
+    mean: dict[str, Any]
+
+
 class Estimate(TypedDict):
     """Accuracy of the labels of one silo and of the consensus; ``verdict``: useful, costs accuracy, or noise."""
 

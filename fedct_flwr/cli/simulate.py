@@ -18,6 +18,7 @@ from fedct_flwr.cli import complete
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
+from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
@@ -26,8 +27,9 @@ from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.silos import of_data_set, of_folder
-from fedct_flwr.simulation.simulation import LOG, Runner, Simulation
+from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -96,9 +98,20 @@ def simulate(
         typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
     ] = None,
     resume: Resume = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            help="Run so many seeds, in a folder each, and print means with standard errors.", rich_help_panel=_METHOD
+        ),
+    ] = None,
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="Without Flower's engine, in this process: the same results, sooner.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--in-process/--on-engine",
+            help="Without Flower's engine, in this process: the same results, sooner.",
+            show_default="on the engine, --repeats in this process",
+        ),
+    ] = None,
     no_baselines: Annotated[
         bool,
         typer.Option(
@@ -122,14 +135,20 @@ def simulate(
     console = out.console
     # Learners of one's own are looked for where the command is given, here and by the silos' processes.
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
-    if in_process:
+    repeated = repeats is not None or (resume is not None and is_repeated(resume))
+    engine: Engine = "loopback" if in_process or (repeated and in_process is None) else "flower"
+    if engine == "loopback":
         # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     started = time.monotonic()
     other, begun = {}, None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        refuse_options(context, allowed={"resume", "rounds", "in_process", "watch", "json_"}, why="with --resume")
+        allowed = {"resume", "repeats" if repeated else "rounds", "in_process", "watch", "json_"}
+        refuse_options(context, allowed=allowed, why="with --resume")
+        if repeated:
+            run_repeats(out, resume.resolve(), begun_repeats(resume.resolve(), repeats), engine)
+            return
         begun = RunFolder(resume.resolve()).settings()
         chosen = {**begun, **only(rounds), "resume": True}
     else:
@@ -156,6 +175,9 @@ def simulate(
         if data_dir:
             refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
+    if repeats is not None:
+        run_repeats(out, path, new_repeats(chosen, repeats, path, other), engine, other)
+        return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
     for caution in simulation.cautions():
@@ -163,7 +185,7 @@ def simulate(
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
-    runner = simulation.runner("loopback" if in_process else "flower")
+    runner = simulation.runner(engine)
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, simulation, runner)
