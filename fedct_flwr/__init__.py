@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.privacy.budget import PrivacyWarning
+    from fedct_flwr.simulation.repeats import Repeats, repeat
     from fedct_flwr.simulation.run import Comparison, Run, read_run
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
@@ -63,6 +64,7 @@ _WHERE: Final = {
         "Scaffold",
     ),
     "privacy.budget": ("PrivacyWarning",),
+    "simulation.repeats": ("Repeats", "repeat"),
     "simulation.run": ("Comparison", "Run", "read_run"),
     "simulation.silo_model": ("SiloModel",),
     "simulation.simulate": ("simulate",),
@@ -97,12 +99,14 @@ __all__ = [
     "PrivateFedAvg",
     "PrivatePATE",
     "Qualified",
+    "Repeats",
     "Run",
     "RunError",
     "Scaffold",
     "SiloModel",
     "TrainingError",
     "read_run",
+    "repeat",
     "simulate",
 ]
 

@@ -58,6 +58,22 @@ class Run(TypedDict):
     global_models: dict[str, float]
 
 
+class Repeats(TypedDict):
+    """``fedct simulate --repeats``: means over ``seeds``, of each silo and over the silos.
+
+    Below ``own`` and ``pooled`` each method has ``mean``, ``error`` (the standard error) and ``n`` (seeds); ``gain`` is
+    the paired difference of ``federated`` and ``local``. Methods that were not trained are missing.
+    """
+
+    study: str
+    algorithm: str
+    folder: str
+    seeds: list[int]
+    measure: str
+    silos: list[dict[str, Any]]
+    mean: dict[str, Any]
+
+
 class Estimate(TypedDict):
     """Accuracy of the labels of one silo and of the consensus; ``verdict``: useful, costs accuracy, or noise."""
 
@@ -122,11 +138,18 @@ class PrivacySheet(TypedDict):
 
 
 class Predictions(TypedDict):
-    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's."""
+    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's.
+
+    ``calibrated``: whether probabilities are, null where there are none. ``positive`` is the class that ``threshold``
+    is about; both are null where the model's own classes are shown.
+    """
 
     columns: list[str]
     records: list[dict[str, Any]]
     unknown: dict[str, int]
+    calibrated: bool | None
+    threshold: float | None
+    positive: str | None
 
 
 class Finding(TypedDict):

@@ -34,8 +34,8 @@ HELPS = {
     "watch": "Show a run in the browser while it goes on.",
     "doctor": "Look at this machine: what is ready for simulations, and what to do where something is missing.",
     "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
-    "predict": "Use a study's global model on new records.",
-    "export": "Write a study's global model as ONNX, for programs without Python.",
+    "predict": "Use a global model, or that of a simulated silo, on new records.",
+    "export": "Write a model as ONNX, for programs without Python.",
     "budget": "Estimate the quality of the labels that a privacy budget leaves, by mechanism, before anything runs.",
     "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
 }

@@ -18,6 +18,7 @@ from fedct_flwr.cli import complete
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
+from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
@@ -26,8 +27,9 @@ from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.silos import of_data_set, of_folder
-from fedct_flwr.simulation.simulation import LOG, Runner, Simulation
+from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -43,6 +45,7 @@ _OPTIONS: Final = {
     "algorithm": "algorithm",
     "num-server-rounds": "rounds",
     "seed": "seed",
+    "baselines": "no_baselines",
 }
 """What stands for which key of the run config."""
 
@@ -105,8 +108,27 @@ def simulate(
         typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
     ] = None,
     resume: Resume = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            help="Run so many seeds, in a folder each, and print means with standard errors.", rich_help_panel=_METHOD
+        ),
+    ] = None,
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="Without Flower's engine, in this process: the same results, sooner.")
+        bool | None,
+        typer.Option(
+            "--in-process/--on-engine",
+            help="Without Flower's engine, in this process: the same results, sooner.",
+            show_default="on the engine, --repeats in this process",
+        ),
+    ] = None,
+    no_baselines: Annotated[
+        bool,
+        typer.Option(
+            "--no-baselines",
+            help="Train no models to compare with: neither silos alone nor all data in one place.",
+            rich_help_panel=_METHOD,
+        ),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch/--no-watch", help="Show the run in the browser while it goes on, on this machine.")
@@ -123,14 +145,20 @@ def simulate(
     console = out.console
     # Learners of one's own are looked for where the command is given, here and by the silos' processes.
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
-    if in_process:
+    repeated = repeats is not None or (resume is not None and is_repeated(resume))
+    engine: Engine = "loopback" if in_process or (repeated and in_process is None) else "flower"
+    if engine == "loopback":
         # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     started = time.monotonic()
     other, begun = {}, None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        refuse_options(context, allowed={"resume", "rounds", "in_process", "watch", "json_"}, why="with --resume")
+        allowed = {"resume", "repeats" if repeated else "rounds", "in_process", "watch", "json_"}
+        refuse_options(context, allowed=allowed, why="with --resume")
+        if repeated:
+            run_repeats(out, resume.resolve(), begun_repeats(resume.resolve(), repeats), engine)
+            return
         begun = RunFolder(resume.resolve()).settings()
         chosen = {**begun, **only(rounds), "resume": True}
     else:
@@ -145,6 +173,7 @@ def simulate(
             "algorithm": algorithm,
             "seed": seed,
             **only(rounds),
+            **({"baselines": "none"} if no_baselines else {}),
             **other,
         }
         if chosen.get("initial-model"):
@@ -157,6 +186,9 @@ def simulate(
         if data_dir:
             refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
+    if repeats is not None:
+        run_repeats(out, path, new_repeats(chosen, repeats, path, other), engine, other)
+        return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
     for caution in [*dataset.notes, *simulation.cautions()]:
@@ -166,7 +198,7 @@ def simulate(
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
-    runner = simulation.runner("loopback" if in_process else "flower")
+    runner = simulation.runner(engine)
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, simulation, runner)
@@ -174,7 +206,8 @@ def simulate(
     console.print()
     document = run_document(folder, config, how, rows, time.monotonic() - started)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
-    out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))
+    shown = scoreboard.methods_of(config)
+    out.show(document, scoreboard.table(rows, how.title, shown, globally, measure))
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
@@ -216,5 +249,5 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
         elif config.save_models and not config.votes and math.isnan(row.pooled["federated"]):
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
-        if row.silo in last and math.isnan(row.pooled["local"]):
+        if config.baselines != "none" and row.silo in last and math.isnan(row.pooled["local"]):
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

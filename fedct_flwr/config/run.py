@@ -48,7 +48,7 @@ _OF_SIMULATED_SILOS: Final = (
     "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number",
     "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size",
     "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection", "epsilon", "delta",
-    *own_keys(PROTECTIONS),
+    *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
@@ -205,6 +205,9 @@ class RunConfig(OwnSettings):
     save_models: bool = True
     """Keep each simulated silo's model in the run folder (real silos keep theirs to themselves). Networks go on after a
     resume with the models that were kept."""
+    baselines: Literal["all", "local", "none"] = "all"
+    """For simulations: which models the co-trained ones are compared with at the end. All trains each silo's learner
+    alone and on all private records in one place; local trains it alone only."""
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False

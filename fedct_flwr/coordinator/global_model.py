@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr.config import ModelDescription, RunConfig
+from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.coordinator.ensemble import ModelPath, silos_vote
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.files.atomic import write_atomically
@@ -54,7 +54,8 @@ def add_global_model(
         scores["ensemble"] = _scores(vote, subject)
     try:
         path.parent.mkdir(exist_ok=True)
-        content = save_model(path, student.learner, student.transformer, _description(config, subject))
+        description = description_of(config.study, subject, config.student_settings())
+        content = save_model(path, student.learner, student.transformer, description)
         facts = card(
             config,
             title,
@@ -83,20 +84,22 @@ def add_global_model(
     return {FACT: told if most is None else {**told, "most_frequent_class": most}}
 
 
-def _description(config: RunConfig, subject: Subject) -> ModelDescription:
-    settings = config.student_settings()
+def description_of(study: str, subject: Subject, settings: LearnerSettings) -> ModelDescription:
+    """What stands in the file of a model that ``settings`` describe, in a study of this name."""
     return ModelDescription.read(
         {
-            "study": config.study,
+            "study": study,
             "classes": subject.schema.classes,
+            "quantity": subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
-            "learner": settings.name,
+            # An object in memory has an import path, and after it what tells it from others.
+            "learner": settings.name.partition("@")[0],
             "params": settings.params,
             "shape": subject.public.X.shape[1:],
             "image-size": subject.image_size,
             "image-mode": subject.image_mode,
         },
-        "the global model",
+        "the model's description",
     )
 
 

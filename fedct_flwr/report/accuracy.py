@@ -127,9 +127,11 @@ def _final(runs: Sequence[Run]) -> Figure | None:
     if not tests:
         return None
     titles = {"local": "alone", "federated": runs[0].title if single else "co-trained", "centralized": "central"}
-    columns = ["Silo" if single else "Run", *(f"{test}: {titles[m]}" for test, _ in tests for m in METHODS)]
-    rows = [[n, *(score(values[t][m][i]) for t, _ in tests for m in METHODS)] for i, n in enumerate(names)]
-    foot = [["mean", *(score(run.mean_score(t, m)) for t, _ in tests for m in METHODS)]] if single else []
+    # A run may go without baselines.
+    shown = [m for m in METHODS if m == "federated" or any(np.isfinite(values[test][m]).any() for test, _ in tests)]
+    columns = ["Silo" if single else "Run", *(f"{test}: {titles[m]}" for test, _ in tests for m in shown)]
+    rows = [[n, *(score(values[t][m][i]) for t, _ in tests for m in shown)] for i, n in enumerate(names)]
+    foot = [["mean", *(score(run.mean_score(t, m)) for t, _ in tests for m in shown)]] if single else []
     levels = dict(known[0].global_scores or {}) if single and tests[-1][0] == "pooled" else {}
     for name, value in levels.items():
         place = columns.index(f"pooled: {titles['federated']}")

@@ -112,7 +112,8 @@ def _tiles(run: Run) -> list[Tile]:
     tiles = [Tile("Rounds", f"{len(course):,}", ended)]
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
     if np.isfinite(mean["federated"]):
-        beside = f"{score(mean['local'])} alone, {score(mean['centralized'])} central"
+        others = {"alone": mean["local"], "central": mean["centralized"]}
+        beside = ", ".join(f"{score(value)} {name}" for name, value in others.items() if np.isfinite(value))
         tiles.append(Tile(either([run.measure]), score(mean["federated"]), beside))
     elif np.isfinite(last := course.of_run("balanced_accuracy")[-1]):
         tiles.append(Tile("Balanced accuracy", score(last), "global model, pooled test set"))

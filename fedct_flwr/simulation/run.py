@@ -163,7 +163,7 @@ class Run(Drawn):
         if not (rows := self.rows):
             return None
         how, globally = find_algorithm(self.config), scoreboard.of_global_models(self._folder)
-        return scoreboard.table(rows, how.title, global_models=globally, measure=self.measure)
+        return scoreboard.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
 
 
 class Comparison(Drawn):

@@ -1,6 +1,5 @@
 """The table at the end of a run: every silo alone, co-trained, and with all data in one place."""
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.algorithms.table import Algorithm
-from fedct_flwr.baselines.references import centralized, local_only
+from fedct_flwr.baselines.references import References, baselines_of
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
@@ -23,8 +22,9 @@ from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
+from fedct_flwr.simulation.kept_models import describe_model
 from fedct_flwr.text.printable import json_text
-from fedct_flwr.types import RunError, SiloName, TrainingError
+from fedct_flwr.types import RunError, SiloName
 
 METHODS = ("local", "federated", "centralized")
 FILE: Final = "scores.json"
@@ -60,9 +60,14 @@ def score(
     rounds = folder.rounds()
     last = rounds[-1]["silos"]
     measure = measure_of(dataset.schema.quantity).of
-    rows = []
+    references, rows = References(config, dataset), []
     for position, silo in enumerate(progress(dataset.silos)):
-        models = _models(config, algorithm, dataset, position, folder) if silo.name in last else {}
+        models: dict[str, Predictor] = {}
+        if silo.name in last:
+            models |= references.of(position)
+            if kept := kept_model(config, algorithm, dataset, position, folder):
+                models["federated"] = kept
+                describe_model(config, algorithm, dataset, position, folder, kept)
         own, pooled = (
             {name: measure(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)
@@ -100,10 +105,10 @@ def with_baselines(
     it is.
     """
     last = folder.rounds()[-1]["silos"]
-    found = []
+    references, found = References(config, dataset), []
     for row in progress(sorted(rows, key=lambda row: dataset.position(row.silo))):
         position = dataset.position(row.silo)
-        models = _baselines(config, dataset, position) if row.silo in last else {}
+        models = references.of(position) if row.silo in last else {}
         tests = {"own": dataset.silos[position].test, "pooled": dataset.test}
         own, pooled = (
             getattr(row, name) | {method: balanced_accuracy(model, test) for method, model in models.items()}
@@ -113,17 +118,14 @@ def with_baselines(
     return found
 
 
+def methods_of(config: RunConfig) -> tuple[str, ...]:
+    """The columns of a run: its own models, and the baselines that it is compared with."""
+    wanted = {"federated", *baselines_of(config)}
+    return tuple(method for method in METHODS if method in wanted)
+
+
 def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
     return sum(entry["silos"].get(silo, {}).get("bytes_sent", 0) for entry in rounds)
-
-
-def _models(
-    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
-) -> dict[str, Predictor]:
-    models = _baselines(config, dataset, position)
-    if kept := kept_model(config, algorithm, dataset, position, folder):
-        models["federated"] = kept
-    return models
 
 
 def kept_model(
@@ -136,15 +138,6 @@ def kept_model(
         # What silos' networks were made into may be wider than each of them.
         return learner.load_any_width(path) if isinstance(learner, Layered) else learner.load(path)
     return None
-
-
-def _baselines(config: RunConfig, dataset: FederatedDataset, position: int) -> dict[str, Predictor]:
-    models: dict[str, Predictor] = {}
-    for name, train in {"local": local_only, "centralized": centralized}.items():
-        # A learner that manages with pseudo-labels may fail without; what it says may quote data.
-        with contextlib.suppress(TrainingError):
-            models[name] = train(config, dataset, position)
-    return models
 
 
 def save(rows: list[SiloScores], path: Path) -> None:

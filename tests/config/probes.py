@@ -90,6 +90,7 @@ ANOTHER: dict[str, Any] = {
     "seed": 42,
     "report-scores": True,
     "save-models": False,
+    "baselines": "none",
     "tracking": "tensorboard",
 }
 """Another value than the default for each key that is probed; "" is filled in by ``probed``."""

@@ -83,6 +83,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "seed": 42,
     "report-scores": True,
     "save-models": False,
+    "baselines": "local",
     "run-dir": "/runs/1",
     "resume": True,
     "tracking": "mlflow",
