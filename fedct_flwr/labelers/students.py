@@ -65,7 +65,7 @@ def transfer_for(
     check_votes(settings, privacy, votes)
     noisy, num_records = privacy.enabled, len(private)
     # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
-    own = learner.model_copy(update={"pseudo_weight": 1.0})
+    own = learner.of_parts
     transformer = None
     if learner.preprocessing == "standard":
         seen = public.X if noisy else np.concatenate([public.X, private])
