@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedct_flwr.config.learner import LearnerSettings, Optimizer
+from fedct_flwr.config.learner import LearnerSettings, Optimizer, PseudoWeight
 from fedct_flwr.config.mechanisms import ANSWERING, MECHANISMS, TallyNoise
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import (
@@ -123,8 +123,9 @@ class RunConfig(OwnSettings):
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
     preprocessing: Literal["standard", "none"] = "standard"
     """Standard: impute and scale numbers, one column for each category."""
-    pseudo_weight: float = Field(default=1.0, gt=0)
-    """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    pseudo_weight: PseudoWeight = 1.0
+    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo trusts the consensus unless
+    its own records speak against it."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that a learner is trained on count the same, however many examples each has."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
@@ -286,7 +287,7 @@ class RunConfig(OwnSettings):
             )
         if self.algorithm == "fedct-agreement" and self.trust == "naive":
             raise ValueError("with trust = 'naive' fedct-agreement would be fedct: set algorithm to that, or trust")
-        if self.soft and self.pseudo_weight != 1.0:
+        if self.soft and self.pseudo_weight != self.defaults()["pseudo-weight"]:
             raise ValueError(
                 f"pseudo-weight has no effect on algorithm {self.algorithm!r}: set consensus-weight instead"
             )

@@ -15,6 +15,7 @@ from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.facts import Decision, Facts, facts_of_labels
 from fedct_flwr.kinds.words import AGREEMENT, LABELS, Decided, Near
 from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.guard import Guard
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, Examples, HardLabels, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
@@ -48,6 +49,11 @@ class Bench(Protocol):
     @property
     def public(self) -> PublicSet:
         """Its copy of the public set."""
+        ...
+
+    @property
+    def guard(self) -> Guard | None:
+        """What decides how much others' labels count; None where that is set."""
         ...
 
     @property

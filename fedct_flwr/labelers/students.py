@@ -65,7 +65,7 @@ def transfer_for(
     check_votes(settings, privacy, votes)
     noisy, num_records = privacy.enabled, len(private)
     # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
-    own = learner.model_copy(update={"pseudo_weight": 1.0})
+    own = learner.of_parts
     transformer = preprocessing.fitted(learner.preprocessing, schema, public.X, *([] if noisy else [private]))
     classes, few = len(schema.classes), public.X[:2]
     if transformer is not None:

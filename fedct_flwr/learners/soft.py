@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from fedct_flwr.consensus.trust import check_probabilities
 from fedct_flwr.learners.answered import check_probabilities as check_answered
-from fedct_flwr.learners.base import Distillable, Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
+from fedct_flwr.learners.base import (
+    Choosing,
+    Distillable,
+    Learner,
+    Probabilistic,
+    Resumable,
+    SoftFittable,
+    SoftTrainable,
+)
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
@@ -75,6 +83,8 @@ def train_soft(learner: Learner, private: Examples, public: Features, targets: S
     is the paper's lambda. Without targets (warm-up) or weight it is training on private examples alone. Raises
     ConfigError as ``check_soft``, DataError for targets that are no probabilities, TrainingError.
     """
+    if isinstance(learner, Choosing):
+        learner.choose(private)
     if targets is None or not weight or not targets.any():
         if isinstance(learner, Resumable):
             learner.advance(private, public, np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE), 1.0)

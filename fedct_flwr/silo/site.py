@@ -14,9 +14,10 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records
 from fedct_flwr.labelers.protect import labeler_for
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
+from fedct_flwr.learners.guard import Guard
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Terms
@@ -52,8 +53,15 @@ class Site:
 
     @property
     def pseudo_weight(self) -> float:
-        """Weight of a pseudo-labeled public example, where a private one has 1."""
-        return self.settings.pseudo_weight
+        """Weight of a pseudo-labeled public example, where a private one has 1 and the consensus is trusted."""
+        return self.settings.full_weight
+
+    @cached_property
+    def guard(self) -> Guard | None:
+        """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
+        if not self.settings.guarded or isinstance(self.learner, Resumable) or not self.schema.classes:
+            return None
+        return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo)
 
     @cached_property
     def labeler(self) -> "Labeler":

@@ -196,7 +196,7 @@ def learner(silo: Silo) -> Iterator[Finding]:
     began = time.monotonic()
     try:
         with _quiet():
-            _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.pseudo_weight)
+            _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.full_weight)
     except FedctError as error:
         yield bad(
             f"learner {name}: it cannot be trained on these records",
