@@ -78,7 +78,8 @@ def federation(
     if group and group == label:
         raise ConfigError(f"column {label!r} cannot be both the label and the group: name another column as group")
     unlabeled = public.read(())
-    unlabeled = unlabeled.drop_columns([column for column in unlabeled.column_names if column in (label, group)])
+    no_features = {label, group} if group else {label}
+    unlabeled = unlabeled.drop_columns([column for column in unlabeled.column_names if column in no_features])
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
     number = config.outcome == "number"
@@ -95,7 +96,7 @@ def federation(
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
     groups = _groups(parts, group)
     parts = [
-        replace(part, table=part.table.drop_columns([group])) if group in part.table.column_names else part
+        replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
         for part in parts
     ]
     findings = _inspected(public, unlabeled, parts, config, told)

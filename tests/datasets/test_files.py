@@ -273,7 +273,7 @@ def test_only_one_silo(folder: Folder) -> None:
 
 def test_a_missing_label_column_is_named_with_what_there_is(folder: Folder) -> None:
     path = folder(south="age,ward\n1,east\n")
-    assert error(path) == f"{path / 'south.csv'} has no column 'ill': it has age, ward"
+    assert error(path) == f"{path / 'south.csv'} has no column 'ill': it has 'age', 'ward'"
 
 
 def test_only_one_class_in_all(folder: Folder) -> None:
