@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Scaffold,
     )
     from fedct_flwr.datasets import FederatedDataset
+    from fedct_flwr.datasets.inspection import DataWarning
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.run import Comparison, Run, read_run
     from fedct_flwr.simulation.silo_model import SiloModel
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
+    "datasets.inspection": ("DataWarning",),
     "algorithms.methods": (
         "PATE",
         "PFNM",
@@ -79,6 +81,7 @@ __all__ = [
     "Comparison",
     "ConfigError",
     "DataError",
+    "DataWarning",
     "DawidSkene",
     "DistributedDistillation",
     "FedAvg",

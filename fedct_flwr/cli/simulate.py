@@ -21,6 +21,7 @@ from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
@@ -42,6 +43,7 @@ _OPTIONS: Final = {
     "algorithm": "algorithm",
     "num-server-rounds": "rounds",
     "seed": "seed",
+    "accept": "accept",
 }
 """What stands for which key of the run config."""
 
@@ -60,6 +62,13 @@ def simulate(
     label: Annotated[
         str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
     ] = "",
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A finding about the files that is meant so, by name: CODE or CODE:COLUMN. fedct inspect shows them.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     learner: Annotated[
         str,
         typer.Option(
@@ -129,6 +138,7 @@ def simulate(
         chosen = {
             **(of_folder(data_dir) if data_dir else of_data_set(data)),
             "label-column": label,
+            **({"accept": tuple(accept)} if accept else {}),
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,
@@ -150,6 +160,8 @@ def simulate(
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
     for caution in simulation.cautions():
         console.print(f"[yellow]{escape(caution)}[/]")
+    for finding in gathered(dataset.findings):
+        out.warn(finding.sentence)
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
@@ -159,7 +171,7 @@ def simulate(
         _run(console, simulation, runner)
         rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
     console.print()
-    document = run_document(folder, config, how, rows, time.monotonic() - started)
+    document = run_document(folder, config, how, rows, time.monotonic() - started, dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))
     _print_gaps(console, config, folder, rows)
