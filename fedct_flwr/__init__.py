@@ -32,18 +32,16 @@ if TYPE_CHECKING:
         Scaffold,
     )
     from fedct_flwr.datasets import FederatedDataset
-    from fedct_flwr.datasets.inspection import DataWarning
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.run import Comparison, Run, read_run
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
-    from fedct_flwr.types import ConfigError, DataError, FedctError, LearnerError, RunError, TrainingError
+    from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
 
 __version__ = "0.1.0"
 
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
-    "datasets.inspection": ("DataWarning",),
     "algorithms.methods": (
         "PATE",
         "PFNM",
@@ -68,7 +66,7 @@ _WHERE: Final = {
     "simulation.run": ("Comparison", "Run", "read_run"),
     "simulation.silo_model": ("SiloModel",),
     "simulation.simulate": ("simulate",),
-    "types": ("ConfigError", "DataError", "FedctError", "LearnerError", "RunError", "TrainingError"),
+    "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
 }
 """The public names by module."""
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import typer
 
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
+from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.types import DataError
@@ -20,7 +20,9 @@ _PROBABILITY: Final = "probability "
 
 
 def predict(
-    data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
+    data: Annotated[
+        Path, typer.Argument(help="New records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+    ],
     model: Annotated[Path, typer.Option(help="A global model, such as RUN/models/global.skops.")],
     output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
     package: Annotated[
@@ -59,8 +61,4 @@ def predict(
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:
     """What the file holds, in a CSV file to the letter."""
-    if path.is_dir() or path.suffix.lower() == ".parquet":
-        return records.table
-    names = records.table.column_names
-    text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    return pyarrow.csv.read_csv(path, convert_options=text)
+    return records.table if path.is_dir() else as_written(path)

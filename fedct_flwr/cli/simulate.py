@@ -56,7 +56,8 @@ def simulate(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: folder with public.csv and one CSV or Parquet file per silo.", rich_help_panel=_DATA
+            help="Instead: folder with public.csv and one table per silo: CSV, TSV, Excel, Parquet.",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     label: Annotated[
@@ -158,7 +159,7 @@ def simulate(
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
-    for caution in simulation.cautions():
+    for caution in [*dataset.notes, *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
     for finding in gathered(dataset.findings):
         out.warn(finding.sentence)

@@ -25,7 +25,8 @@ class FederatedDataset:
     """All that a simulation needs. ``test`` is the pooled test set, over all silos.
 
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
-    to compare with, for nobody to train on. ``findings`` are what the inspection of its tables says.
+    to compare with, for nobody to train on. ``notes`` are sentences about the data that whoever runs it should read,
+    and ``findings`` what the inspection of its tables says.
     """
 
     name: str
@@ -34,6 +35,7 @@ class FederatedDataset:
     silos: tuple[SiloData, ...]
     test: Examples
     truth: Answers | None = None
+    notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:

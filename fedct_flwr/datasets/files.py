@@ -1,32 +1,65 @@
 """A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.config.tables import FolderTables, TableSettings
+from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source, federation
-from fedct_flwr.datasets.tables import read_table
+from fedct_flwr.datasets.table_files import check_named, column_names, read_table
+from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import SiloName
 
 
 def load(config: RunConfig) -> FederatedDataset:
     """``data-dir`` holds ``public.csv`` and a table per silo with the column ``label-column``, see ``read_folder``.
 
-    The rest is as in ``from_tables.federation``. Raises DataError that names the file and the columns concerned.
+    ``data.toml`` in it tells the form of the tables. The rest is as in ``from_tables.federation``. Raises DataError
+    that names the file and the columns concerned, ConfigError for ``data.toml``.
     """
     path = Path(config.data_dir)
     told = TableSettings.of_folder(path)
-    public, silos = sources(read_folder(path), told)
-    return federation(str(path), path, public, silos, config, leave_out="take the file away", told=told)
+    folder = read_folder(path, told)
+    _check_named(folder, told)
+    notes = tuple(_notes(path, folder, told))
+    public, silos = sources(folder, told)
+    return federation(str(path), path, public, silos, config, leave_out="take the file away", notes=notes)
 
 
-def sources(folder: TableFolder, told: TableSettings) -> tuple[Source, dict[SiloName, Source]]:
-    """The public table and the silos', to be read as is ``told``."""
-    return _file(folder.public, told), {silo: _file(file, told) for silo, file in folder.silos.items()}
+def sources(folder: TableFolder, told: FolderTables) -> tuple[Source, dict[SiloName, Source]]:
+    """The public table and the silos', in the form that ``data.toml`` tells. Raises ConfigError."""
+    return source(folder.public, told), {silo: source(file, told) for silo, file in folder.silos.items()}
 
 
-def _file(path: Path, told: TableSettings) -> Source:
-    return Source(path, partial(read_table, path, tables=told))
+def source(path: Path, told: FolderTables) -> Source:
+    """One table of a folder, in the form that ``data.toml`` tells. Raises ConfigError."""
+    tables = told.of(path.name)
+    return Source(path, partial(read_table, path, tables=tables), tables)
+
+
+def _check_named(folder: TableFolder, told: FolderTables) -> None:
+    """Raise ConfigError for settings that name a column which no file has, or not the one that they are for."""
+    if not told.named and not any(form.leave_out for form in told.files.values()):
+        return
+    headers = {path: column_names(path, told.of(path.name)) for path in folder.tables}
+    for path, header in headers.items():
+        form = told.form(path.name)
+        if form and form.leave_out:
+            check_named("leave-out", form.leave_out, header, told, path.name)
+    for key, names in told.named.items():
+        check_named(key, names, [name for header in headers.values() for name in header], told, "no file here")
+
+
+def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str]:
+    if folder.unused:
+        yield f"not used of {where}: {listed(folder.unused)}"
+    for path in folder.tables:
+        if path.name.lower().endswith(".xlsx") and (others := other_sheets(path, told.of(path.name))):
+            yield (
+                f"only the first sheet of {quoted(path.name)} is read, and not {listed(others)}: "
+                f"write sheet = '...' in {told.place} to read another"
+            )

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fedct_flwr.config.tables import DATA_FILE
-from fedct_flwr.datasets.tables import ENDINGS
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.config.tables import DATA_FILE, FileForm, FolderTables
+from fedct_flwr.datasets.table_files import ENDINGS
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import DataError, SiloName
+from fedct_flwr.types import ConfigError, DataError, SiloName
 
 PUBLIC: Final = "public"
 _TEST: Final = ".test"
@@ -31,6 +31,11 @@ class TableFolder:
     tests: dict[SiloName, Path]
     unused: tuple[str, ...]
 
+    @property
+    def tables(self) -> tuple[Path, ...]:
+        """All files that are read."""
+        return (self.public, *self.silos.values(), *self.tests.values())
+
 
 def name_and_ending(path: Path) -> tuple[str, str]:
     """The name of a table's file without its ending, and the ending in small letters; empty for another kind of file.
@@ -44,39 +49,55 @@ def name_and_ending(path: Path) -> tuple[str, str]:
     return path.name, ""
 
 
-def read_folder(folder: Path) -> TableFolder:
-    """Which file is what, by name alone; none is opened.
+def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
+    """Which file is what, by its name and by what ``data.toml`` has ``told``; no table is opened.
 
     ``public.csv`` is the public set, ``NAME.csv`` silo NAME, and ``NAME.test.csv`` that silo's own test file, each with
-    any ending of ``ENDINGS``. Raises DataError where a file is missing, there twice, or a test set of nobody.
+    any ending of ``ENDINGS``. Raises DataError where a file is missing, there twice, or a test set of nobody;
+    ConfigError where ``data.toml`` speaks of a file that is not there.
     """
     if not folder.is_dir():
         raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
+    forms = {path: told.form(path.name) for path in sorted(folder.iterdir())} if told else {}
     found: dict[str, Path] = {}
+    tests: dict[SiloName, Path] = {}
     unused = []
     for path in sorted(folder.iterdir()):
         name, ending = name_and_ending(path)
+        form = forms.get(path)
         if path.name.startswith((".", "~$")) or path.name == DATA_FILE:
             # Spreadsheets, macOS and editors leave the former beside a table that is open.
             continue
         if not ending or path.is_dir():
             unused.append(path.name)
-        elif name in found:
+            continue
+        is_test = name.lower().endswith(_TEST) and not (form and form.silo)
+        silo = name[: -len(_TEST)] if is_test else (form and form.silo) or name
+        group = tests if is_test else found
+        if silo in group:
             raise DataError(
-                f"{folder} has two tables for {quoted(name)}, {quoted(found[name].name)} and {quoted(path.name)}: "
+                f"{folder} has two tables for {quoted(name)}, {quoted(group[silo].name)} and {quoted(path.name)}: "
                 "keep one of them"
             )
-        else:
-            found[name] = path
+        group[silo] = path
+    _check_told(folder, told, forms)
     if PUBLIC not in found:
         raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {_endings()}: the public set is what silos label")
     public = found.pop(PUBLIC)
-    tests = {name[: -len(_TEST)]: path for name, path in found.items() if name.lower().endswith(_TEST)}
-    silos = {name: path for name, path in found.items() if not name.lower().endswith(_TEST)}
-    if not silos:
+    if not found:
         raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
-    _check_tests(folder, silos, tests)
-    return TableFolder(public, silos, tests, tuple(unused))
+    _check_tests(folder, found, tests)
+    return TableFolder(public, found, tests, tuple(unused))
+
+
+def _check_told(folder: Path, told: FolderTables | None, forms: dict[Path, FileForm | None]) -> None:
+    if told and len(told.files) > sum(form is not None for form in forms.values()):
+        known = [path.name for path in forms if name_and_ending(path)[1]]
+        unknown = next(name for name in told.files if not any(form is told.files[name] for form in forms.values()))
+        raise ConfigError(
+            f"[files.{quoted(unknown)}] in {folder / DATA_FILE} is about a file that is not there: "
+            f"{suggest(unknown, known)}"
+        )
 
 
 def _endings() -> str:
@@ -91,7 +112,10 @@ def _check_tests(folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName
                 f"{suggest(silo, silos)}"
             )
     for name, path in silos.items():
-        ending = path.name[len(name) :]
+        stem, ending = name_and_ending(path)
+        if stem != name:
+            # Somebody has said whose records these are.
+            continue
         of_silo = _OF_SILO.fullmatch(name)
         if of_silo and of_silo["silo"] in silos:
             raise DataError(
@@ -101,6 +125,6 @@ def _check_tests(folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName
         if re.sub(r"[-_ .]", "", unicodedata.normalize("NFC", name)).casefold() in _TESTS:
             raise DataError(
                 f"{quoted(path.name)} in {folder} would become a silo of that name: rename it to 'NAME{_TEST}{ending}' "
-                f"if it is the test file of a silo, such as {listed(sorted(silos.keys() - {name}), 1)}, or else after "
-                "the silo whose records it holds"
+                f"if it is the test file of a silo NAME, or write silo = '...' under [files.{quoted(path.name)}] in "
+                f"{DATA_FILE} if it holds the records of one"
             )

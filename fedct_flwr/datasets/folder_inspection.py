@@ -30,7 +30,8 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     Where nothing is refused, a simulation reads the folder. Raises DataError for a folder that is not there, or that
     lacks a public set or silos, and ConfigError for names in ``accept`` that no finding has.
     """
-    folder, told = read_folder(Path(config.data_dir)), TableSettings.of_folder(Path(config.data_dir))
+    told = TableSettings.of_folder(Path(config.data_dir))
+    folder = read_folder(Path(config.data_dir), told)
     check_accept([*told.accept, *config.accept])
     public, silos = files.sources(folder, told)
     try:
@@ -44,7 +45,7 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
         tables,
         config.label_column,
         number=config.outcome == "number",
-        settings=told,
+        settings=public.tables,
         accept=config.accept,
     )
     if not wrong and not found.refused:

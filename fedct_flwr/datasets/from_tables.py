@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.config.tables import DATA_FILE, TableSettings
+from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.inspection import Words, inspect_tables, refuse
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.table_files import PLAIN
 from fedct_flwr.datasets.tables import columns_of, encode, numbers, text_columns
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import fault
@@ -19,10 +19,14 @@ from fedct_flwr.types import Answers, DataError, Examples, SiloName
 
 
 class Source(NamedTuple):
-    """One table. ``where`` is how errors name it; ``read`` is told which columns are text whatever they look like."""
+    """One table. ``where`` is how errors name it; ``read`` is told which columns are text whatever they look like.
+
+    ``tables`` are the settings that ``read`` goes by.
+    """
 
     where: object
     read: Callable[[Collection[str]], pa.Table]
+    tables: TableSettings = PLAIN
 
 
 def federation(
@@ -33,13 +37,13 @@ def federation(
     config: RunConfig,
     *,
     leave_out: str,
-    told: TableSettings | None = None,
+    notes: tuple[str, ...] = (),
 ) -> FederatedDataset:
     """The data set ``name`` of these tables, whose columns are what the public table says.
 
     ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
-    holds ``test-fraction`` of its records out. ``where`` all tables are and how to ``leave_out`` one are for errors.
-    ``told`` is how the tables are to be read, where they are in files.
+    holds ``test-fraction`` of its records out. ``where`` all tables are and how to ``leave_out`` one are for errors,
+    ``notes`` are the data set's.
 
     Raises DataError that names the table and the columns concerned, also for what the inspection refuses and ``accept``
     does not name; and ConfigError for a name in ``accept`` that no finding has.
@@ -61,18 +65,20 @@ def federation(
     theirs = {label, *unlabeled.column_names}
     if apart := next((silo for silo, table in tables.items() if {*table.column_names} != theirs), None):
         # Nothing is said of cells before the columns are the same.
-        encode(tables[apart].drop_columns([label]), columns_of(unlabeled, public.where), silos[apart].where)
+        encode(
+            tables[apart].drop_columns([label]), columns_of(unlabeled, public.where, public.tables), silos[apart].where
+        )
     found = inspect_tables(
         unlabeled,
         tables,
         label,
         number=number,
-        settings=told,
+        settings=public.tables,
         accept=config.accept,
-        words=Words(settings=DATA_FILE if told else ""),
+        words=Words(settings=public.tables.place),
     )
     refuse(found.findings, {"": public.where, **{silo: source.where for silo, source in silos.items()}})
-    columns = columns_of(unlabeled, public.where)
+    columns = columns_of(unlabeled, public.where, public.tables)
     if number:
         schema = Schema((), columns, quantity=label)
         y: dict[str, Answers] = {silo: numbers(table, label, silos[silo].where) for silo, table in tables.items()}
@@ -98,5 +104,6 @@ def federation(
         public=PublicSet(encode(unlabeled, columns, public.where)),
         silos=tuple(parts),
         test=pool([part.test for part in parts]),
+        notes=notes,
         findings=tuple(found.said),
     )

@@ -9,22 +9,31 @@ import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.from_tables import Source, federation
-from fedct_flwr.datasets.tables import read_table
+from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.types import ConfigError, SiloName
 
 FOLDER: Final = "FEDCT_TABLES_FOLDER"
 """Environment variable: a folder in which ``Tables.write`` has left tables for other processes."""
 
 _PUBLIC: Final = "public.parquet"
+
+
+class _InMemory(TableSettings):
+    """Nothing is told of tables in memory, and no file has a place for it."""
+
+    place: ClassVar[str] = ""
+
+
+_TOLD: Final = _InMemory()
 
 
 class Tables:
@@ -88,9 +97,9 @@ def load(config: RunConfig) -> FederatedDataset:
         public = _source("the public table", held.public)
         silos = {silo: _source(_where(silo), table) for silo, table in held.silos.items()}
     elif FOLDER in os.environ and (folder / _PUBLIC).is_file():
-        public = Source("the public table", partial(read_table, folder / _PUBLIC))
+        public = Source("the public table", partial(read_table, folder / _PUBLIC), _TOLD)
         paths = {path.stem.partition("-")[2]: path for path in sorted(folder.glob("[0-9]*.parquet"))}
-        silos = {silo: Source(_where(silo), partial(read_table, path)) for silo, path in paths.items()}
+        silos = {silo: Source(_where(silo), partial(read_table, path), _TOLD) for silo, path in paths.items()}
     else:
         raise ConfigError("the tables of this run were in the memory of another process: hand them to simulate() again")
     return federation(config.study, "the silos' tables", public, silos, config, leave_out="leave the silo out")
@@ -101,4 +110,4 @@ def _where(silo: SiloName) -> str:
 
 
 def _source(where: str, table: pa.Table) -> Source:
-    return Source(where, lambda text: table)
+    return Source(where, lambda text: table, _TOLD)

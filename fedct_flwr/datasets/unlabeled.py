@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.tables import encode, read_table
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import encode
 from fedct_flwr.types import DataError, Features
 
 
@@ -28,7 +30,7 @@ class Unlabeled(NamedTuple):
 def read_unlabeled(schema: Schema, image_size: tuple[int, int] | None, image_mode: str, path: Path) -> Unlabeled:
     """New records as the study numbers columns. Columns that it does not have are left aside.
 
-    Raises DataError, which quotes no record.
+    A ``data.toml`` next to a table tells its form. Raises DataError, which quotes no record, and ConfigError.
     """
     if image_size:
         paths = images_in(path)
@@ -37,7 +39,8 @@ def read_unlabeled(schema: Schema, image_size: tuple[int, int] | None, image_mod
     columns = schema.columns
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
-    table = read_table(path, [column.name for column in columns if column.categories is not None])
+    told = TableSettings.of_folder(path.parent).of(path.name)
+    table = read_table(path, [column.name for column in columns if column.categories is not None], told)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
     known = [name for name in table.column_names if name in {column.name for column in columns}]

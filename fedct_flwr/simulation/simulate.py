@@ -13,7 +13,7 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.methods import Method
 from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
-from fedct_flwr.datasets.inspection import DataWarning, gathered
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner
 from fedct_flwr.privacy.budget import PrivacyWarning
@@ -26,7 +26,7 @@ from fedct_flwr.simulation.silos import Data, Silos, data_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, LearnerError, RunError
+from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError
 
 _OF_ARGUMENTS: Final = {
     "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
@@ -99,6 +99,8 @@ def simulate(
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
         simulation = Simulation.checked(chosen, path, named=[*named], begun=begun)
+        for note in simulation.dataset.notes:
+            warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
             warnings.warn(caution, PrivacyWarning, stacklevel=2)
         for finding in gathered(simulation.dataset.findings):

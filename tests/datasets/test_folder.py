@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.datasets.folder import TableFolder, name_and_ending, read_folder
-from fedct_flwr.datasets.tables import ENDINGS
+from fedct_flwr.datasets.table_files import ENDINGS
 from fedct_flwr.types import DataError
 
 

@@ -29,7 +29,9 @@ _SOMEWHERE: Final = "localhost:8000"
 
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
-    data: Annotated[Path, typer.Option(help="The silo's records: a CSV or Parquet file, or a folder of images.")],
+    data: Annotated[
+        Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+    ],
     kit: Annotated[
         Path | None,
         typer.Option(help="The silo's kit, from the coordinator: name, study, address and certificates."),

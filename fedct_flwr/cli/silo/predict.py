@@ -21,7 +21,9 @@ _BEFORE: Final = Path("before")
 
 
 def predict(
-    data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
+    data: Annotated[
+        Path, typer.Argument(help="New records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+    ],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FOLDER]", help="The silo's folder.", show_default="here")
     ] = None,

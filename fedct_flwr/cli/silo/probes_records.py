@@ -11,8 +11,9 @@ import numpy as np
 
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, count, good, warning
 from fedct_flwr.datasets.labels import class_names
-from fedct_flwr.datasets.study_folder import read_records, read_study
-from fedct_flwr.datasets.tables import encode, read_table
+from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import encode
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, FedctError
@@ -67,11 +68,11 @@ def _table(silo: Silo) -> Iterator[Finding]:
     data, schema = silo.config.data, silo.study.schema
     text = [data.label, *(column.name for column in schema.columns if column.categories is not None)]
     try:
-        table = read_table(data.file, text)
+        table = read_table(data.file, text, form_of(data, silo.study))
     except DataError as error:
         yield bad(
             "records: the file cannot be read as a table",
-            "save it as CSV UTF-8 with commas, a header and no column twice, or as Parquet",
+            "save it as CSV UTF-8 with commas, a header and no column twice, or tell its form under [data.tables]",
             error,
         )
         return
@@ -121,7 +122,8 @@ def _labels(silo: Silo) -> Iterator[Finding]:
         yield bad("labels: [data.mapping] leads to what is no class", f"there are {listed(classes, _LISTED)}")
         return
     try:
-        class_names(read_table(data.file, [data.label]).column(data.label), data.label, data.file)
+        table = read_table(data.file, [data.label], form_of(data, silo.study))
+        class_names(table.column(data.label), data.label, data.file)
     except DataError as error:
         yield bad("labels: some are missing, or are neither numbers nor text", "fill them in or take them out", error)
         return

@@ -48,10 +48,6 @@ _MOST_SAID: Final = 3
 _MOST_LISTED: Final = 3
 
 
-class DataWarning(UserWarning):
-    """A suspicious finding about tables, for those who call ``simulate()``."""
-
-
 class Severity(StrEnum):
     """What becomes of a finding."""
 
