@@ -7,6 +7,55 @@ what is not known, does not apply, or is infinite (JSON has no word for that).
 from typing import Any, TypedDict
 
 
+class DataFinding(TypedDict):
+    """What the inspection of tables found. ``code`` is its stable name; ``severity``: refused, said or accepted.
+
+    ``column`` and ``silo`` are empty where it is about all, or about the public set.
+    """
+
+    code: str
+    severity: str
+    column: str
+    silo: str
+    said: str
+    fix: str
+
+
+class ColumnFacts(TypedDict):
+    """One column of a table.
+
+    ``kind``: numbers, text, truth values, dates, nothing, something else. ``unknown`` counts cells whose value the
+    public set does not have; ``not_numbers`` cells of text among numbers, the first in record ``example`` (from 1).
+    """
+
+    name: str
+    kind: str
+    missing: int
+    distinct: int
+    unknown: int | None
+    not_numbers: int | None
+    example: int | None
+
+
+class TableFacts(TypedDict):
+    """One table; ``silo`` is empty for the public set. ``classes`` counts records by class."""
+
+    silo: str
+    records: int
+    columns: list[ColumnFacts]
+    classes: dict[str, int]
+
+
+class Inspection(TypedDict):
+    """``fedct inspect``, also where the exit code is 3. ``unused`` are files in the folder that nobody reads."""
+
+    folder: str
+    label: str
+    tables: list[TableFacts]
+    unused: list[str]
+    findings: list[DataFinding]
+
+
 class Scores(TypedDict):
     """Balanced accuracy (or R², see ``measure``) by method, of a silo or on average: null where there is none.
 
@@ -41,6 +90,7 @@ class Run(TypedDict):
 
     ``measure`` is what scores are: ``balanced accuracy``, or ``R²`` where a number is predicted (1 at most, may be
     negative).
+    ``findings`` is what the inspection of the silos' own files said.
     ``fixed_point`` is the round in which the consensus stopped changing. ``global_models`` has the balanced accuracy on
     the pooled test set of models that are no silo's. ``leaves`` says what left the silos, in words.
     """
@@ -56,6 +106,7 @@ class Run(TypedDict):
     silos: list[SiloScores]
     mean: MeanScores
     global_models: dict[str, float]
+    findings: list[DataFinding]
 
 
 class Repeats(TypedDict):

@@ -6,16 +6,34 @@ from statistics import fmean
 from fedct_flwr.algorithms.table import Algorithm, what_leaves
 from fedct_flwr.cli import documents
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.inspection import Finding
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import measure_of
 from fedct_flwr.simulation.scoreboard import METHODS, SiloScores, comparable, means, of_global_models
 from fedct_flwr.text.printable import plain
 
 
+def finding_document(found: Finding) -> documents.DataFinding:
+    """A finding of the inspection of tables for programs."""
+    return {
+        "code": found.code,
+        "severity": found.severity.value,
+        "column": found.column,
+        "silo": found.silo,
+        "said": found.said,
+        "fix": found.fix,
+    }
+
+
 def run_document(
-    folder: RunFolder, config: RunConfig, algorithm: Algorithm, rows: Sequence[SiloScores], seconds: float
+    folder: RunFolder,
+    config: RunConfig,
+    algorithm: Algorithm,
+    rows: Sequence[SiloScores],
+    seconds: float,
+    findings: Sequence[Finding] = (),
 ) -> documents.Run:
-    """The run for programs, with the rows and their mean."""
+    """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
     complete, left = comparable(rows, METHODS), what_leaves(algorithm, folder.quantity)
     mean: documents.MeanScores = plain(
         {
@@ -37,4 +55,5 @@ def run_document(
         "silos": plain(list(rows)),
         "mean": mean,
         "global_models": of_global_models(folder),
+        "findings": [finding_document(found) for found in findings],
     }

@@ -22,6 +22,7 @@ from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
@@ -46,6 +47,7 @@ _OPTIONS: Final = {
     "num-server-rounds": "rounds",
     "seed": "seed",
     "baselines": "no_baselines",
+    "accept": "accept",
 }
 """What stands for which key of the run config."""
 
@@ -73,6 +75,13 @@ def simulate(
             rich_help_panel=_DATA,
         ),
     ] = "",
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A finding about the files that is meant so, by name: CODE or CODE:COLUMN. fedct inspect shows them.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     learner: Annotated[
         str,
         typer.Option(
@@ -168,6 +177,7 @@ def simulate(
             **(of_folder(data_dir) if data_dir else of_data_set(data)),
             "label-column": label,
             **({"group-column": group} if group else {}),
+            **({"accept": tuple(accept)} if accept else {}),
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,
@@ -195,6 +205,8 @@ def simulate(
         console.print(f"[yellow]{escape(caution)}[/]")
     for leak in simulation.leaks():
         console.print(escape(leak.said), style="yellow" if leak.serious else "")
+    for finding in gathered(dataset.findings):
+        out.warn(finding.sentence)
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
@@ -204,7 +216,7 @@ def simulate(
         _run(console, simulation, runner)
         rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
     console.print()
-    document = run_document(folder, config, how, rows, time.monotonic() - started)
+    document = run_document(folder, config, how, rows, time.monotonic() - started, dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
     out.show(document, scoreboard.table(rows, how.title, shown, globally, measure))

@@ -16,7 +16,7 @@ from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source, federation
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
 from fedct_flwr.text.printable import listed, quoted
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, SiloName
 
 
 def load(config: RunConfig) -> FederatedDataset:
@@ -36,17 +36,22 @@ def load(config: RunConfig) -> FederatedDataset:
     told = TableSettings.of_folder(path)
     folder = read_folder(path, told)
     _check_named(folder, told)
+    public, silos = sources(folder, told)
     return federation(
         str(path),
         path,
-        source(folder.public, told),
-        {silo: source(file, told) for silo, file in folder.silos.items()},
+        public,
+        silos,
         config,
         leave_out="take the file away",
         tests={silo: source(file, told) for silo, file in folder.tests.items()},
-        told=told,
         notes=tuple(_notes(path, folder, told)),
     )
+
+
+def sources(folder: TableFolder, told: FolderTables) -> tuple[Source, dict[SiloName, Source]]:
+    """The public table and the silos', in the form that ``data.toml`` tells. Raises ConfigError."""
+    return source(folder.public, told), {silo: source(file, told) for silo, file in folder.silos.items()}
 
 
 def source(path: Path, told: FolderTables) -> Source:

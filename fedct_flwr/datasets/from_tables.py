@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
-from fedct_flwr.config.tables import DATA_FILE
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, refuse
@@ -60,21 +59,19 @@ def federation(
     *,
     leave_out: str,
     tests: Mapping[SiloName, Source] = _NO_TESTS,
-    told: TableSettings | None = None,
     notes: tuple[str, ...] = (),
 ) -> FederatedDataset:
     """The data set ``name`` of these tables, whose columns are what the public table says.
 
     ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
     holds ``test-fraction`` of its records out, unless ``tests`` has a table of its own for it. ``group-column``, or the
-    group that is ``told``, says which records belong together; it is no feature. ``told`` is how the tables are to be
-    read, where they are in files; ``where`` all tables are and how to ``leave_out`` one are for errors, ``notes`` are
-    the data set's.
+    group that the public table's settings name, says which records belong together; it is no feature. ``where`` all
+    tables are and how to ``leave_out`` one are for errors, ``notes`` are the data set's.
 
     Raises ConfigError for a group column that is the label or a name in ``accept`` that no finding has; DataError that
     names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
     """
-    label, group = config.label_column, config.group_column or (told.group if told else "")
+    label, group = config.label_column, config.group_column or public.tables.group
     if group and group == label:
         raise ConfigError(f"column {label!r} cannot be both the label and the group: name another column as group")
     unlabeled = public.read(())
@@ -99,7 +96,7 @@ def federation(
         replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
         for part in parts
     ]
-    findings = _inspected(public, unlabeled, parts, config, told)
+    findings = _inspected(public, unlabeled, parts, config)
     columns = columns_of(unlabeled, public.where, public.tables)
     schema, labels = _labels(parts, columns, config, where)
     found: dict[SiloName, SiloData] = {}
@@ -128,7 +125,7 @@ def federation(
 
 
 def _inspected(
-    public: Source, unlabeled: pa.Table, parts: Sequence[_Labeled], config: RunConfig, told: TableSettings | None
+    public: Source, unlabeled: pa.Table, parts: Sequence[_Labeled], config: RunConfig
 ) -> tuple[Finding, ...]:
     """What the inspection says. Raises DataError for what it refuses, also in tables that silos are tested with."""
     label = config.label_column
@@ -142,9 +139,9 @@ def _inspected(
         {part.name: part.table for part in parts},
         label,
         number=config.outcome == "number",
-        settings=told,
+        settings=public.tables,
         accept=config.accept,
-        words=Words(settings=DATA_FILE if told else ""),
+        words=Words(settings=public.tables.place),
     )
     refuse(found.findings, {"": public.where, **{part.name: part.source.where for part in parts}})
     # A test table is small, and of whom it likes.

@@ -13,6 +13,7 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.methods import Method
 from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.leaks import LeakWarning
 from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner
@@ -70,6 +71,9 @@ def simulate(
     the folder of a run to go on with, up to another number of ``rounds``. ``progress`` shows bars (None: where
     somebody can see them), or is a function that is told each round's record.
 
+    What is suspicious about tables is a ``DataWarning``, and what would make results meaningless a DataError; findings
+    that are meant so go by ``accept=["one-per-record:ward"]``.
+
     Raises ConfigError for settings, LearnerError for a learner, DataError for data, before anything is written; and
     RunError for a run that fails.
 
@@ -109,6 +113,8 @@ def simulate(
         for leak in simulation.leaks():
             if leak.serious:
                 warnings.warn(leak.said, LeakWarning, stacklevel=2)
+        for finding in gathered(simulation.dataset.findings):
+            warnings.warn(finding.sentence, DataWarning, stacklevel=2)
         with _for_others(data.tables, engine) as variables:
             _run(simulation, engine, variables, progress, keep_log=own is None)
     except BaseException:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from fedct_flwr.datasets.inspection import CODES, Finding, Severity, inspect_tables
-from fedct_flwr.datasets.tables import read_table, text_columns
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import text_columns
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.cases import REFUSED, SAID, Case
 from tests.messy.patients import LABEL, PUBLIC, SILOS, load, patients
