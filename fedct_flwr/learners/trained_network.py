@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from fedct_flwr.learners.answered import check_probabilities
 from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _PREDICT_BATCH: Final = 1024
@@ -184,7 +185,7 @@ class TrainedNetwork:
 
     def _tensor(self, X: Features) -> Tensor:
         if self._transformer is not None:
-            X = self._transformer.transform(X.astype(np.float64, copy=False))
+            X = apply(self._transformer, X)
         return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)
 
     def _on_device(self, X: Features) -> Tensor:
