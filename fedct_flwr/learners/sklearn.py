@@ -19,6 +19,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of
 from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
@@ -153,14 +154,13 @@ class SklearnLearner:
 
     def to_bytes(self) -> bytes:
         """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
-        import skops.io
+        from fedct_flwr.learners.skops_file import dumps
 
         steps = [("transform", self._transformer)] if self._transformer is not None else []
         try:
-            content: bytes = skops.io.dumps(Pipeline([*steps, ("classify", self._trained)]))
+            return dumps(Pipeline([*steps, ("classify", self._trained)]))
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
-        return content
 
     def load(self, path: Path) -> Self:
         """Take over a saved pipeline: its transformer and its classifier. Raises DataError."""
@@ -192,7 +192,7 @@ class SklearnLearner:
             raise TrainingError(f"{self._name} could not predict: {said(error)}") from error
 
     def _transform(self, X: Features) -> Features:
-        return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
+        return X if self._transformer is None else apply(self._transformer, X)
 
 
 def said(error: Exception) -> str:
