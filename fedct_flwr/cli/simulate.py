@@ -26,6 +26,7 @@ from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Runner, Simulation
 from fedct_flwr.types import ConfigError, RunError
@@ -174,7 +175,12 @@ def simulate(
     console.print()
     document = run_document(folder, config, how, rows, time.monotonic() - started)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
-    out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))
+    tables = [scoreboard.table(rows, how.title, global_models=globally, measure=measure)]
+    if areas := auc_table(rows, how.title):
+        tables.append(areas)
+    out.show(document, *tables)
+    for note in document["notes"]:
+        console.print(f"[yellow]{escape(note)}[/]")
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))

@@ -34,6 +34,7 @@ ANOTHER: dict[str, Any] = {
     "label-column": "ill",
     "group-column": "patient",
     "outcome": "number",
+    "positive-class": "ill",
     "num-silos": 3,
     "private-size": 100,
     "public-size": 90,
