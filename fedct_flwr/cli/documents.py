@@ -67,22 +67,75 @@ class Scores(TypedDict):
     centralized: float | None
 
 
+class Metric(TypedDict):
+    """A number and its 95% interval: null where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Bin(TypedDict):
+    """Predictions with a probability between ``low`` and ``high``: their mean, and the observed share with its 95%."""
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    observed: float
+    observed_low: float
+    observed_high: float
+
+
+class Model(TypedDict):
+    """One model on one test set.
+
+    ``metrics`` has, where it applies, ``balanced_accuracy``, ``accuracy``, ``auc``, ``sensitivity``, ``specificity``,
+    ``brier``; or ``r_squared``, ``mae``, ``rmse``. ``confusion`` counts records by true class (rows) and predicted
+    class, in the order of the test set's ``classes``; ``calibration`` is empty without probabilities.
+    """
+
+    metrics: dict[str, Metric]
+    confusion: list[list[int]]
+    calibration: list[Bin]
+
+
+class OnTest(TypedDict):
+    """A test set of ``n`` records, how many of each class, and the ``models`` by method.
+
+    ``positive`` is the class that sensitivity is about, empty unless there are two.
+    """
+
+    n: int
+    classes: dict[str, int]
+    positive: str
+    models: dict[str, Model]
+
+
 class SiloScores(TypedDict):
-    """One silo: its scores on its ``own`` test records and on the ``pooled`` ones of all, and bytes that it sent."""
+    """One silo: its scores on its ``own`` test records and on the ``pooled`` ones of all, and bytes that it sent.
+
+    ``tests`` has all numbers by test set (``own``, ``pooled``), for simulations and baselines.
+    """
 
     silo: str
     own: Scores
     pooled: Scores
     bytes_sent: int
+    tests: dict[str, OnTest]
 
 
 class MeanScores(TypedDict):
-    """The mean over the ``silos`` that have a score for every method that any has; ``bytes_sent`` over all silos."""
+    """The mean over silos that have a score for every method that any has; ``bytes_sent`` over all silos.
+
+    ``own_silos`` counts them on own test sets, ``silos`` on the pooled one, or on own ones where there is none.
+    """
 
     own: Scores
     pooled: Scores
     bytes_sent: float
     silos: int
+    own_silos: int
 
 
 class Run(TypedDict):
@@ -92,7 +145,8 @@ class Run(TypedDict):
     negative).
     ``findings`` is what the inspection of the silos' own files said.
     ``fixed_point`` is the round in which the consensus stopped changing. ``global_models`` has the balanced accuracy on
-    the pooled test set of models that are no silo's. ``leaves`` says what left the silos, in words.
+    the pooled test set of models that are no silo's. ``leaves`` says what left the silos, in words. ``notes`` are
+    sentences on scores that are missing, or that mislead.
     """
 
     study: str
@@ -107,6 +161,7 @@ class Run(TypedDict):
     mean: MeanScores
     global_models: dict[str, float]
     findings: list[DataFinding]
+    notes: list[str]
 
 
 class Repeats(TypedDict):

@@ -8,8 +8,10 @@ from fedct_flwr.cli import documents
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.inspection import Finding
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.score_notes import notes
+from fedct_flwr.runs.scores import SiloScores, comparable, means
 from fedct_flwr.scoring import measure_of
-from fedct_flwr.simulation.scoreboard import METHODS, SiloScores, comparable, means, of_global_models
+from fedct_flwr.simulation.scoreboard import of_global_models
 from fedct_flwr.text.printable import plain
 
 
@@ -34,13 +36,15 @@ def run_document(
     findings: Sequence[Finding] = (),
 ) -> documents.Run:
     """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
-    complete, left = comparable(rows, METHODS), what_leaves(algorithm, folder.quantity)
+    left = what_leaves(algorithm, folder.quantity)
+    counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
     mean: documents.MeanScores = plain(
         {
-            "own": means(complete, "own", METHODS),
-            "pooled": means(complete, "pooled", METHODS),
+            "own": means(rows, "own"),
+            "pooled": means(rows, "pooled"),
             "bytes_sent": fmean(row.bytes_sent for row in rows),
-            "silos": len(complete),
+            "silos": len(counted["pooled"] or counted["own"]),
+            "own_silos": len(counted["own"]),
         }
     )
     return {
@@ -56,4 +60,5 @@ def run_document(
         "mean": mean,
         "global_models": of_global_models(folder),
         "findings": [finding_document(found) for found in findings],
+        "notes": notes(rows),
     }

@@ -29,6 +29,7 @@ from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.repeats import is_repeated
+from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.types import ConfigError, RunError
@@ -219,7 +220,12 @@ def simulate(
     document = run_document(folder, config, how, rows, time.monotonic() - started, dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
-    out.show(document, scoreboard.table(rows, how.title, shown, globally, measure))
+    tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
+    if areas := auc_table(rows, how.title):
+        tables.append(areas)
+    out.show(document, *tables)
+    for note in document["notes"]:
+        console.print(f"[yellow]{escape(note)}[/]")
     _print_gaps(console, config, folder, rows)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))

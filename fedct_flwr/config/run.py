@@ -44,10 +44,10 @@ OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
-    "label-column", "group-column", "outcome", "accept", "num-silos", "private-size", "public-size", "partition",
-    "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number",
-    "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size",
-    "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection", "epsilon", "delta",
+    "label-column", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size", "public-size",
+    "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos", "corruption",
+    "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight", "local-steps",
+    "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection", "epsilon", "delta",
     *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
@@ -81,6 +81,8 @@ class RunConfig(OwnSettings):
     group are on one side of every split, and the column is no feature. Empty: what ``data.toml`` says, or none."""
     outcome: Literal["class", "number"] = "class"
     """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
+    positive_class: str = ""
+    """Of two classes the one that sensitivity is about, such as the ill; empty: the last one."""
     accept: Names = ()
     """For data = files: findings of the inspection that are meant so, by name: 'one-per-record:ward'."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)

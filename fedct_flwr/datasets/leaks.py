@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Examples
 
 _MANY: Final = 0.05
 """Share of a silo's test records from which repeats change its own score."""
+_MOST_NAMED: Final = 10
 _BY_CHANCE: Final = 10
 """How many times as many repeats as chance makes are taken for more than chance."""
 
@@ -64,8 +64,12 @@ def _repeats(dataset: FederatedDataset) -> Iterator[Leak]:
     found = {silo.name: (repeats, silo.test.size) for silo in dataset.silos if (repeats := repeated(silo))}
     if not found:
         return
-    said = [f"{name} {many:,} of {size:,}" for name, (many, size) in found.items()]
-    what = f"test records that equal a training record of the same silo, label included: {listed(said)}"
+    said = [f"{name!r} {many:,} of {size:,}" for name, (many, size) in found.items()]
+    more = f" and {len(said) - _MOST_NAMED} silos more" if len(said) > _MOST_NAMED else ""
+    what = (
+        "test records that equal a training record of the same silo, label included: "
+        f"{', '.join(said[:_MOST_NAMED])}{more}"
+    )
     if all(many < _MANY * size for many, size in found.values()):
         yield Leak(what, serious=False)
         return

@@ -7,6 +7,7 @@ from fedct_flwr.scoring.measures import (
     Predictor,
     accuracy,
     balanced_accuracy,
+    both_accuracies,
     measure_of,
     r_squared,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "Predictor",
     "accuracy",
     "balanced_accuracy",
+    "both_accuracies",
     "measure_of",
     "r_squared",
 ]

@@ -74,7 +74,7 @@ def mean_of_losses(losses: _Floats, most: float = float("inf")) -> Estimate:
     value = float(losses.mean())
     spread = float(losses.std(ddof=1)) if len(losses) > 1 else 0.0
     if spread > 0:
-        half = float(t.ppf((1 + LEVEL) / 2, len(losses) - 1)) * spread / np.sqrt(len(losses))
+        half = float(t.ppf((1 + LEVEL) / 2, len(losses) - 1) * spread / np.sqrt(len(losses)))
         return Estimate(value, max(0.0, value - half), min(most, value + half))
     if not np.isfinite(most):
         return Estimate(value, float("nan"), float("nan"))

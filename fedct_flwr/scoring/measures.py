@@ -37,6 +37,14 @@ def r_squared(model: Predictor, test: Examples) -> float:
     return r_squared_of(test.y, model.predict(test.X)) if test.size > 1 else float("nan")
 
 
+def both_accuracies(model: Predictor, test: Examples) -> tuple[float, float]:
+    """Accuracy and balanced accuracy, by asking the model once; NaN as above."""
+    if not test.size:
+        return float("nan"), float("nan")
+    predicted = model.predict(test.X)
+    return accuracy_of(test.y, predicted), balanced_accuracy_of(test.y, predicted)
+
+
 def accuracy_of(y: HardLabels, predicted: HardLabels) -> float:
     """Share of ``predicted`` ``(n,)`` that are right."""
     return float(np.mean(y == predicted)) if len(y) else float("nan")

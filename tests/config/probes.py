@@ -34,6 +34,7 @@ ANOTHER: dict[str, Any] = {
     "label-column": "ill",
     "group-column": "patient",
     "outcome": "number",
+    "positive-class": "ill",
     "accept": "one-per-record:ward",
     "num-silos": 3,
     "private-size": 100,

@@ -25,6 +25,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "label-column": "num",
     "group-column": "patient",
     "outcome": "number",
+    "positive-class": "ill",
     "accept": "one-per-record:ward",
     "num-silos": 3,
     "private-size": 100,

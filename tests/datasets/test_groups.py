@@ -251,7 +251,7 @@ def test_five_rows_for_each_patient_are_said_with_the_count(tmp_path: Path) -> N
     assert (repeated(a), repeated(b)) == (known, 0)
     ((sentence, serious),) = said(dataset)
     assert serious
-    assert f"a {known} of 40" in sentence
+    assert f"'a' {known} of 40" in sentence
 
 
 def silo_of(X: np.ndarray, y: np.ndarray, test: int) -> SiloData:
@@ -277,5 +277,5 @@ def test_a_repeat_counts_with_the_same_label_alone_and_missing_values_are_equal(
 def test_one_repeat_in_many_is_said_and_no_alarm() -> None:
     dataset = load(RunConfig.from_flower({"study": "s", "data": "heart-disease", "seed": 1}))
     ((sentence, serious),) = said(dataset)
-    assert "budapest 1 of 58" in sentence
+    assert "'budapest' 1 of 58" in sentence
     assert not serious

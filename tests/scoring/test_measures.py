@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, recall_score
 
-from fedct_flwr.scoring import accuracy, balanced_accuracy, measure_of, r_squared
+from fedct_flwr.scoring import accuracy, balanced_accuracy, both_accuracies, measure_of, r_squared
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels
 
 
@@ -95,3 +95,19 @@ def test_there_is_no_variance_of_fewer_than_two(size: int) -> None:
 
 def test_what_models_are_compared_by() -> None:
     assert (measure_of("").name, measure_of("progression").name) == ("balanced accuracy", "R²")
+
+
+def test_both_accuracies_ask_a_model_once() -> None:
+    asked: list[int] = []
+
+    class Counting(Answers):
+        def predict(self, X: Features) -> HardLabels:
+            asked.append(len(X))
+            return super().predict(X)
+
+    test = Examples(np.zeros((3, 1)), np.array([0, 0, 1], dtype=LABEL_DTYPE))
+    assert both_accuracies(Counting([0, 1, 1]), test) == (2 / 3, 0.75)
+    assert asked == [3]
+    nothing = both_accuracies(Counting([]), Examples(np.empty((0, 1)), np.empty(0, LABEL_DTYPE)))
+    assert all(map(math.isnan, nothing))
+    assert asked == [3]
