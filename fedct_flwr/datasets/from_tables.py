@@ -66,7 +66,7 @@ def federation(
         y: dict[str, Answers] = {silo: numbers(table, label, silos[silo].where) for silo, table in tables.items()}
     else:
         named = {silo: class_names(table.column(label), label, silos[silo].where) for silo, table in tables.items()}
-        classes = all_classes({name for names in named.values() for name in names})
+        classes = all_classes(set().union(*named.values()))
         if len(classes) == 1:
             raise DataError(f"all records in {where} are of class {classes[0]!r}: at least two classes are needed")
         if why := next(filter(None, map(fault, classes)), None):
@@ -74,16 +74,21 @@ def federation(
             raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
         schema = Schema(classes, columns)
         y = {silo: encode_labels(names, classes) for silo, names in named.items()}
+    examples = PublicSet(encode(unlabeled, columns, public.where))
+    del unlabeled, table
     parts = []
-    for silo, table in tables.items():
-        X = encode(table.drop_columns([label]), columns, silos[silo].where)
-        records = Examples(X, y[silo])
+    # A table goes when its records are numbers: a million of them are there once, not twice.
+    for silo in silos:
+        X = encode(tables.pop(silo).drop_columns([label]), columns, silos[silo].where)
+        records = Examples(X, y.pop(silo))
         test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
         parts.append(SiloData(silo, private, test))
+    del X, records
+    pa.default_memory_pool().release_unused()
     return FederatedDataset(
         name=name,
         schema=schema,
-        public=PublicSet(encode(unlabeled, columns, public.where)),
+        public=examples,
         silos=tuple(parts),
         test=pool([part.test for part in parts]),
         notes=notes,
