@@ -24,8 +24,9 @@ _SAMPLE: Final = 1_000_000
 _LINES: Final = 50
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _MIN_BLOCK: Final = 1 << 20
-_MAX_BLOCK: Final = (1 << 31) - 1
-_ROWS_IN_BLOCK: Final = 16
+_MAX_BLOCK: Final = 1 << 28
+_ROWS_IN_BLOCK: Final = 1024
+"""A record is never longer than a block, and each block costs time for each of its columns."""
 
 # What the reader says about a row goes no further than this: the rest of its message quotes the row.
 _SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
@@ -119,7 +120,6 @@ def parse(
     )
     return pyarrow.csv.read_csv(
         file,
-        # A record is never longer than a block.
         read_options=pyarrow.csv.ReadOptions(
             encoding=tables.encoding,
             skip_rows=look.skipped,

@@ -99,8 +99,12 @@ def federation(
     findings = _inspected(public, unlabeled, parts, config)
     columns = columns_of(unlabeled, public.where, public.tables)
     schema, labels = _labels(parts, columns, config, where)
+    examples = PublicSet(encode(unlabeled, columns, public.where))
+    del unlabeled
     found: dict[SiloName, SiloData] = {}
-    for part, y, of in zip(parts, labels, groups, strict=True):
+    # A table goes when its records are numbers: a million of them are there once, not twice.
+    for y, of in zip(labels, groups, strict=True):
+        part = parts.pop(0)
         silo = part.silo
         records = Examples(encode(part.table.drop_columns([label]), columns, part.source.where), y)
         rng = generator(config.seed, "split", silo)
@@ -113,10 +117,12 @@ def federation(
         else:
             test, private = hold_out(records, (config.test_fraction,), rng)
             found[silo] = SiloData(silo, private, test)
+    del part, records
+    pa.default_memory_pool().release_unused()
     return FederatedDataset(
         name=name,
         schema=schema,
-        public=PublicSet(encode(unlabeled, columns, public.where)),
+        public=examples,
         silos=tuple(found.values()),
         test=pool([part.test for part in found.values()]),
         notes=notes,
@@ -160,7 +166,7 @@ def _labels(
         values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]
         return Schema((), columns, quantity=label), values
     named = [class_names(part.table.column(label), label, part.source.where) for part in parts]
-    classes = all_classes({name for part, names in zip(parts, named, strict=True) if not part.tested for name in names})
+    classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
     if len(classes) == 1:
         raise DataError(f"all records in {where} are of class {classes[0]!r}: at least two classes are needed")
     if why := next(filter(None, map(fault, classes)), None):

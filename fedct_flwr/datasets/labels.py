@@ -41,8 +41,9 @@ def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
             "right one, or write the labels as text"
         )
     names = np.array([None if value is None else class_name(_text(value)) for value in values], dtype=object)
-    found: list[str] = names[pc.index_in(labels, value_set=spellings).to_numpy()].tolist()
-    if missing := found.count(None):  # type: ignore[arg-type]
+    places = pc.index_in(labels, value_set=spellings)
+    found = [name for piece in places.chunks for name in names[piece.to_numpy()].tolist()]
+    if missing := found.count(None):
         raise DataError(f"{path} has {count(missing, 'record')} without a label: fill them in or take them out")
     return found
 

@@ -43,18 +43,18 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
         table = read_excel(path, told, tables)
     else:
         table = read_delimited(path, told, tables)
-    kept = [
-        number
-        for number, (name, values) in enumerate(zip(table.column_names, table.columns, strict=True))
-        if name not in tables.leave_out and (name.strip() or values.null_count < len(values))
-    ]
-    names = [table.column_names[number] for number in kept]
+    # One list of each: a table makes them anew whenever it is asked.
+    everything = list(zip(table.column_names, table.columns, strict=True))
+    kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
+    names = [name for name, _ in kept]
     if repeated := _repeated(names):
         raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
-    columns = [
-        _as_told(table.column(number), name, told, tables, path) for number, name in zip(kept, names, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, names=names)
+    return pa.Table.from_arrays([_as_told(values, name, told, tables, path) for name, values in kept], names=names)
+
+
+def _is_there(name: str, values: pa.ChunkedArray) -> bool:
+    """Whether a column has a name or a value: a sign at the end of each line makes one without either."""
+    return bool(name.strip()) or values.null_count < len(values)
 
 
 def _read_parquet(path: Path) -> pa.Table:

@@ -75,12 +75,12 @@ def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features
     Raises DataError that lists every column which is missing or of another kind than in the public set.
     """
     _check_fit(table, columns, path)
-    # By position: a table looks a name up among all of its names.
-    place = {name: number for number, name in enumerate(table.column_names)}
+    # A table looks a name up among all of its names.
+    there = dict(zip(table.column_names, table.columns, strict=True))
     X = np.empty((table.num_rows, len(columns)), dtype=np.float64)
     for position, column in enumerate(columns):
         try:
-            X[:, position] = _numbers(table.column(place[column.name]), column)
+            _fill(X[:, position], there[column.name], column)
         except pa.ArrowInvalid:
             raise DataError(
                 f"column {quoted(column.name)} of {path} holds whole numbers too long for a float: turn them into text"
@@ -120,7 +120,8 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
             "numbers"
         )
     try:
-        found = _numbers(values, Column(name))
+        found = np.empty(len(values), dtype=np.float64)
+        _fill(found, values, Column(name))
     except pa.ArrowInvalid:
         raise DataError(
             f"column {quoted(name)} of {path} holds whole numbers too long for a float: shorten them"
@@ -132,17 +133,20 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
     return found
 
 
-def _numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _fill(target: np.ndarray[Any, np.dtype[np.float64]], values: pa.ChunkedArray, column: Column) -> None:
+    """Write the numbers of a column, piece by piece: a copy of all of it would have to have room beside the others."""
     if values.null_count == len(values):
-        return np.full(len(values), np.nan)
-    if column.categories is None or not is_text(values.type):
-        floats: np.ndarray[Any, np.dtype[np.float64]] = values.cast(pa.float64()).to_numpy()
-        return floats
-    positions = pc.index_in(values.cast(pa.string()), value_set=pa.array(column.categories, pa.string()))
-    unknown = pc.and_(pc.is_null(positions), pc.is_valid(values))
-    codes = pc.if_else(unknown, len(column.categories), positions)
-    found: np.ndarray[Any, np.dtype[np.float64]] = codes.cast(pa.float64()).to_numpy()
-    return found
+        target[:] = np.nan
+        return
+    known = pa.array(column.categories or (), pa.string())
+    start = 0
+    for piece in values.chunks:
+        if column.categories is not None and is_text(piece.type):
+            positions = pc.index_in(piece.cast(pa.string()), value_set=known)
+            unknown = pc.and_(pc.is_null(positions), pc.is_valid(piece))
+            piece = pc.if_else(unknown, len(known), positions)
+        target[start : start + len(piece)] = piece.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        start += len(piece)
 
 
 def _fits(values: pa.ChunkedArray, column: Column) -> bool:
