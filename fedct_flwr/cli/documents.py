@@ -180,6 +180,22 @@ class Repeats(TypedDict):
     mean: dict[str, Any]
 
 
+class Comparison(TypedDict):
+    """``fedct compare``: ``methods`` from the best mean to the worst.
+
+    Each has ``name``, ``mean``, ``seeds``, ``difference`` to the best with its 95% interval (``low``, ``high``), ``p``
+    adjusted for all comparisons, and ``differs``: whether it is worse than the best beyond chance. ``left_out`` has
+    ``name`` and ``reason``.
+    """
+
+    measure: str
+    test: str
+    seeds: list[int]
+    methods: list[dict[str, Any]]
+    left_out: list[dict[str, str]]
+    verdict: str
+
+
 class Estimate(TypedDict):
     """Accuracy of the labels of one silo and of the consensus; ``verdict``: useful, costs accuracy, or noise."""
 

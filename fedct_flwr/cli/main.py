@@ -30,6 +30,7 @@ from fedct_flwr.types import FedctError, RunError
 
 HELPS = {
     "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
+    "compare": "Rank algorithms and learners on your data, and say which differences mean nothing.",
     "inspect": "Look at a folder of your own tables: what each column is, the classes, and what is wrong.",
     "report": "Write a run, or several on top of each other, as one HTML page that needs no network.",
     "watch": "Show a run in the browser while it goes on.",
@@ -44,6 +45,7 @@ HELPS = {
 _SIMULATE, _REAL, _MODELS, _PRIVACY = "Simulate", "Real silos", "Models", "Privacy"
 PANELS = {
     "simulate": _SIMULATE,
+    "compare": _SIMULATE,
     "inspect": _SIMULATE,
     "report": _SIMULATE,
     "watch": _SIMULATE,

@@ -52,7 +52,8 @@ def run_repeats(out: Output, folder: Path, plan: Plan, engine: Engine, named: Co
     out.say(f"{len(plan.seeds)} seeds from {plan.seeds[0]} on, in {from_here(folder)}")
 
     def begin(path: Path, seed: int, goes_on: bool) -> None:
-        run_one(out, {**plan.settings, "seed": seed}, path, goes_on, engine, named)
+        with out.doing(f"seed {seed}"):
+            run_one({**plan.settings, "seed": seed}, path, goes_on, engine, named)
 
     try:
         run_seeds(folder, plan, begin, partial(_tell, out))
@@ -67,15 +68,14 @@ def run_repeats(out: Output, folder: Path, plan: Plan, engine: Engine, named: Co
 
 
 def run_one(
-    out: Output, settings: Mapping[str, Any], path: Path, goes_on: bool, engine: Engine, named: Collection[str] = ()
+    settings: Mapping[str, Any], path: Path, goes_on: bool, engine: Engine, named: Collection[str] = ()
 ) -> None:
     """Begin a run in a new folder, or resume it there, and score it. Raises as ``Simulation``."""
     begun = RunFolder(path).settings() if goes_on else None
     chosen = {**begun, "resume": True} if begun is not None else dict(settings)
     simulation = Simulation.checked(chosen, path, named=named, begun=begun)
-    with out.doing(f"seed {simulation.config.seed}"):
-        simulation.run(simulation.runner(engine), Watch(simulation.folder, lambda record: None))
-        simulation.score()
+    simulation.run(simulation.runner(engine), Watch(simulation.folder, lambda record: None))
+    simulation.score()
 
 
 def _tell(out: Output, run: Run) -> None:

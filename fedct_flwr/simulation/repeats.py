@@ -29,7 +29,7 @@ from fedct_flwr.simulation.drawn import Drawn
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, Run, frame, read_run
 from fedct_flwr.simulation.scoreboard import SiloScores
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import ConfigError, RunError, SiloName
+from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
 PLAN: Final = "repeats.json"
 """What a folder of repeats holds besides its runs: their settings and seeds."""
@@ -151,8 +151,8 @@ def _begin(path: Path, seed: int, begin: Begin) -> None:
         shutil.rmtree(path)
     try:
         begin(path, seed, can_go_on)
-    except RunError as error:
-        raise RunError(f"the run with seed {seed} failed: {error}") from error
+    except FedctError as error:
+        raise type(error)(f"with seed {seed}: {error}") from error
 
 
 def _check_same(first: Path, path: Path) -> None:

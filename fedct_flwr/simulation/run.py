@@ -36,6 +36,8 @@ from fedct_flwr.types import ConfigError, RunError, SiloName
 DataFrame: TypeAlias = Any
 """One of pandas, which nothing else here needs."""
 _UNFINISHED: Final = "unfinished"
+_SAME_RUN: Final = frozenset({"run-dir", "resume", "baselines"})
+"""Settings that do not make another run of it."""
 _LONGEST: Final = 40
 """Characters of a setting that a comparison shows."""
 
@@ -205,7 +207,7 @@ class Comparison(Drawn):
         """What tells each run from the others."""
         settings = [run.config.to_flower() for run in self.runs]
         differing = [
-            key for key in settings[0] if key != "run-dir" and len({repr(values[key]) for values in settings}) > 1
+            key for key in settings[0] if key not in _SAME_RUN and len({repr(values[key]) for values in settings}) > 1
         ]
         found = [
             ", ".join(f"{key}={_short(str(values[key]))}" for key in differing if values[key] != "")
