@@ -13,7 +13,12 @@ from fedct_flwr.text.printable import plain
 
 
 def run_document(
-    folder: RunFolder, config: RunConfig, algorithm: Algorithm, rows: Sequence[SiloScores], seconds: float
+    folder: RunFolder,
+    config: RunConfig,
+    algorithm: Algorithm,
+    rows: Sequence[SiloScores],
+    seconds: float,
+    verdict: documents.Verdict,
 ) -> documents.Run:
     """The run for programs, with the rows and their mean."""
     complete, left = comparable(rows, METHODS), what_leaves(algorithm, folder.quantity)
@@ -37,4 +42,5 @@ def run_document(
         "silos": plain(list(rows)),
         "mean": mean,
         "global_models": of_global_models(folder),
+        "verdict": verdict,
     }

@@ -23,8 +23,10 @@ from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
+from fedct_flwr.simulation.who_gained import MARKS, verdict_of
 from fedct_flwr.text.printable import json_text
 from fedct_flwr.types import RunError, SiloName, TrainingError
+from fedct_flwr.verdict import Verdict
 
 METHODS = ("local", "federated", "centralized")
 FILE: Final = "scores.json"
@@ -36,12 +38,16 @@ _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 @dataclass(frozen=True)
 class SiloScores:
-    """One silo's row: balanced accuracy (or R²) by method on its own and on the pooled test set, payload bytes sent."""
+    """One silo's row: balanced accuracy (or R²) by method on its own and on the pooled test set, payload bytes sent.
+
+    ``verdict`` is what its own test records say of the model that it ended with, against its model alone.
+    """
 
     silo: str
     own: dict[str, float]
     pooled: dict[str, float]
     bytes_sent: int
+    verdict: Verdict | None = None
 
 
 def score(
@@ -67,7 +73,8 @@ def score(
             {name: measure(models[name], test) if name in models else float("nan") for name in METHODS}
             for test in (silo.test, dataset.test)
         )
-        rows.append(SiloScores(silo.name, own, pooled, _bytes_sent(rounds, silo.name)))
+        compared = verdict_of(models, silo.test) if dataset.schema.classes else None
+        rows.append(SiloScores(silo.name, own, pooled, _bytes_sent(rounds, silo.name), compared))
     return rows
 
 
@@ -157,7 +164,13 @@ def read(path: Path) -> list[SiloScores]:
     try:
         rows = json.loads(path.read_text("utf-8"))
         return [
-            SiloScores(str(row["silo"]), _numbers(row["own"]), _numbers(row["pooled"]), int(row["bytes_sent"]))
+            SiloScores(
+                str(row["silo"]),
+                _numbers(row["own"]),
+                _numbers(row["pooled"]),
+                int(row["bytes_sent"]),
+                Verdict(**found) if (found := row.get("verdict")) else None,
+            )
             for row in rows
         ]
     except FileNotFoundError:
@@ -199,8 +212,9 @@ def table(
             result.add_column(f"{section}\n{titles[method]}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
+        mark = MARKS[row.verdict.word] if row.verdict else ""
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
-        result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
+        result.add_row(escape(row.silo) + mark, *cells, f"{row.bytes_sent:,}")
     complete = comparable(rows, methods)
     average = [_cell(means(complete, name, methods), method) for _, name in sections for method in methods]
     over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"

@@ -239,7 +239,13 @@ def test_baselines_are_added_in_the_data_sets_order_where_a_silo_had_a_part(
 def test_scores_are_saved_as_they_are(tmp_path: Path) -> None:
     save(ROWS, tmp_path / "scores.json")
     first = json.loads((tmp_path / "scores.json").read_text())[0]
-    assert first == {"silo": "cleveland", "own": ROWS[0].own, "pooled": ROWS[0].pooled, "bytes_sent": 1234}
+    assert first == {
+        "silo": "cleveland",
+        "own": ROWS[0].own,
+        "pooled": ROWS[0].pooled,
+        "bytes_sent": 1234,
+        "verdict": None,
+    }
 
 
 def test_no_score_is_saved_as_null_because_json_knows_no_nan(tmp_path: Path) -> None:
