@@ -112,6 +112,19 @@ class OnTest(TypedDict):
     models: dict[str, Model]
 
 
+class OwnTest(TypedDict):
+    """The model that a silo ended with against its model alone, on its own test records.
+
+    ``gain`` is the difference of balanced accuracies, ``better`` and ``worse`` the records that it alone gets right and
+    wrong, ``p`` how often chance alone makes a difference as large (exact test, by class).
+    """
+
+    gain: float
+    better: int
+    worse: int
+    p: float
+
+
 class SiloScores(TypedDict):
     """One silo: its scores on its ``own`` test records and on the ``pooled`` ones of all, and bytes that it sent.
 
@@ -123,6 +136,7 @@ class SiloScores(TypedDict):
     pooled: Scores
     bytes_sent: int
     tests: dict[str, OnTest]
+    verdict: OwnTest | None
 
 
 class MeanScores(TypedDict):
@@ -136,6 +150,22 @@ class MeanScores(TypedDict):
     bytes_sent: float
     silos: int
     own_silos: int
+
+
+class Verdict(TypedDict):
+    """Who has ``gained`` and ``lost`` beyond chance, the same in words, and what should worry who reads the scores.
+
+    ``judgments`` are what simulated silos make of the consensus: the ``learner`` that they chose, the ``weight`` of
+    pseudo-labels, the ``model`` that they use (``own`` or ``co-trained``) and ``why``. Real silos keep theirs to
+    themselves.
+    """
+
+    gained: list[str]
+    lost: list[str]
+    after_first_round: str
+    at_the_end: str
+    warnings: list[str]
+    judgments: dict[str, dict[str, Any]]
 
 
 class Run(TypedDict):
@@ -162,6 +192,7 @@ class Run(TypedDict):
     global_models: dict[str, float]
     findings: list[DataFinding]
     notes: list[str]
+    verdict: Verdict
 
 
 class Repeats(TypedDict):

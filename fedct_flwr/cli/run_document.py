@@ -33,6 +33,7 @@ def run_document(
     algorithm: Algorithm,
     rows: Sequence[SiloScores],
     seconds: float,
+    verdict: documents.Verdict,
     findings: Sequence[Finding] = (),
 ) -> documents.Run:
     """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
@@ -61,4 +62,5 @@ def run_document(
         "global_models": of_global_models(folder),
         "findings": [finding_document(found) for found in findings],
         "notes": notes(rows),
+        "verdict": verdict,
     }

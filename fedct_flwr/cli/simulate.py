@@ -17,7 +17,7 @@ from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli import complete
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
@@ -27,11 +27,12 @@ from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder, dated
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
+from fedct_flwr.text.printable import plain
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -217,7 +218,8 @@ def simulate(
         _run(console, simulation, runner)
         rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
     console.print()
-    document = run_document(folder, config, how, rows, time.monotonic() - started, dataset.findings)
+    verdict = who_gained.document(rows, folder, dataset)
+    document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
     tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
@@ -227,6 +229,7 @@ def simulate(
     for note in document["notes"]:
         console.print(f"[yellow]{escape(note)}[/]")
     _print_gaps(console, config, folder, rows)
+    print_verdict(console, verdict)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
 

@@ -45,6 +45,11 @@ class Guard:
         self._alone: NDArray[np.float64] | None = None
         self._known: tuple[bytes, Trust] | None = None
 
+    @property
+    def last(self) -> Trust | None:
+        """What was decided last."""
+        return self._known[1] if self._known else None
+
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
         """Decide for a learner that starts anew each time, on consensus labels ``targets`` ``(num_public,)``.
 

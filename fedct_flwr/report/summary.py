@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -14,6 +14,7 @@ from fedct_flwr.config import STUDY
 from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.report.gains import Gains
 from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Books, spending
 from fedct_flwr.runs.run_folder import RunFolder
@@ -82,6 +83,7 @@ class Run:
     spending: Books | None = None
     network_bytes: int | None = None
     trust: Trust | None = None
+    gains: Gains = field(default_factory=Gains)
     quantity: str = ""
     """What is predicted, where it is a number."""
 
@@ -181,6 +183,7 @@ class RunReader:
             reason=str(result.get("reason", "")),
             scores=_scores(self.folder),
             global_scores=_global_scores(result),
+            gains=Gains.read(self.folder.path),
             spending=spending(self.folder, self._settings, course.silos, result) if ended else None,
             network_bytes=_network_bytes(self.folder, course),
             trust=self._last_trust(),

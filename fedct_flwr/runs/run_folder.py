@@ -253,6 +253,10 @@ class RunFolder:
         """Where a simulated silo keeps its model."""
         return self.models / f"{silo}{suffix}"
 
+    def silo_judgment(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps what it makes of the consensus."""
+        return self.path / "judgments" / f"{silo}.json"
+
     def silo_students(self, silo: SiloName) -> Path:
         """Where a simulated silo keeps its students, in an algorithm that has some."""
         return self.models / "students" / silo

@@ -15,6 +15,7 @@ from fedct_flwr.scoring.calibration import Bin
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.text.printable import json_text
 from fedct_flwr.types import RunError
+from fedct_flwr.verdict import Verdict
 
 METHODS: Final = ("local", "federated", "centralized")
 """Every silo alone, as it ended the run, and with all data in one place."""
@@ -46,7 +47,8 @@ class OnTest:
 class SiloScores:
     """One silo's row: balanced accuracy (or R²) by method on its own and on the pooled test set, payload bytes sent.
 
-    ``tests`` has all numbers with their intervals, by test set; nothing where silos report for themselves.
+    ``tests`` has all numbers with their intervals, by test set; nothing where silos report for themselves. ``verdict``
+    is what its own test records say of the model that it ended with, against its model alone.
     """
 
     silo: str
@@ -54,6 +56,7 @@ class SiloScores:
     pooled: dict[str, float]
     bytes_sent: int
     tests: dict[str, OnTest] = field(default_factory=dict)
+    verdict: Verdict | None = None
 
     def metric(self, test: str, method: str, name: str) -> Estimate | None:
         """A number with its interval, None where there is none."""
@@ -79,7 +82,10 @@ def read(path: Path) -> list[SiloScores]:
 
 def _row(row: Mapping[str, Any]) -> SiloScores:
     tests = {str(name): _on_test(found) for name, found in (row.get("tests") or {}).items()}
-    return SiloScores(str(row["silo"]), _numbers(row["own"]), _numbers(row["pooled"]), int(row["bytes_sent"]), tests)
+    own, pooled, verdict = _numbers(row["own"]), _numbers(row["pooled"]), row.get("verdict")
+    return SiloScores(
+        str(row["silo"]), own, pooled, int(row["bytes_sent"]), tests, Verdict(**verdict) if verdict else None
+    )
 
 
 def _on_test(found: Mapping[str, Any]) -> OnTest:

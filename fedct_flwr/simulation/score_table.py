@@ -12,6 +12,7 @@ from rich.table import Table
 from fedct_flwr.runs.score_notes import means_words, metric_means
 from fedct_flwr.runs.scores import METHODS, SiloScores, comparable, has_scores, means
 from fedct_flwr.scoring import BALANCED_ACCURACY
+from fedct_flwr.simulation.who_gained import MARKS
 
 _TITLES: Final = {"local": "alone", "centralized": "central"}
 _LONGEST: Final = 9
@@ -38,8 +39,9 @@ def table(
             result.add_column(f"{section}\n{_TITLES.get(method, title)}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
+        mark = MARKS[row.verdict.word] if row.verdict else ""
         cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
-        result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
+        result.add_row(escape(row.silo) + mark, *cells, f"{row.bytes_sent:,}")
     average = {name: means(rows, name, methods) for _, name in sections}
     counted = {len(comparable(rows, name, methods)) for _, name in sections}
     # Where sections differ in that, the caption says it.

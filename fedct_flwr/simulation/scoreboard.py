@@ -20,6 +20,7 @@ from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
 from fedct_flwr.simulation.kept_models import describe_model
 from fedct_flwr.simulation.score_table import table
+from fedct_flwr.simulation.who_gained import verdict_of
 from fedct_flwr.types import Examples, SiloName, TrainingError
 
 __all__ = [
@@ -119,7 +120,8 @@ def _row(
         {method: test.models[method].value(measure) if method in test.models else float("nan") for method in METHODS}
         for test in tests.values()
     )
-    return SiloScores(found.silo, own, pooled, bytes_sent, tests)
+    compared = verdict_of(found.own, dataset.silos[position].test) if dataset.schema.classes else None
+    return SiloScores(found.silo, own, pooled, bytes_sent, tests, compared)
 
 
 def on_test(config: RunConfig, dataset: FederatedDataset, test: Examples, predicted: Mapping[str, Predicted]) -> OnTest:

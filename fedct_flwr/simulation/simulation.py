@@ -23,7 +23,7 @@ from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs.run_folder import RunFolder, check_new
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.scoreboard import SiloScores
 from fedct_flwr.simulation.watch import Watch, reason
 from fedct_flwr.types import RunError
@@ -126,6 +126,7 @@ class Simulation:
         """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder."""
         rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress)
         scoreboard.save(rows, self.folder.path / scoreboard.FILE)
+        who_gained.save(who_gained.document(rows, self.folder, self.dataset), self.folder)
         return rows
 
     def _keep(self, log: Path) -> Path:

@@ -246,7 +246,7 @@ def test_scores_are_saved_as_they_are(tmp_path: Path) -> None:
     save(ROWS, tmp_path / "scores.json")
     first = json.loads((tmp_path / "scores.json").read_text())[0]
     of_old = {"silo": "cleveland", "own": ROWS[0].own, "pooled": ROWS[0].pooled, "bytes_sent": 1234}
-    assert first == {**of_old, "tests": {}}
+    assert first == {**of_old, "tests": {}, "verdict": None}
 
 
 def test_no_score_is_saved_as_null_because_json_knows_no_nan(tmp_path: Path) -> None:
