@@ -14,6 +14,7 @@ from fedct_flwr import datasets
 from fedct_flwr.report.gains import Gains
 from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.scoring.assessment import Predicted
 from fedct_flwr.silo.judgment import Judgment
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.who_gained import FILE, after_first, distrusts, document, summary, verdict_of, warnings
@@ -154,18 +155,12 @@ def test_a_damaged_judgment_is_left_out(tmp_path: Path):
     assert document([Row("essen")], folder, None)["judgments"] == {}
 
 
-def test_networks_are_judged_by_their_models():
-    models = {"local": Constant(0), "federated": Constant(1)}
+def test_a_model_is_held_against_the_silo_alone():
     test = hospitals.dataset().silos[0].test
-    found = verdict_of(models, test)
+    predicted = {
+        name: Predicted(np.full(test.size, label, np.int16)) for name, label in (("local", 0), ("federated", 1))
+    }
+    found = verdict_of(predicted, test)
     assert found is not None
     assert found.gain == 0
-    assert verdict_of({"local": Constant(0)}, test) is None
-
-
-class Constant:
-    def __init__(self, label: int) -> None:
-        self.label = label
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return np.full(len(X), self.label, dtype=np.int16)
+    assert verdict_of({"local": predicted["local"]}, test) is None
