@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.datasets.federated import SiloData, hold_out
+from fedct_flwr.datasets.inspection import Finding, refuse
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records
+from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner, learner_for
@@ -46,6 +48,8 @@ class Site:
     terms: Terms
     workers: int = 1
     """Models that are trained at the same time, where several are."""
+    findings: tuple[Finding, ...] = ()
+    """What the inspection says of a real silo's records; no value of a cell is in it."""
 
     @property
     def pseudo_weight(self) -> float:
@@ -110,6 +114,8 @@ def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
 def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
     check_allowed(config.learner.name, config.learner.packages)
+    found = inspect_records(config.data, study, config.silo)
+    refuse(found.findings, {"": study.config.public, config.silo: config.data.file})
     private, test = _own_records(config, study)
     if private.size == 0:
         raise DataError(f"{config.data.file} leaves no records to train on: lower test-fraction")
@@ -126,6 +132,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         study.schema,
         terms_of(study),
         workers=os.cpu_count() or 1,
+        findings=tuple(found.said),
     )
 
 

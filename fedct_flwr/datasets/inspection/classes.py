@@ -34,7 +34,7 @@ def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) 
     yield from _several_in_a_cell(counts, total, label, say)
     if not agreed:
         yield from _without_common(counts, say)
-    yield from _few(counts, total, say)
+    yield from _few(counts, total, agreed, say)
 
 
 def _too_many(total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
@@ -141,9 +141,9 @@ def _without_common(counts: Counts, say: Words) -> Iterator[Finding]:
         yield Finding("no-common-class", Severity.REFUSED if certain else Severity.SAID, said, fix, silo=silo)
 
 
-def _few(counts: Counts, total: Counter[str], say: Words) -> Iterator[Finding]:
+def _few(counts: Counts, total: Counter[str], agreed: Collection[str], say: Words) -> Iterator[Finding]:
     for silo, own in counts.items():
-        if len(own) == 1 and len(total) > 1 and sum(own.values()) >= _FEW:
+        if len(own) == 1 and len({*total, *agreed}) > 1 and sum(own.values()) >= _FEW:
             said = f"all records of silo {silo} are of one class{say.values(own)}"
             yield Finding(
                 "one-class",

@@ -133,14 +133,6 @@ def inspect_tables(
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
 
 
-def inspect_public(public: pa.Table, settings: TableSettings, accept: Collection[str] = ()) -> Inspection:
-    """Inspect a public set alone. Raises ConfigError for names in ``accept`` that no finding has."""
-    return inspect_tables(public, {}, "", settings=settings, accept=accept, words=Words(settings=_OF_STUDY))
-
-
-_OF_STUDY: Final = "[tables] of study.toml"
-
-
 def _without(table: pa.Table, unused: Collection[str]) -> pa.Table:
     return table.select([name for name in table.column_names if name not in unused])
 

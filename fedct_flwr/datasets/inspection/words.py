@@ -77,7 +77,9 @@ class Words:
 
     def leave_out(self, column: str) -> str:
         """Advice not to use a column."""
-        own = f", or name it under leave-out in {self.settings}" if self.settings and not self.private else ""
+        if self.private:
+            return "ask the coordinator to take the column out of the study"
+        own = f", or name it under leave-out in {self.settings}" if self.settings else ""
         return f"take the column out of all tables{own}"
 
     @staticmethod
