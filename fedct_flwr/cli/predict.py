@@ -9,7 +9,15 @@ import pyarrow as pa
 import typer
 
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
+from fedct_flwr.cli.predictions import (
+    Accept,
+    check_new,
+    in_chunks,
+    say_findings,
+    say_unknown,
+    shown_classes,
+    write_table,
+)
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.models.foreign import ForeignModel
@@ -29,6 +37,7 @@ def predict(
         list[str] | None,
         typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
     ] = None,
+    accept: Accept = None,
     json_: Json = False,
 ) -> None:
     """Say the class of each new record, as a study's global model sees it.
@@ -39,7 +48,8 @@ def predict(
     check_new(output)
     with ForeignModel(model, package or ()) as found:
         said = found.description
-        records = read_unlabeled(found.schema, said.image_size, said.image_mode, data)
+        records = read_unlabeled(found.schema, said.image_size, said.image_mode, data, accept=accept or ())
+        say_findings(records)
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]

@@ -56,10 +56,10 @@ def _text_for_numbers(silo: Profile, column: str, name: SiloName, say: Words) ->
     text = silo.texts[column]
     if text.looks.number.any():
         return number_as_text(silo, column, name, say, Severity.REFUSED)
-    said = f"{say.column(column, name)} holds text, and numbers in the public set"
+    said = f"{say.column(column, name)} must hold numbers, as in the public set, and holds text"
     place = silo.first(column, text.values)
     example = say.example(None, place[0]) if place else ""
-    return Finding("number-as-text", Severity.REFUSED, f"{said}{example}", "write numbers, as there", column, name)
+    return Finding("number-as-text", Severity.REFUSED, f"{said}{example}", "write numbers", column, name)
 
 
 def _unknown_values(public: Profile, silo: Profile, column: str, name: SiloName, say: Words) -> Iterator[Finding]:

@@ -25,6 +25,8 @@ class Words:
 
     private: bool = False
     settings: str = "data.toml"
+    place: str = "of the public set"
+    """Where a column is that is at no silo."""
 
     def number(self, amount: int, noun: str) -> str:
         """An amount of something.
@@ -82,7 +84,6 @@ class Words:
         own = f", or name it under leave-out in {self.settings}" if self.settings else ""
         return f"take the column out of all tables{own}"
 
-    @staticmethod
-    def column(column: str, silo: SiloName) -> str:
+    def column(self, column: str, silo: SiloName) -> str:
         """A column and where it is; an empty silo is the public set."""
-        return f"column {quoted(column)} {f'at silo {silo}' if silo else 'of the public set'}"
+        return f"column {quoted(column)} {f'at silo {silo}' if silo else self.place}"
