@@ -12,6 +12,9 @@ HIDDEN_BELOW: Final = 5
 """Counts below are hidden at a real silo, as they may point at somebody."""
 
 
+_FEW_VALUES: Final = 20
+
+
 @dataclass(frozen=True)
 class Words:
     """How findings speak.
@@ -61,12 +64,13 @@ class Words:
         return f", for example{quote} in record {record:,}"
 
     def values(self, cells: Mapping[str, int], most: int = 3) -> str:
-        """Those values in brackets that several cells hold: one that few do may be somebody's name.
+        """Those values in brackets that several cells hold: one that few do may be somebody's name or number.
 
         >>> Words().values({"m": 200, "f": 190, "Erika": 1}), Words(private=True).values({"m": 200})
         (" ('m', 'f')", '')
         """
-        shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW]
+        few = len(cells) <= _FEW_VALUES
+        shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW and few]
         return "" if self.private or not shown else f" ({listed(shown, most)})"
 
     def set(self, key: str, value: str) -> str:
