@@ -306,11 +306,15 @@ class Predictions(TypedDict):
 
 
 class Finding(TypedDict):
-    """``mark``: good, warning, bad or unknown. ``fix`` says what to do, and is empty where nothing is."""
+    """``mark``: good, warning, bad or unknown. ``fix`` says what to do, and is empty where nothing is.
+
+    ``code`` is the stable name of a finding about tables, with the column: ``unknown-values:sex``; empty for others.
+    """
 
     mark: str
     said: str
     fix: str
+    code: str
 
 
 class Findings(TypedDict):

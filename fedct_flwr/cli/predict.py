@@ -10,7 +10,7 @@ import typer
 
 from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import Said, check_new, in_chunks, shown_classes, write_table
+from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
 from fedct_flwr.cli.threshold import PositiveOption, Threshold, ThresholdOption
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
@@ -37,6 +37,7 @@ def predict(
     positive: PositiveOption = "",
     output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
     package: Package = None,
+    accept: Accept = None,
     json_: Json = False,
 ) -> None:
     """Say the class of each new record, as a study's global model sees it, or the model of a simulated silo.
@@ -51,7 +52,8 @@ def predict(
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         said, schema, calibrated = found.description, found.schema, found.calibrated
         decided = Threshold.of(threshold, positive, schema)
-        records = read_unlabeled(schema, said.image_size, said.image_mode, data)
+        records = read_unlabeled(schema, said.image_size, said.image_mode, data, accept=accept or ())
+        say_findings(records)
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]

@@ -10,9 +10,11 @@ from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.datasets.federated import SiloData, hold_out
 from fedct_flwr.datasets.groups import split_silo
+from fedct_flwr.datasets.inspection import Finding, refuse
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records
+from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
@@ -50,6 +52,8 @@ class Site:
     """Models that are trained at the same time, where several are."""
     groups: Groups | None = None
     """Which private records belong together: a split of them keeps each group on one side."""
+    findings: tuple[Finding, ...] = ()
+    """What the inspection says of a real silo's records; no value of a cell is in it."""
 
     @property
     def pseudo_weight(self) -> float:
@@ -122,6 +126,8 @@ def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
 def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
     check_allowed(config.learner.name, config.learner.packages)
+    found = inspect_records(config.data, study, config.silo)
+    refuse(found.findings, {"": study.config.public, config.silo: config.data.file})
     own = _own_records(config, study)
     if own.private.size == 0:
         raise DataError(f"{config.data.file} leaves no records to train on: lower test-fraction")
@@ -139,6 +145,7 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
         terms_of(study),
         workers=os.cpu_count() or 1,
         groups=own.groups,
+        findings=tuple(found.said),
     )
 
 

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, count, good, warning
+from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, warning
+from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
 from fedct_flwr.datasets.table_files import read_table
@@ -144,6 +145,17 @@ def _labels(silo: Silo) -> Iterator[Finding]:
         )
     else:
         yield good("labels: each of them is a class of the study")
+
+
+def inspection(silo: Silo) -> Iterator[Finding]:
+    """Whether the records are what the study takes them for: values, spellings, units, copies."""
+    found = silo.inspection
+    marks = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
+    for each in gathered(found.findings):
+        accepted = " (accepted)" if each.severity is Severity.ACCEPTED else ""
+        yield Finding(marks[each.severity], f"data: {each.said}{accepted}", each.fix, code=each.name)
+    if not found.findings and not silo.study.config.image_size:
+        yield good("data: nothing in the table speaks against what the study takes it for")
 
 
 def class_counts(silo: Silo) -> Iterator[Finding]:

@@ -1,11 +1,14 @@
 """Findings on the label columns: classes in several spellings, without a common one, several in a cell, or numbers."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+import pyarrow as pa
+
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.spelling import folded, truth
+from fedct_flwr.datasets.inspection.spelling import are_dates, folded, truth, without_signs
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
@@ -14,12 +17,14 @@ from fedct_flwr.types import SiloName
 Counts = Mapping[SiloName, Mapping[str, int]]
 """By silo, how many records have each class."""
 
-_SEPARATORS: Final = (";", "|", ",", "/", "+", "&")
+_SEPARATORS: Final = (";", "|", ",", "/", "+", "&", " and ", " und ", " et ", " y ")
 _SURE: Final = (";", "|")
+_NUMBER: Final = re.compile(r"[+-]?\d+([.,]\d+)?([eE][+-]?\d+)?")
 _FEW: Final = 5
 _MANY: Final = 20
 _FRACTIONS: Final = 10
 _FEW_EACH: Final = 10
+_MOSTLY: Final = 0.8
 
 
 def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) -> Iterator[Finding]:
@@ -34,7 +39,7 @@ def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) 
     yield from _several_in_a_cell(counts, total, label, say)
     if not agreed:
         yield from _without_common(counts, say)
-    yield from _few(counts, total, say)
+    yield from _few(counts, total, agreed, say)
 
 
 def _too_many(total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
@@ -50,7 +55,10 @@ def _too_many(total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
         elif many or (len(total) > 2 * _MANY and _in_a_row(numbers)):
             yield Finding("number-to-predict", Severity.SAID, said, fix, label)
         return
-    if len(total) > _MANY and records < 3 * len(total):
+    if len(total) > _FEW and are_dates(pa.array([*total], pa.string())).mean() > _MOSTLY:
+        said = f"the label column {quoted(label)} holds dates"
+        yield Finding("dates-as-text", Severity.REFUSED, said, "check that it is the right column", label)
+    elif len(total) > _MANY and records < 3 * len(total):
         said = (
             f"the label column {quoted(label)} has {len(total):,} different labels in {say.number(records, 'record')}"
         )
@@ -58,10 +66,8 @@ def _too_many(total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
 
 
 def _number(name: str) -> float | None:
-    try:
-        return float(name)
-    except ValueError:
-        return None
+    """The number that a label is, also with a decimal comma; None for another label."""
+    return float(name.replace(",", ".")) if _NUMBER.fullmatch(name) else None
 
 
 def _in_a_row(numbers: list[float | None]) -> bool:
@@ -77,22 +83,24 @@ def _spellings(counts: Counts, agreed: Collection[str], label: str, say: Words) 
         total.update(own)
         for name in own:
             names.setdefault(name, silo)
-    for same in (folded, _truth_word):
+    for same, how, severity in (
+        (folded, "in case, blanks or form of Unicode alone", Severity.REFUSED),
+        (_truth_word, "in spelling alone", Severity.REFUSED),
+        (without_signs, "in signs between words alone", Severity.SAID),
+    ):
+        if same is _truth_word and not all(truth(name) is not None for name in names):
+            continue
         first: dict[str, str] = {}
         for name, silo in names.items():
             if (other := first.setdefault(same(name), name)) == name:
                 continue
-            differ = "in case, blanks or form of Unicode alone" if same is folded else "in spelling alone"
             pair = say.values({other: total[other], name: total[name]})
             where = f" at silo {silo}" if silo else ""
-            said = f"classes in the label column {quoted(label)} differ {differ}{pair}{where}"
+            said = f"classes in the label column {quoted(label)} differ {how}{pair}{where}"
+            fix = "write each class in one way at all silos"
             if agreed:
                 fix = f"write them as the study does ({listed([*agreed])}), or say under [data.mapping] what each means"
-            else:
-                fix = "write each class in one way at all silos"
-            yield Finding("label-spellings", Severity.REFUSED, said, fix, label, silo)
-            return
-        if same is folded and not all(truth(name) is not None for name in names):
+            yield Finding("label-spellings", severity, said, fix, label, silo)
             return
 
 
@@ -102,11 +110,11 @@ def _truth_word(name: str) -> str:
 
 def _several_in_a_cell(counts: Counts, total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
     for separator in _SEPARATORS:
-        split = {name: [part.strip() for part in name.split(separator)] for name in total if separator in name.strip()}
+        split = {name: [part.strip() for part in _bare(name).split(separator)] for name in total if separator in name}
         several = {name: parts for name, parts in split.items() if all(parts) and len(parts) > 1}
         if not several:
             continue
-        single = {folded(name) for name in total if name not in several}
+        single = {folded(_bare(name)) for name in total if name not in several}
         uses = Counter(folded(part) for parts in several.values() for part in {*parts})
         known = [
             name
@@ -115,6 +123,7 @@ def _several_in_a_cell(counts: Counts, total: Counter[str], label: str, say: Wor
         ]
         of_single = [name for name, parts in several.items() if any(folded(part) in single for part in parts)]
         certain = separator in _SURE and (known or len(several) > 1)
+        certain = certain or (separator == "," and any(_bare(name) != name for name in several))
         certain = certain or (
             separator == "," and not any(_number(name) is not None for name in single) and known and of_single
         )
@@ -130,6 +139,12 @@ def _several_in_a_cell(counts: Counts, total: Counter[str], label: str, say: Wor
         return
 
 
+def _bare(name: str) -> str:
+    """A label without the brackets and quotation marks of a list."""
+    is_list = name[:1] in "[{(" and name[-1:] in "]})" and len(name) > 1
+    return re.sub(r"[\"']", "", name[1:-1]) if is_list else name
+
+
 def _without_common(counts: Counts, say: Words) -> Iterator[Finding]:
     silos_of: Counter[str] = Counter(name for own in counts.values() for name in own)
     for silo, own in counts.items():
@@ -141,9 +156,9 @@ def _without_common(counts: Counts, say: Words) -> Iterator[Finding]:
         yield Finding("no-common-class", Severity.REFUSED if certain else Severity.SAID, said, fix, silo=silo)
 
 
-def _few(counts: Counts, total: Counter[str], say: Words) -> Iterator[Finding]:
+def _few(counts: Counts, total: Counter[str], agreed: Collection[str], say: Words) -> Iterator[Finding]:
     for silo, own in counts.items():
-        if len(own) == 1 and len(total) > 1 and sum(own.values()) >= _FEW:
+        if len(own) == 1 and len({*total, *agreed}) > 1 and sum(own.values()) >= _FEW:
             said = f"all records of silo {silo} are of one class{say.values(own)}"
             yield Finding(
                 "one-class",

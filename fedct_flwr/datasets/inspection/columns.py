@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
-from fedct_flwr.datasets.inspection.spelling import are_dates, folded, weigh
+from fedct_flwr.datasets.inspection.spelling import are_dates, are_pairs, folded, weigh
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
@@ -55,12 +55,13 @@ def of_text(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding 
     distinct = int(np.count_nonzero(looks.number))
     many = distinct > min(_MANY_NUMBERS, bare / 2)
     if not many or numbers < _MOST_NUMBERS * bare:
-        return None
+        return _pairs(profile, name, silo, say)
     if bool(looks.plain.all()) and _are_codes(text):
         return None
     allowed = max(_FEW_OTHERS, _SHARE_OF_OTHERS * distinct)
     others = int(np.count_nonzero(~(looks.number | looks.missing)))
-    codes = int(np.count_nonzero(looks.code)) > allowed
+    # Such as V10 and E950 among 250.01 and 401, codes of diseases.
+    codes = int(np.count_nonzero(looks.code)) >= max(_FEW_OTHERS, others / 2)
     certain = not codes and (others <= allowed or numbers >= _NEARLY_ALL * bare)
     severity = Severity.REFUSED if certain else Severity.SAID
     return number_as_text(profile, name, silo, say, severity)
@@ -97,6 +98,15 @@ def number_as_text(profile: Profile, name: str, silo: SiloName, say: Words, seve
     return Finding("number-as-text", severity, said, fix, name, silo)
 
 
+def _pairs(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
+    """Whether cells hold two numbers, as blood pressures are written: 120/80."""
+    text = profile.texts[name]
+    if len(text.values) <= FEWEST or weigh(are_pairs(text.values), text.counts) < _NEARLY_ALL * text.valid:
+        return None
+    said = f"{say.column(name, silo)} holds two numbers in a cell"
+    return Finding("number-as-text", Severity.SAID, said, "make two columns of it", name, silo)
+
+
 def _are_codes(text: Text) -> bool:
     """Whether digits alone are written with leading zeros, or all in one length, as codes are."""
     lengths = pc.utf8_length(text.values).unique()
@@ -122,9 +132,10 @@ def of_table(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
         if kind is Kind.TEXT:
             yield from _text(profile, name, say, name in categories)
         elif kind is Kind.DATES:
-            how = say.set("dates", '"%Y-%m-%d"')
-            fix = f"turn them into numbers, such as an age{f', or {how}' if how else ''}"
-            said = f"{say.column(name, '')} holds dates"
+            is_time = pa.types.is_time(profile.table.column(name).type)
+            how = "" if is_time else say.set("dates", '"%Y-%m-%d"')
+            fix = f"turn them into numbers, such as {'hours' if is_time else 'an age'}{f', or {how}' if how else ''}"
+            said = f"{say.column(name, '')} holds {'times of day' if is_time else 'dates'}"
             yield Finding("dates-as-text", Severity.REFUSED, said, fix, name)
         elif kind is Kind.NOTHING and profile.records >= FEWEST:
             said = f"{say.column(name, '')} has no value"
@@ -152,7 +163,7 @@ def _text(profile: Profile, name: str, say: Words, meant: bool) -> Iterator[Find
     elif valid >= FEWEST and distinct >= _OFTEN_ONCE * valid:
         said = f"{say.column(name, '')} has {distinct:,} different texts in {valid:,} records"
         yield Finding("many-categories", Severity.SAID, said, f"group rare ones, or {leave_out}", name)
-    elif _IDENTIFIER.search(name) and distinct > max(FEWEST, valid / FEWEST):
+    elif is_identifier(name) and distinct > max(FEWEST, valid / FEWEST):
         yield _identifier(name, say)
     if distinct <= valid / 2 and (alike := _alike(text)):
         said = f"{say.column(name, '')} has values that differ in case or blanks alone{say.values(alike)}"
@@ -170,9 +181,19 @@ def _alike(text: Text) -> dict[str, int]:
 
 
 def _identifier(name: str, say: Words) -> Finding:
-    group = say.set("group", f'"{name}"')
-    fix = f"{say.leave_out(name)}{f'; if it says which records are of one patient, {group}' if group else ''}"
-    return Finding("record-number", Severity.SAID, f"{say.column(name, '')} looks like an identifier", fix, name)
+    said = f"{say.column(name, '')} looks like an identifier"
+    return Finding("record-number", Severity.SAID, said, no_feature(name, say), name)
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column's name is that of an identifier."""
+    return bool(_IDENTIFIER.search(name))
+
+
+def no_feature(name: str, say: Words) -> str:
+    """What to do about a column that says who it is."""
+    group = "" if say.private else say.set("group", f'"{name}"')
+    return f"{say.leave_out(name)}{f'; if it says which records are of one patient, {group}' if group else ''}"
 
 
 def _constant(profile: Profile, say: Words) -> Iterator[Finding]:
@@ -205,11 +226,11 @@ def _numbers(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
             called = "without a name " if not name.strip() else ""
             said = f"{say.column(name, '')} {called}numbers the records"
             yield Finding("index-column", Severity.REFUSED, said, say.leave_out(name), name)
-        elif consecutive[at] or _IDENTIFIER.search(name):
+        elif consecutive[at] or is_identifier(name):
             yield _identifier(name, say)
     several = numbers.whole & ~every & (numbers.distinct > np.maximum(FEWEST, numbers.valid / FEWEST))
     for at in np.flatnonzero(several):
-        if _IDENTIFIER.search(numbers.names[at]):
+        if is_identifier(numbers.names[at]):
             yield _identifier(numbers.names[at], say)
     yield from _codes(profile, say, categories)
     yield from sentinels(profile, "", say)

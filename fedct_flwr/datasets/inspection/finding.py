@@ -113,7 +113,9 @@ def gathered(findings: Iterable[Finding]) -> list[Finding]:
         groups.setdefault((found.code, found.severity), []).append(found)
     together = []
     for first, *others in groups.values():
-        more = "" if not others else f" (the same: {_places(others)})"
+        elsewhere = [found for found in others if (found.column, found.silo) != (first.column, first.silo)]
+        same = f" (the same: {_places(elsewhere)})" if elsewhere else f" (and {len(others):,} more)"
+        more = same if others else ""
         together.append(replace(first, said=first.said + more))
     return together
 

@@ -27,6 +27,7 @@ _FROM_PUBLIC: Final = frozenset({"number-as-text", "dates-as-text", "one-per-rec
 
 _EXPLAINS: Final = {
     "label-spellings": ("no-common-class", "class-at-one-silo", "few-of-class", "one-class"),
+    "no-common-class": ("class-at-one-silo",),
     "labels-in-a-cell": ("class-at-one-silo", "few-of-class"),
 }
 """What is found as well where labels are written in several ways."""
@@ -114,7 +115,12 @@ def inspect_tables(
         y[silo] = labels[silo].numbered(classes) if silo in labels else np.zeros(own.num_rows, dtype=np.int64)
         complete = crossed and silo in labels and bool((y[silo] >= 0).all())
         ours[silo] = profile(own, y[silo] if complete else None, crossed if complete else 0)
-    found = [*of_table(theirs, say, frozenset(settings.categories))]
+    # A rare thing may be in no public example.
+    varies = {name for own in ours.values() for name in own.kinds if own.distinct(name) > 1}
+    meant = frozenset(settings.categories)
+    found = [
+        each for each in of_table(theirs, say, meant) if each.code != "constant-column" or each.column not in varies
+    ]
     for silo, own in ours.items():
         found += of_silo(theirs, own, silo, say)
     counts = {silo: own.counts for silo, own in labels.items()}
@@ -124,21 +130,15 @@ def inspect_tables(
     elif any(counts.values()):
         found += of_classes(counts, agreed, label, say)
     found += unequal({silo: own.records for silo, own in ours.items()})
-    found += of_records(None if say.private else theirs, ours, {} if number else y, say)
+    copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
+    # Records of one group may well be alike.
+    found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
     found += telling_columns(ours, crossed, label, say)
     tables = [
         _facts("", theirs, None, {}),
         *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
     ]
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
-
-
-def inspect_public(public: pa.Table, settings: TableSettings, accept: Collection[str] = ()) -> Inspection:
-    """Inspect a public set alone. Raises ConfigError for names in ``accept`` that no finding has."""
-    return inspect_tables(public, {}, "", settings=settings, accept=accept, words=Words(settings=_OF_STUDY))
-
-
-_OF_STUDY: Final = "[tables] of study.toml"
 
 
 def _without(table: pa.Table, unused: Collection[str]) -> pa.Table:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import FEWEST, number_as_text, sentinels
+from fedct_flwr.datasets.inspection.columns import FEWEST, is_identifier, no_feature, number_as_text, sentinels
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import folded, weigh
@@ -56,10 +56,10 @@ def _text_for_numbers(silo: Profile, column: str, name: SiloName, say: Words) ->
     text = silo.texts[column]
     if text.looks.number.any():
         return number_as_text(silo, column, name, say, Severity.REFUSED)
-    said = f"{say.column(column, name)} holds text, and numbers in the public set"
+    said = f"{say.column(column, name)} must hold numbers, as in the public set, and holds text"
     place = silo.first(column, text.values)
     example = say.example(None, place[0]) if place else ""
-    return Finding("number-as-text", Severity.REFUSED, f"{said}{example}", "write numbers, as there", column, name)
+    return Finding("number-as-text", Severity.REFUSED, f"{said}{example}", "write numbers", column, name)
 
 
 def _unknown_values(public: Profile, silo: Profile, column: str, name: SiloName, say: Words) -> Iterator[Finding]:
@@ -77,6 +77,8 @@ def _unknown_values(public: Profile, silo: Profile, column: str, name: SiloName,
         certain = valid >= _CERTAIN or chance**valid < _UNLIKELY
         said = f"{where} has values that the public set does not have, in {say.share(cells, valid)}{say.values(values)}"
         fix = f"write them as the public set does{there}, or {say.leave_out(column)}"
+        if is_identifier(column) and len(known.values) > FEWEST:
+            fix = no_feature(column, say)
         yield Finding("unknown-values", Severity.REFUSED if certain else Severity.SAID, said, fix, column, name)
         return
     spellings = {folded(value) for value in known.values.to_pylist()}

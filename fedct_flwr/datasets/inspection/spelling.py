@@ -22,6 +22,7 @@ _MISSING: Final = (
     r"tba|tbd|#.*|error|err|inf|-inf)\s*$"
 )
 _CODE: Final = r"^\s*([\pL]{1,3}[-.]?\d[\d.\-/\pL]*|\d+[-.]?[\pL]{1,2}\d*)\s*$"
+_PAIR: Final = r"^\s*\d+([.,]\d+)?\s*/\s*\d+([.,]\d+)?\s*$"
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
 _DATE: Final = (
     r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|"
@@ -71,6 +72,11 @@ def are_dates(values: pa.Array) -> NDArray[np.bool_]:
     return matching(values, _DATE)
 
 
+def are_pairs(values: pa.Array) -> NDArray[np.bool_]:
+    """Which of the texts are two numbers."""
+    return matching(values, _PAIR)
+
+
 def folded(text: str) -> str:
     """One spelling for all that differ in case, blanks or form of Unicode alone.
 
@@ -79,6 +85,15 @@ def folded(text: str) -> str:
     """
     plain = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
     return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", plain.casefold())).strip()
+
+
+def without_signs(text: str) -> str:
+    """One spelling for all that differ in signs between words as well, or in a full stop at the end.
+
+    >>> without_signs("Stage-1"), without_signs("stage_1."), without_signs("ER+/PR-")
+    ('stage 1', 'stage 1', 'er+/pr-')
+    """
+    return re.sub(r"(?<=\w)[\s_.\-–]+(?=\w)", " ", folded(text).rstrip("."))
 
 
 _TRUTH: Final[dict[str, bool]] = {

@@ -12,6 +12,9 @@ HIDDEN_BELOW: Final = 5
 """Counts below are hidden at a real silo, as they may point at somebody."""
 
 
+_FEW_VALUES: Final = 20
+
+
 @dataclass(frozen=True)
 class Words:
     """How findings speak.
@@ -25,6 +28,8 @@ class Words:
 
     private: bool = False
     settings: str = "data.toml"
+    place: str = "of the public set"
+    """Where a column is that is at no silo."""
 
     def number(self, amount: int, noun: str) -> str:
         """An amount of something.
@@ -59,12 +64,13 @@ class Words:
         return f", for example{quote} in record {record:,}"
 
     def values(self, cells: Mapping[str, int], most: int = 3) -> str:
-        """Those values in brackets that several cells hold: one that few do may be somebody's name.
+        """Those values in brackets that several cells hold: one that few do may be somebody's name or number.
 
         >>> Words().values({"m": 200, "f": 190, "Erika": 1}), Words(private=True).values({"m": 200})
         (" ('m', 'f')", '')
         """
-        shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW]
+        few = len(cells) <= _FEW_VALUES
+        shown = [value for value, number in cells.items() if number >= HIDDEN_BELOW and few]
         return "" if self.private or not shown else f" ({listed(shown, most)})"
 
     def set(self, key: str, value: str) -> str:
@@ -77,10 +83,11 @@ class Words:
 
     def leave_out(self, column: str) -> str:
         """Advice not to use a column."""
-        own = f", or name it under leave-out in {self.settings}" if self.settings and not self.private else ""
+        if self.private:
+            return "ask the coordinator to take the column out of the study"
+        own = f", or name it under leave-out in {self.settings}" if self.settings else ""
         return f"take the column out of all tables{own}"
 
-    @staticmethod
-    def column(column: str, silo: SiloName) -> str:
+    def column(self, column: str, silo: SiloName) -> str:
         """A column and where it is; an empty silo is the public set."""
-        return f"column {quoted(column)} {f'at silo {silo}' if silo else 'of the public set'}"
+        return f"column {quoted(column)} {f'at silo {silo}' if silo else self.place}"
