@@ -79,7 +79,9 @@ def read(path: Path) -> list[SiloScores]:
 
 def _row(row: Mapping[str, Any]) -> SiloScores:
     tests = {str(name): _on_test(found) for name, found in (row.get("tests") or {}).items()}
-    return SiloScores(str(row["silo"]), _numbers(row["own"]), _numbers(row["pooled"]), int(row["bytes_sent"]), tests)
+    return SiloScores(
+        str(row["silo"]), _numbers(row["own"]), _numbers(row["pooled"]), int(row.get("bytes_sent", 0)), tests
+    )
 
 
 def _on_test(found: Mapping[str, Any]) -> OnTest:
@@ -100,7 +102,8 @@ def _assessment(model: Mapping[str, Any]) -> Assessment:
 
 
 def _floats(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(name): float("nan") if value is None else float(value) for name, value in found.items()}
+    numbers = {str(name): float("nan") if value is None else float(value) for name, value in found.items()}
+    return {name: value if np.isfinite(value) else float("nan") for name, value in numbers.items()}
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
