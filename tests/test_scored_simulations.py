@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from mlflow.tracking import MlflowClient
 from sklearn.metrics import roc_auc_score
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fedct_flwr import Run, simulate
 from fedct_flwr.datasets.leaks import LeakWarning
+from fedct_flwr.tracking import to_mlflow, to_tensorboard
+from fedct_flwr.tracking.base import score_metrics
 
 
 def frame(n: int, seed: int, only: int | None = None, shift: float = 0.0) -> pd.DataFrame:
@@ -119,3 +123,39 @@ def test_noise_with_five_rows_for_each_patient_is_chance_with_a_group_and_said_w
     assert all(row.own["local"] > 0.95 for row in by_rows.rows)
     assert np.mean([row.own["local"] for row in by_patients.rows]) < 0.75
     assert [column.name for column in by_patients.dataset.schema.columns] == ["a", "b", "c"]
+
+
+def test_trackers_have_the_scores_of_the_end(tmp_path: Path) -> None:
+    found = run(tmp_path, tracking="tensorboard", tests={"west": frame(30, 70, only=0)})
+    events = EventAccumulator(str(found.path / "tensorboard")).Reload()
+    tags = {tag for tag in events.Tags()["scalars"] if tag.startswith("end/")}
+    assert tags == set(score_metrics(found.rows))
+    (point,) = events.Scalars("end/own_federated_auc/north")
+    assert point.value == pytest.approx(found.scores.loc["north", "own_federated_auc"])
+    assert point.step == len(found.records)
+    # What there is none of is left out.
+    assert "end/own_federated_auc/west" not in tags
+    assert "end/own_federated_specificity/west" in tags
+    assert "end/pooled_local_brier/mean" in tags
+
+
+def test_mlflow_has_them_in_the_run_that_it_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(to_mlflow.STORE, raising=False)
+    found = run(tmp_path, tracking="mlflow")
+    client = MlflowClient(f"sqlite:///{found.path / 'mlflow.db'}")
+    kept = client.get_run(json.loads((found.path / to_mlflow.RUN_FILE).read_text())["run_id"])
+    assert kept.info.status == "FINISHED"
+    expected = found.scores["own_federated_brier"].mean()
+    assert kept.data.metrics["end/own_federated_brier/mean"] == pytest.approx(expected)
+    assert "scores.json" in [part.path for part in client.list_artifacts(kept.info.run_id)]
+
+
+def test_a_tracker_that_fails_at_the_scores_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(to_tensorboard, "add_scores", failing)
+    assert run(tmp_path, tracking="tensorboard").rows
+    assert "no room" in caplog.text

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedct_flwr.report.figure import Table
-from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
+from fedct_flwr.report.summary import TESTS, Run, Test
 from fedct_flwr.report.words import UNKNOWN, duration, either, formatted, number, score, share, size, total_of_each
+from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.text.plural import count
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}

@@ -83,9 +83,8 @@ def read(path: Path) -> list[SiloScores]:
 def _row(row: Mapping[str, Any]) -> SiloScores:
     tests = {str(name): _on_test(found) for name, found in (row.get("tests") or {}).items()}
     own, pooled, verdict = _numbers(row["own"]), _numbers(row["pooled"]), row.get("verdict")
-    return SiloScores(
-        str(row["silo"]), own, pooled, int(row["bytes_sent"]), tests, Verdict(**verdict) if verdict else None
-    )
+    compared = Verdict(**verdict) if verdict else None
+    return SiloScores(str(row["silo"]), own, pooled, int(row.get("bytes_sent", 0)), tests, compared)
 
 
 def _on_test(found: Mapping[str, Any]) -> OnTest:
@@ -106,7 +105,8 @@ def _assessment(model: Mapping[str, Any]) -> Assessment:
 
 
 def _floats(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(name): float("nan") if value is None else float(value) for name, value in found.items()}
+    numbers = {str(name): float("nan") if value is None else float(value) for name, value in found.items()}
+    return {name: value if np.isfinite(value) else float("nan") for name, value in numbers.items()}
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:

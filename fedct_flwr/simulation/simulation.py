@@ -26,6 +26,7 @@ from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.scoreboard import SiloScores
 from fedct_flwr.simulation.watch import Watch, reason
+from fedct_flwr.tracking import track_scores
 from fedct_flwr.types import RunError
 
 Engine: TypeAlias = Literal["loopback", "flower"]
@@ -123,10 +124,14 @@ class Simulation:
         self._keep(log)
 
     def score(self, progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter) -> list[SiloScores]:
-        """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder."""
+        """The silos' scores, next to those of the baselines, which are trained here.
+
+        Also kept in the run folder, and told to the tracker that follows the run.
+        """
         rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress)
         scoreboard.save(rows, self.folder.path / scoreboard.FILE)
         who_gained.save(who_gained.document(rows, self.folder, self.dataset), self.folder)
+        track_scores(self.config, self.folder, rows)
         return rows
 
     def _keep(self, log: Path) -> Path:
