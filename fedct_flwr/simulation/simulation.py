@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeAlias
+from warnings import warn
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
@@ -117,9 +118,16 @@ class Simulation:
             raise
         self._keep(log)
 
-    def score(self, progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter) -> list[SiloScores]:
-        """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder."""
-        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress)
+    def score(
+        self,
+        progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+        tell: Callable[[str], None] = warn,
+    ) -> list[SiloScores]:
+        """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder.
+
+        ``tell`` is told of each model that cannot be scored, in a sentence.
+        """
+        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
         scoreboard.save(rows, self.folder.path / scoreboard.FILE)
         return rows
 
