@@ -23,6 +23,7 @@ from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.silo_errors import grouped, last_errors
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.scoreboard import SiloScores
 from fedct_flwr.simulation.watch import Watch, reason
@@ -103,6 +104,8 @@ class Simulation:
         except RunError as error:
             said = log.read_text("utf-8", errors="replace")
             why = reason(self.folder if watch.is_over else None, said) or str(error)
+            if told := grouped(last_errors(self.folder)):
+                why = f"{why}. What the silos' learners raised: {'; '.join(told)}"
             if keep_log:
                 raise RunError(f"{why} (log: {self._keep(log)})") from None
             shutil.rmtree(log.parent, ignore_errors=True)
