@@ -32,7 +32,7 @@ from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
-from fedct_flwr.text.printable import plain
+from fedct_flwr.text.printable import plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -216,8 +216,11 @@ def simulate(
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, simulation, runner)
-        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
+        untold: list[str] = []
+        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING), untold.append)
     console.print()
+    for sentence in untold:
+        console.print(f"[yellow]{escape(printable(sentence))}[/]", soft_wrap=True)
     verdict = who_gained.document(rows, folder, dataset)
     document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]

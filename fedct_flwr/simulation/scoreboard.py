@@ -1,9 +1,9 @@
 """The scores at the end of a run: every silo alone, co-trained, and with all data in one place."""
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
+from warnings import warn
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
 from fedct_flwr.simulation.kept_models import describe_model
 from fedct_flwr.simulation.score_table import table
 from fedct_flwr.simulation.who_gained import verdict_of
-from fedct_flwr.types import Examples, SiloName, TrainingError
+from fedct_flwr.types import DataError, Examples, SiloName, TrainingError
 
 __all__ = [
     "FILE",
@@ -36,6 +36,7 @@ __all__ = [
     "of_global_models",
     "predictions",
     "read",
+    "readable_model",
     "reported",
     "save",
     "score",
@@ -43,6 +44,7 @@ __all__ = [
     "with_baselines",
 ]
 
+_WORDS: Final = {"local": "alone", "federated": "co-trained", "centralized": "all data in one place"}
 TRAINING: Final = "training the baselines"
 """What takes a while here."""
 _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
@@ -65,21 +67,23 @@ def predictions(
     dataset: FederatedDataset,
     folder: RunFolder,
     progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+    tell: Callable[[str], None] = warn,
 ) -> Iterator[Predictions]:
     """Train the baselines, load the models that silos ended with from the run folder, and ask all of them.
 
     ``progress`` goes through the silos, and may tell how far it is. A silo that had no part in the last round has none:
-    its model is not the run's, and its learner, which may have failed or hung, is not tried again.
+    its model is not the run's, and its learner, which may have failed or hung, is not tried again. ``tell`` is told of
+    each model that cannot be read or cannot predict, in a sentence.
     """
     last, references = folder.rounds()[-1]["silos"], References(config, dataset)
     for position, silo in enumerate(progress(dataset.silos)):
         models: dict[str, Predictor] = {}
         if silo.name in last:
             models |= references.of(position)
-            if kept := kept_model(config, algorithm, dataset, position, folder):
+            if kept := readable_model(config, algorithm, dataset, position, folder, tell):
                 models["federated"] = kept
                 describe_model(config, algorithm, dataset, position, folder, kept)
-        yield _asked(models, dataset, position)
+        yield _asked(models, dataset, position, tell)
 
 
 def score(
@@ -88,23 +92,31 @@ def score(
     dataset: FederatedDataset,
     folder: RunFolder,
     progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+    tell: Callable[[str], None] = warn,
 ) -> list[SiloScores]:
     """The scores of all ``predictions``; NaN stands for a model that was not kept, or that there is none of."""
     rounds = folder.rounds()
     return [
         _row(found, config, dataset, position, _bytes_sent(rounds, found.silo))
-        for position, found in enumerate(predictions(config, algorithm, dataset, folder, progress))
+        for position, found in enumerate(predictions(config, algorithm, dataset, folder, progress, tell))
     ]
 
 
-def _asked(models: Mapping[str, Predictor], dataset: FederatedDataset, position: int) -> Predictions:
+def _asked(
+    models: Mapping[str, Predictor],
+    dataset: FederatedDataset,
+    position: int,
+    tell: Callable[[str], None],
+) -> Predictions:
     silo, labels = dataset.silos[position], Labels(len(dataset.schema.classes))
     found: list[dict[str, Predicted]] = []
     for test in (silo.test, dataset.test):
         found.append({})
         for method, model in models.items():
-            with contextlib.suppress(TrainingError):
+            try:
                 found[-1][method] = predict(model, test.X, labels)
+            except TrainingError as error:
+                tell(f"a model has no score ({silo.name}, {_WORDS[method]}): {error}")
     return Predictions(silo.name, *found)
 
 
@@ -168,7 +180,7 @@ def with_baselines(
     for row in progress(sorted(rows, key=lambda row: dataset.position(row.silo))):
         position = dataset.position(row.silo)
         models = references.of(position) if row.silo in last else {}
-        baselines = _row(_asked(models, dataset, position), config, dataset, position, row.bytes_sent)
+        baselines = _row(_asked(models, dataset, position, warn), config, dataset, position, row.bytes_sent)
         own, pooled = (
             {**getattr(baselines, name), "federated": getattr(row, name)["federated"]} for name in ("own", "pooled")
         )
@@ -184,6 +196,22 @@ def methods_of(config: RunConfig) -> tuple[str, ...]:
 
 def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
     return sum(entry["silos"].get(silo, {}).get("bytes_sent", 0) for entry in rounds)
+
+
+def readable_model(
+    config: RunConfig,
+    algorithm: Algorithm,
+    dataset: FederatedDataset,
+    position: int,
+    folder: RunFolder,
+    tell: Callable[[str], None] = warn,
+) -> Learner | None:
+    """What ``kept_model`` gives; None for a file that cannot be read, of which ``tell`` is told. Raises ConfigError."""
+    try:
+        return kept_model(config, algorithm, dataset, position, folder)
+    except DataError as error:
+        tell(f"the model of silo {dataset.silos[position].name!r} cannot be read, and is left out: {error}")
+        return None
 
 
 def kept_model(
