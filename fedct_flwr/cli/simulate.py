@@ -147,7 +147,7 @@ def simulate(
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
-    for caution in [*dataset.notes, *simulation.cautions()]:
+    for caution in [*simulation.notes(), *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")

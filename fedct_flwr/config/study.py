@@ -13,7 +13,7 @@ from fedct_flwr.config.settings import (
     VisibleName,
     VisiblePath,
 )
-from fedct_flwr.config.tables import Side
+from fedct_flwr.config.tables import Side, TableSettings
 
 
 class StudyConfig(Settings):
@@ -33,6 +33,8 @@ class StudyConfig(Settings):
     """Labeled records that all silos score their models with, if any (a table, for experiments)."""
     test_label: VisibleName = ""
     """The label column of ``test-file``."""
+    tables: TableSettings = TableSettings()
+    """What the columns of the public set are, where it is a table."""
     image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"

@@ -90,6 +90,7 @@ def _description(config: RunConfig, subject: Subject) -> ModelDescription:
             "study": config.study,
             "classes": subject.schema.classes,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
+            "text": [column.name for column in subject.schema.columns if column.text],
             "learner": settings.name,
             "params": settings.params,
             "shape": subject.public.X.shape[1:],

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets import image_files
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.from_tables import Source, federation
@@ -42,7 +43,15 @@ def load(config: RunConfig) -> FederatedDataset:
     if not paths:
         raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
     silos = {silo: _file(path) for silo, path in paths.items()}
-    return federation(str(folder), folder, _file(public), silos, config, leave_out="take the file away")
+    return federation(
+        str(folder),
+        folder,
+        _file(public),
+        silos,
+        config,
+        leave_out="take the file away",
+        texts=TableSettings.of_folder(folder).text,
+    )
 
 
 def _file(path: Path) -> Source:

@@ -13,7 +13,7 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import columns_of, encode, numbers
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.printable import fault
-from fedct_flwr.types import Answers, DataError, Examples, SiloName
+from fedct_flwr.types import Answers, ConfigError, DataError, Examples, SiloName
 
 
 class Source(NamedTuple):
@@ -31,23 +31,28 @@ def federation(
     config: RunConfig,
     *,
     leave_out: str,
+    texts: Collection[str] = (),
 ) -> FederatedDataset:
     """The data set ``name`` of these tables, whose columns are what the public table says.
 
-    ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
-    holds ``test-fraction`` of its records out. ``where`` all tables are and how to ``leave_out`` one are for errors.
-    Raises DataError that names the table and the columns concerned.
+    ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each
+    silo holds ``test-fraction`` of its records out. Columns in ``text-columns`` and ``texts`` stay text. ``where``
+    all tables are and how to ``leave_out`` one are for errors. Raises ConfigError for a label that is to be text,
+    DataError that names the table and the columns concerned.
     """
     label = config.label_column
-    unlabeled = public.read(())
+    texts = (*config.text_columns, *(name for name in texts if name not in config.text_columns))
+    if label in texts:
+        raise ConfigError(f"column {label!r} cannot be both the label and text: name other columns as text")
+    unlabeled = public.read(texts)
     if label in unlabeled.column_names:
         unlabeled = unlabeled.drop_columns([label])
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
-    columns = columns_of(unlabeled, public.where)
+    columns = columns_of(unlabeled, public.where, texts)
 
     number = config.outcome == "number"
-    text = [*([] if number else [label]), *(column.name for column in columns if column.categories is not None)]
+    text = [*([] if number else [label]), *(column.name for column in columns if column.spelled)]
     tables = {silo: source.read(text) for silo, source in silos.items()}
     for silo, table in tables.items():
         if label not in table.column_names:

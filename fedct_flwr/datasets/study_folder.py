@@ -50,6 +50,8 @@ class StudyFolder:
             "public": self.public.fingerprint.hex(),
             "test": PublicSet(self.test.X).fingerprint.hex() if self.test.size else None,
             "test-labels": hashlib.sha256(self.test.y.astype("<i2").tobytes()).hexdigest(),
+            # Only where there is text: studies without it keep the digest that they always had.
+            **({"text": texts} if (texts := [column.name for column in self.schema.columns if column.text]) else {}),
             "images": [self.config.image_size, self.config.image_mode] if self.config.image_size else None,
         }
         return hashlib.sha256(b"fedct study 1 " + json.dumps(agreed, sort_keys=True).encode()).digest()
@@ -72,10 +74,10 @@ def read_study(folder: Path) -> StudyFolder:
         public = read_images(images, config.image_size, config.image_mode)
         schema = Schema(config.classes, images=ImageForm(config.image_size, config.image_mode))
     else:
-        table = read_table(config.public)
+        table = read_table(config.public, config.tables.text)
         if table.num_rows == 0 or not table.column_names:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
-        columns = columns_of(table, config.public)
+        columns = columns_of(table, config.public, config.tables.text)
         public = encode(table, columns, config.public)
         schema = Schema(config.classes, columns)
     nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))
@@ -129,7 +131,7 @@ def _check_file_names(paths: Iterable[Path]) -> None:
 
 def _read_table(path: Path, label: str, study: StudyFolder, mapping: dict[str, str] | None) -> Examples:
     columns = study.schema.columns
-    table = read_table(path, [label, *(column.name for column in columns if column.categories is not None)])
+    table = read_table(path, [label, *(column.name for column in columns if column.spelled)])
     if label not in table.column_names:
         raise DataError(f"{path} has no column {label!r}: it has {listed(table.column_names)}")
     if table.num_rows == 0:

@@ -14,6 +14,7 @@ import pyarrow.parquet
 from fedct_flwr.datasets.schema import Column, check_names
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import DataError, Features, Values
 
 SUFFIXES: Final = (".csv", ".parquet")
@@ -72,16 +73,20 @@ def _check_separator(path: Path) -> None:
             raise DataError(f"the fields of {path} are separated by {name}: save it with commas")
 
 
-def columns_of(table: pa.Table, path: object) -> tuple[Column, ...]:
+def columns_of(table: pa.Table, path: object, texts: Collection[str] = ()) -> tuple[Column, ...]:
     """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
 
-    A column without any value counts as numeric. Raises DataError for dates, lists and the like, and for names or
-    values that hide something.
+    Those named in ``texts`` hold text, which stays text. A column without any value counts as numeric. Raises DataError
+    for dates, lists and the like, for names or values that hide something, and for a column of text that is not there.
     """
+    if missing := next((name for name in texts if name not in table.column_names), None):
+        raise DataError(f"{path} has no column of text {quoted(missing)}: {suggest(missing, table.column_names)}")
     columns = []
     for name in table.column_names:
         values = table.column(name)
-        if _is_text(values.type):
+        if name in texts:
+            columns.append(Column(name, text=True))
+        elif _is_text(values.type):
             columns.append(Column(name, tuple(sorted(map(str, pc.unique(values.drop_null()).to_pylist())))))
         elif _is_number(values.type):
             columns.append(Column(name))
@@ -96,7 +101,8 @@ def columns_of(table: pa.Table, path: object) -> tuple[Column, ...]:
 def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features:
     """The table as float64 ``(rows, columns)`` in the order of ``columns``, see ``schema.Column``.
 
-    Raises DataError that lists every column which is missing or of another kind than in the public set.
+    With columns of text it is an array of objects: strings in these, floats in all others. Raises DataError that
+    lists every column which is missing or of another kind than in the public set.
     """
     missing = [column.name for column in columns if column.name not in table.column_names]
     if len(missing) == len(columns):
@@ -114,8 +120,10 @@ def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features
     ]
     if problems:
         raise DataError(f"the columns of {path} disagree with the public set: {'; '.join(problems)}")
-    X = np.empty((table.num_rows, len(columns)), dtype=np.float64)
+    X = np.full((table.num_rows, len(columns)), np.nan)
     for position, column in enumerate(columns):
+        if column.text:
+            continue
         try:
             X[:, position] = _numbers(table.column(column.name), column)
         except pa.ArrowInvalid:
@@ -125,7 +133,13 @@ def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features
     infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
     if infinite:
         raise DataError(f"{path} has infinite values in {listed(infinite)}: leave the field empty where none is known")
-    return X
+    if not any(column.text for column in columns):
+        return X
+    objects: Features = X.astype(np.object_)
+    for position, column in enumerate(columns):
+        if column.text:
+            objects[:, position] = _texts(table.column(column.name), column.name, path)
+    return objects
 
 
 def numbers(table: pa.Table, name: str, path: object) -> Values:
@@ -149,6 +163,13 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
     return found
 
 
+def _texts(values: pa.ChunkedArray, name: str, path: object) -> list[str]:
+    try:
+        return [text or "" for text in values.cast(pa.string()).to_pylist()]
+    except pa.ArrowException:
+        raise DataError(f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: make it text") from None
+
+
 def _numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray[Any, np.dtype[np.float64]]:
     if values.null_count == len(values):
         return np.full(len(values), np.nan)
@@ -163,8 +184,8 @@ def _numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray[Any, np.dtyp
 
 
 def _fits(values: pa.ChunkedArray, column: Column) -> bool:
-    # A column without any value fits both kinds: readers cannot know what it would have held.
-    if values.null_count == len(values):
+    # A column without any value fits both kinds: readers cannot know what it would have held. All can be text.
+    if column.text or values.null_count == len(values):
         return True
     return _is_number(values.type) if column.categories is None else _is_text(values.type)
 

@@ -37,7 +37,7 @@ def read_unlabeled(schema: Schema, image_size: tuple[int, int] | None, image_mod
     columns = schema.columns
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
-    table = read_table(path, [column.name for column in columns if column.categories is not None])
+    table = read_table(path, [column.name for column in columns if column.spelled])
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
     known = [name for name in table.column_names if name in {column.name for column in columns}]

@@ -18,7 +18,9 @@ from sklearn.utils.validation import has_fit_parameter
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
+from fedct_flwr.learners.preprocessing import as_input
 from fedct_flwr.learners.relabel import Relabeled
+from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import LABEL_DTYPE, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
 
@@ -164,7 +166,7 @@ class SklearnLearner:
 
         steps = [("transform", self._transformer)] if self._transformer is not None else []
         try:
-            content: bytes = skops.io.dumps(Pipeline([*steps, ("classify", self._trained)]))
+            content: bytes = skops.io.dumps(Pipeline([*steps, ("classify", with_plain_numbers(self._trained))]))
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
         return content
@@ -185,7 +187,7 @@ class SklearnLearner:
         return self._transformer, self._trained
 
     def _transform(self, X: Features) -> Features:
-        return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
+        return X if self._transformer is None else self._transformer.transform(as_input(X))
 
 
 def _first_line(error: Exception) -> str:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from fedct_flwr.datasets.images import are_bytes
 from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.preprocessing import as_input
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _PREDICT_BATCH: Final = 1024
@@ -180,7 +181,7 @@ class TrainedNetwork:
 
     def _tensor(self, X: Features) -> Tensor:
         if self._transformer is not None:
-            X = self._transformer.transform(X.astype(np.float64, copy=False))
+            X = self._transformer.transform(as_input(X))
         if are_bytes(X):
             return torch.from_numpy(np.ascontiguousarray(X)).to(self._device)
         return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)

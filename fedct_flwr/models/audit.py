@@ -28,7 +28,11 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
+        "fedct_flwr.learners.preprocessing.Numbers",
+        "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.relabel.Relabeled",
+        "fedct_flwr.learners.text.Table",
+        "fedct_flwr.learners.text.Texts",
         "numpy.dtype",
         "sklearn._loss._loss.CyHalfBinomialLoss",
         "sklearn._loss._loss.CyHalfMultinomialLoss",

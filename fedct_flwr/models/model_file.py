@@ -73,7 +73,8 @@ def save_model(path: Path, learner: Learner, transformer: Any, description: Mode
 
     Raises TrainingError if it cannot be saved, OSError.
     """
-    said = json.dumps(description.model_dump(by_alias=True))
+    # Without text the file is as it always was, for whoever reads it with an earlier version.
+    said = json.dumps(description.model_dump(by_alias=True, exclude=set() if description.text else {"text"}))
     if isinstance(learner, SklearnLearner):
         content = _with_member(learner.to_bytes(), said)
     elif isinstance(learner, Averageable):
@@ -150,7 +151,8 @@ def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
         if not isinstance(raw, dict):
             raise ValueError
         description = ModelDescription.read(raw, what)
-        columns = tuple(Column(name, categories) for name, categories in description.columns)
+        texts = description.text
+        columns = tuple(Column(name, categories, name in texts) for name, categories in description.columns)
         return description, Schema(description.classes, columns)
     except (ValueError, RecursionError, ConfigError, DataError) as error:
         raise DataError(

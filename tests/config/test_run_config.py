@@ -23,6 +23,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "data": "files",
     "data-dir": "/data",
     "label-column": "num",
+    "text-columns": "note,plan",
     "outcome": "number",
     "num-silos": 3,
     "private-size": 100,
