@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
             (folder / silo / shape).mkdir(parents=True)
             for number in range(EACH):
                 draw(shape, color, rng).save(folder / silo / shape / f"{number:03}.png")
-    (folder / "data.toml").write_text("[images]\nsize = [48, 48]\nmode = 'color'\n")
+    (folder / "data.toml").write_text("[images]\nsize = [32, 32]\nmode = 'color'\n")
 
 
 if __name__ == "__main__":

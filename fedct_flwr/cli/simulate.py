@@ -203,7 +203,7 @@ def simulate(
         return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
-    for caution in [*dataset.notes, *simulation.cautions()]:
+    for caution in [*simulation.notes(), *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
     for leak in simulation.leaks():
         console.print(escape(leak.said), style="yellow" if leak.serious else "")

@@ -25,6 +25,8 @@ class ModelDescription(Settings):
     """Name of the number that the model predicts in place of a class."""
     columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
     """Name and categories of each column, None for a numeric one; empty where features are no table."""
+    text: tuple[str, ...] = ()
+    """Names of the columns that hold text, which have no categories either."""
     learner: Annotated[str, Field(max_length=_LONGEST_NAME, pattern=r"^[\w.-]*$")]
     """Short name or import path."""
     params: dict[str, Any] = Field(default_factory=dict)

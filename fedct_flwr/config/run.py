@@ -44,11 +44,11 @@ OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
-    "label-column", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size", "public-size",
-    "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos", "corruption",
-    "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight", "local-steps",
-    "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection", "epsilon", "delta",
-    *own_keys(PROTECTIONS), "baselines",
+    "label-column", "text-columns", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size",
+    "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
+    "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
+    "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection",
+    "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
@@ -76,6 +76,8 @@ class RunConfig(OwnSettings):
     """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
     """For ``files``: the column of the silos' tables that is to be predicted; images need none."""
+    text_columns: Names = ()
+    """For ``files``: columns of free text, which learners for text read, besides those that ``data.toml`` names."""
     group_column: str = ""
     """For ``files``: the column that says which records belong together, such as a patient's number. All records of a
     group are on one side of every split, and the column is no feature. Empty: what ``data.toml`` says, or none."""
@@ -266,9 +268,11 @@ class RunConfig(OwnSettings):
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
         if self.data not in ("files", MEMORY, STUDY):
-            for name, value in (
-                ("data-dir", self.data_dir), ("label-column", self.label_column), ("group-column", self.group_column)
-            ):  # fmt: skip
+            given = {
+                "data-dir": self.data_dir, "label-column": self.label_column, "text-columns": self.text_columns,
+                "group-column": self.group_column,
+            }  # fmt: skip
+            for name, value in given.items():
                 if value:
                     raise ValueError(f"{name} has no effect on {self.data!r}: set data to 'files', or leave it out")
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})

@@ -93,6 +93,7 @@ def description_of(study: str, subject: Subject, settings: LearnerSettings) -> M
             "classes": subject.schema.classes,
             "quantity": subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
+            "text": [column.name for column in subject.schema.columns if column.text],
             # An object in memory has an import path, and after it what tells it from others.
             "learner": settings.name.partition("@")[0],
             "params": settings.params,

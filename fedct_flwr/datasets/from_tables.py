@@ -65,22 +65,26 @@ def federation(
 
     ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
     holds ``test-fraction`` of its records out, unless ``tests`` has a table of its own for it. ``group-column``, or the
-    group that the public table's settings name, says which records belong together; it is no feature. ``where`` all
-    tables are and how to ``leave_out`` one are for errors, ``notes`` are the data set's.
+    group that the public table's settings name, says which records belong together; it is no feature. Columns in
+    ``text-columns``, or in these settings' ``text``, stay text. ``where`` all tables are and how to ``leave_out`` one
+    are for errors, ``notes`` are the data set's.
 
-    Raises ConfigError for a group column that is the label or a name in ``accept`` that no finding has; DataError that
-    names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
+    Raises ConfigError for a label that is the group or text, or a name in ``accept`` that no finding has; DataError
+    that names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
     """
     label, group = config.label_column, config.group_column or public.tables.group
     if group and group == label:
         raise ConfigError(f"column {label!r} cannot be both the label and the group: name another column as group")
-    unlabeled = public.read(())
+    texts = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))
+    if label in texts:
+        raise ConfigError(f"column {label!r} cannot be both the label and text: name other columns as text")
+    unlabeled = public.read(texts)
     no_features = {label, group} if group else {label}
     unlabeled = unlabeled.drop_columns([column for column in unlabeled.column_names if column in no_features])
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
     number = config.outcome == "number"
-    text = [*([] if number else [label]), *text_columns(unlabeled), *([group] if group else [])]
+    text = [*([] if number else [label]), *text_columns(unlabeled), *texts, *([group] if group else [])]
     parts = [
         *(_Labeled(silo, source, source.read(text), tested=False) for silo, source in silos.items()),
         *(_Labeled(silo, source, source.read(text), tested=True) for silo, source in tests.items()),
@@ -96,8 +100,8 @@ def federation(
         replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
         for part in parts
     ]
-    findings = _inspected(public, unlabeled, parts, config)
-    columns = columns_of(unlabeled, public.where, public.tables)
+    findings = _inspected(public, unlabeled, parts, texts, config)
+    columns = columns_of(unlabeled, public.where, public.tables, texts)
     schema, labels = _labels(parts, columns, config, where)
     examples = PublicSet(encode(unlabeled, columns, public.where))
     del unlabeled
@@ -131,21 +135,21 @@ def federation(
 
 
 def _inspected(
-    public: Source, unlabeled: pa.Table, parts: Sequence[_Labeled], config: RunConfig
+    public: Source, unlabeled: pa.Table, parts: Sequence[_Labeled], texts: tuple[str, ...], config: RunConfig
 ) -> tuple[Finding, ...]:
     """What the inspection says. Raises DataError for what it refuses, also in tables that silos are tested with."""
     label = config.label_column
     theirs = {label, *unlabeled.column_names}
     if apart := next((part for part in parts if {*part.table.column_names} != theirs), None):
         # Nothing is said of cells before the columns are the same.
-        columns = columns_of(unlabeled, public.where, public.tables)
+        columns = columns_of(unlabeled, public.where, public.tables, texts)
         encode(apart.table.drop_columns([label]), columns, apart.source.where)
     found = inspect_tables(
         unlabeled,
         {part.name: part.table for part in parts},
         label,
         number=config.outcome == "number",
-        settings=public.tables,
+        settings=public.tables.model_copy(update={"text": texts}),
         accept=config.accept,
         words=Words(settings=public.tables.place),
     )

@@ -69,6 +69,8 @@ def load(config: RunConfig) -> FederatedDataset:
     folder = Path(config.data_dir)
     if config.label_column:
         raise ConfigError(f"label-column has no effect on {folder}, whose classes are names of folders: leave it out")
+    if config.text_columns:
+        raise ConfigError(f"text-columns has no effect on {folder}, which holds images: leave it out")
     if config.outcome != "class":
         raise ConfigError(f"outcome = {config.outcome!r} is for tables, and {folder} holds images: leave it out")
     told = TableSettings.of_folder(folder)

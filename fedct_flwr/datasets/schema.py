@@ -14,11 +14,17 @@ class Column:
 
     ``categories`` is None for a numeric column. Otherwise the column holds the position of its value in
     ``categories``, or ``len(categories)`` for a value that the public set does not have.
-    Missing values are NaN in both kinds.
+    Missing values are NaN in both kinds. A column of ``text`` holds strings, empty where one is missing.
     """
 
     name: str
     categories: tuple[str, ...] | None = None
+    text: bool = False
+
+    @property
+    def spelled(self) -> bool:
+        """Whether files hold text in this column, whatever it looks like."""
+        return self.text or self.categories is not None
 
 
 class ImageForm(NamedTuple):
@@ -84,6 +90,16 @@ class Schema:
     def categorical(self) -> tuple[int, ...]:
         """Positions of the categorical columns."""
         return tuple(i for i, column in enumerate(self.columns) if column.categories is not None)
+
+    @property
+    def texts(self) -> tuple[int, ...]:
+        """Positions of the columns of text."""
+        return tuple(i for i, column in enumerate(self.columns) if column.text)
+
+    @property
+    def without_texts(self) -> tuple[int, ...]:
+        """Positions of all other columns."""
+        return tuple(i for i, column in enumerate(self.columns) if not column.text)
 
 
 def check_names(columns: Iterable[Column], where: object, classes: Sequence[str] = ()) -> None:

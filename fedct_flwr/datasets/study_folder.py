@@ -55,6 +55,8 @@ class StudyFolder:
             "public": self.public.fingerprint.hex(),
             "test": PublicSet(self.test.X).fingerprint.hex() if self.test.size else None,
             "test-labels": hashlib.sha256(self.test.y.astype("<i2").tobytes()).hexdigest(),
+            # Only where there is text: studies without it keep the digest that they always had.
+            **({"text": texts} if (texts := [column.name for column in self.schema.columns if column.text]) else {}),
             "images": [self.config.image_size, self.config.image_mode] if self.config.image_size else None,
         }
         if meant := self.config.tables.decides:
@@ -83,7 +85,7 @@ def read_study(folder: Path) -> StudyFolder:
         _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
         if table.num_rows == 0 or not table.column_names:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
-        columns = columns_of(table, config.public, config.tables)
+        columns = columns_of(table, config.public, config.tables, config.tables.text)
         public = encode(table, columns, config.public)
         schema = Schema(config.classes, columns)
     nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))
@@ -163,7 +165,7 @@ def _read_table(
     columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
     group = data.tables.group if data else ""
     own = [label, group] if group else [label]
-    table = read_table(path, [*own, *(column.name for column in columns if column.categories is not None)], tables)
+    table = read_table(path, [*own, *(column.name for column in columns if column.spelled)], tables)
     if label not in table.column_names:
         raise DataError(f"{path} has no column {label!r}: it has {listed(table.column_names)}")
     if table.num_rows == 0:

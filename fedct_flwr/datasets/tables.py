@@ -1,7 +1,7 @@
 """Tables to numbers: what the columns are is read from the public set alone."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from fedct_flwr.datasets.schema import Column, check_names
 from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, read_table, usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import DataError, Features, Values
 
 _UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__|\.\.\.\d+")
@@ -21,21 +22,28 @@ _UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__
 _OR_CATEGORIES: Final = "or categories there"
 
 
-def columns_of(table: pa.Table, path: object, tables: TableSettings = PLAIN) -> tuple[Column, ...]:
+def columns_of(
+    table: pa.Table, path: object, tables: TableSettings = PLAIN, texts: Collection[str] = ()
+) -> tuple[Column, ...]:
     """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
 
-    A column without any value counts as numeric. Raises DataError for dates, lists and the like, for a column without
-    a name, and for names or values that hide something.
+    Those named in ``texts`` hold text, which stays text. A column without any value counts as numeric. Raises DataError
+    for dates, lists and the like, for a column without a name, for names or values that hide something, and for a
+    column of text that is not there.
     """
+    if missing := next((name for name in texts if name not in table.column_names), None):
+        raise DataError(f"{path} has no column of text {quoted(missing)}: {suggest(missing, table.column_names)}")
     columns = []
-    named = {name for names in tables.named.values() for name in names}
+    named = {*texts, *(name for names in tables.named.values() for name in names)}
     for name, values in zip(table.column_names, table.columns, strict=True):
         if name not in named and _UNNAMED.fullmatch(name):
             raise DataError(
                 f"column {quoted(name)} of {path} has no name, as row numbers have that a program wrote: "
                 + _remedy(f"leave-out = [{quoted(name)}]", tables, "drop it, or give it one")
             )
-        if is_text(values.type):
+        if name in texts:
+            columns.append(Column(name, text=True))
+        elif is_text(values.type):
             found = sorted(map(str, pc.unique(usual(values).drop_null()).to_pylist()))
             if name not in named and (forms := likely_forms(found)):
                 raise DataError(f"column {quoted(name)} of {path} holds dates: {_told_dates(forms, name, tables)}")
@@ -72,13 +80,16 @@ def _remedy(key: str, tables: TableSettings, or_else: str, more: str = "") -> st
 def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features:
     """The table as float64 ``(rows, columns)`` in the order of ``columns``, see ``schema.Column``.
 
-    Raises DataError that lists every column which is missing or of another kind than in the public set.
+    With columns of text it is an array of objects: strings in these, floats in all others. Raises DataError that
+    lists every column which is missing or of another kind than in the public set.
     """
     _check_fit(table, columns, path)
     # A table looks a name up among all of its names.
     there = dict(zip(table.column_names, table.columns, strict=True))
-    X = np.empty((table.num_rows, len(columns)), dtype=np.float64)
+    X = np.full((table.num_rows, len(columns)), np.nan)
     for position, column in enumerate(columns):
+        if column.text:
+            continue
         try:
             _fill(X[:, position], there[column.name], column)
         except pa.ArrowInvalid:
@@ -88,7 +99,13 @@ def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features
     infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
     if infinite:
         raise DataError(f"{path} has infinite values in {listed(infinite)}: leave the field empty where none is known")
-    return X
+    if not any(column.text for column in columns):
+        return X
+    objects: Features = X.astype(np.object_)
+    for position, column in enumerate(columns):
+        if column.text:
+            objects[:, position] = _texts(there[column.name], column.name, path)
+    return objects
 
 
 def _check_fit(table: pa.Table, columns: Sequence[Column], path: object) -> None:
@@ -133,6 +150,13 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
     return found
 
 
+def _texts(values: pa.ChunkedArray, name: str, path: object) -> list[str]:
+    try:
+        return [text or "" for text in values.cast(pa.string()).to_pylist()]
+    except pa.ArrowException:
+        raise DataError(f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: make it text") from None
+
+
 def _fill(target: np.ndarray[Any, np.dtype[np.float64]], values: pa.ChunkedArray, column: Column) -> None:
     """Write the numbers of a column, piece by piece: a copy of all of it would have to have room beside the others."""
     if values.null_count == len(values):
@@ -150,8 +174,8 @@ def _fill(target: np.ndarray[Any, np.dtype[np.float64]], values: pa.ChunkedArray
 
 
 def _fits(values: pa.ChunkedArray, column: Column) -> bool:
-    # A column without any value fits both kinds: readers cannot know what it would have held.
-    if values.null_count == len(values):
+    # A column without any value fits both kinds: readers cannot know what it would have held. All can be text.
+    if column.text or values.null_count == len(values):
         return True
     return is_number(values.type) if column.categories is None else is_text(values.type)
 

@@ -53,7 +53,7 @@ def read_unlabeled(
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
     told = TableSettings.of_folder(path.parent).of(path.name)
-    table = read_table(path, [column.name for column in columns if column.categories is not None], told)
+    table = read_table(path, [column.name for column in columns if column.spelled], told)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
     found = inspect_new(table, columns, public, [*told.accept, *accept])

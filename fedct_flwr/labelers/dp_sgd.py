@@ -315,7 +315,7 @@ class DpSgdLabeler(TrainedNetwork):
         """What is huge, infinite or no number in one record must not make training fail, which would tell of it."""
         X = as_numbers(X)
         if self._transformer is not None:
-            X = np.clip(X.astype(np.float64), -_HUGE, _HUGE)
+            X = X if X.dtype == np.object_ else np.clip(X.astype(np.float64), -_HUGE, _HUGE)
         with np.errstate(over="ignore"):
             return super()._tensor(X).nan_to_num().clamp(-_REACH, _REACH)
 

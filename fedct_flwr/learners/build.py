@@ -11,13 +11,14 @@ from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import SOME_REGRESSORS, make, make_regressor, packages
 from fedct_flwr.learners.colluder import Colluder
+from fedct_flwr.learners.preprocessing import as_input
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
+from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import DataError, Features, LearnerError, SiloName
@@ -74,7 +75,7 @@ def learner_for(
     parameter, or one that takes no weights where pseudo-weight needs them; DataError for features that cannot be
     preprocessed.
     """
-    transformer = preprocessing.fitted(settings.preprocessing, schema, public.X, private)
+    transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
     # What is tried out first are public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, len(schema.classes), public.X[:2], transformer, total_steps=total_steps)
@@ -164,7 +165,7 @@ def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples:
 
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:
     """What a function that makes networks may ask for: classes, features after the transformer, channels of images."""
-    first = examples[:1] if transformer is None else transformer.transform(examples[:1].astype(np.float64))
+    first = examples[:1] if transformer is None else transformer.transform(as_input(examples[:1]))
     wanted = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
     return {**wanted, "num_channels": first.shape[1]} if first.ndim == _IMAGES else wanted
 

@@ -14,6 +14,8 @@ from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import LearnerError
 
 TORCHVISION: Final = "torchvision"
+TFIDF: Final = "tfidf-linear"
+"""The learner that reads columns of text, see ``learners.text``."""
 
 CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
@@ -28,6 +30,7 @@ CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     # One thread per silo: threads of several silos on the same cores only wait for each other.
     "xgboost": ("xgboost.XGBClassifier", {"n_jobs": 1}),
     "rulefit": ("fedct_flwr.learners.rules.rule_fit", {}),
+    TFIDF: ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000, "C": 5.0}),
 }
 """Classifiers in scikit-learn's manner: import path and default parameters."""
 
@@ -41,6 +44,7 @@ REGRESSORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "ridge": ("sklearn.linear_model.Ridge", {}),
     "svm": ("sklearn.svm.SVR", {}),
     "xgboost": ("xgboost.XGBRegressor", {"n_jobs": 1}),
+    TFIDF: ("sklearn.linear_model.Ridge", {}),
 }
 """The same for a quantity, all of which take sample weights."""
 

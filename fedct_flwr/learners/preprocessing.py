@@ -5,12 +5,15 @@ here in fewer steps, to the same bits: a thousand silos that prepare the same pu
 """
 
 import copy
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -25,22 +28,26 @@ _CATEGORICAL: Final = "categorical"
 _MISSING: Final = -1
 """The category of a missing value."""
 _BLOCK: Final = 512
+_OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
+_MOST_WORDS: Final = 50_000
 
 
-def fitted(kind: str, schema: Schema, *references: Features) -> Any:
+def fitted(kind: str, schema: Schema, *references: Features, texts: bool = False) -> Any:
     """What a learner's ``preprocessing`` calls for, fitted to all of these examples; None where nothing is to be done.
 
-    That is so with 'none', and with images, which are numbers in 0..1 as they come. Raises as ``standard``.
+    That is so with 'none', and with images, which are numbers in 0..1 as they come. ``texts``, and errors, are as for
+    ``standard``.
     """
     if kind == "none" or references[0].ndim == _IMAGES:
         return None
-    return standard(schema, np.concatenate(references) if len(references) > 1 else references[0])
+    return standard(schema, np.concatenate(references) if len(references) > 1 else references[0], texts=texts)
 
 
-def standard(schema: Schema, reference: Features) -> Any:
+def standard(schema: Schema, reference: Features, *, texts: bool = False) -> Any:
     """A fitted transformer: numeric columns imputed by their mean and scaled, categorical ones one-hot.
 
-    A missing category becomes a category of its own. ``reference`` ``(n, columns)`` are the examples whose
+    A missing category becomes a category of its own. Columns of text are left out, or become the TF-IDF of their words
+    and pairs of words (``texts``); then what comes out is sparse. ``reference`` ``(n, columns)`` are the examples whose
     statistics are used: the public set and the silo's own private data, nothing else.
     Raises DataError where features are no table.
     """
@@ -48,6 +55,8 @@ def standard(schema: Schema, reference: Features) -> Any:
         raise DataError(
             f"preprocessing = 'standard' is for tables, but features have shape {reference.shape[1:]}: use 'none'"
         )
+    if schema.texts:
+        return _beside_text(schema, reference, texts=texts)
     reference = reference.astype(np.float64, copy=False)
     known = tuple(tuple(_values(reference[:, position])) for position in schema.categorical)
     try:
@@ -61,6 +70,25 @@ def standard(schema: Schema, reference: Features) -> Any:
     return fitted
 
 
+def _beside_text(schema: Schema, reference: Features, *, texts: bool) -> Any:
+    """The transformer for examples with columns of text, fitted: what is fitted fast otherwise, and words if asked for.
+
+    Raises DataError where there is nothing to learn.
+    """
+    categorical = list(schema.categorical)
+    numeric = [i for i in range(reference.shape[1]) if i not in categorical and i not in schema.texts]
+    # Strings make all values of an array objects.
+    encode = make_pipeline(Numbers(), *(step for _, step in _encoder().steps))
+    scale = make_pipeline(Numbers(), *(step for _, step in _scaling().steps))
+    parts = [(_NUMERIC, scale, numeric), (_CATEGORICAL, encode, categorical)]
+    words = [(f"text{i}", Words(), i) for i in schema.texts] if texts else []
+    transformer = ColumnTransformer(parts + words, **({"sparse_threshold": 1.0} if texts else {}))
+    try:
+        return transformer.fit(as_input(reference))
+    except ValueError as error:
+        raise DataError(f"the features cannot be preprocessed: {error}") from error
+
+
 def transformed(transformer: Any, X: Features) -> Features:
     """Features that have gone through a fitted transformer (None for none). Raises TrainingError if they cannot."""
     try:
@@ -71,7 +99,7 @@ def transformed(transformer: Any, X: Features) -> Features:
 
 def apply(transformer: Any, X: Features) -> Features:
     """What ``transformer.transform`` gives, for any transformer; raises what that raises."""
-    X = X.astype(np.float64, copy=False)
+    X = as_input(X)
     steps = _own_steps(transformer, X)
     if steps is None:
         found: Features = transformer.transform(X)
@@ -121,12 +149,17 @@ def _encoding(num_columns: int, categorical: tuple[int, ...], known: tuple[tuple
         table[:, position] = np.resize(np.array(values), len(table))
     others = set(categorical)
     # A column nobody here has ever measured stays, as zeros: silos and public set keep the same columns.
-    encode = make_pipeline(
+    numeric = [position for position in range(num_columns) if position not in others]
+    return ColumnTransformer([(_NUMERIC, _scaling(), numeric), (_CATEGORICAL, _encoder(), list(categorical))]).fit(
+        table
+    )
+
+
+def _encoder() -> Pipeline:
+    return make_pipeline(
         SimpleImputer(strategy="constant", fill_value=_MISSING, keep_empty_features=True),
         OneHotEncoder(handle_unknown="ignore", sparse_output=False),
     )
-    numeric = [position for position in range(num_columns) if position not in others]
-    return ColumnTransformer([(_NUMERIC, _scaling(), numeric), (_CATEGORICAL, encode, list(categorical))]).fit(table)
 
 
 def _scaling() -> Pipeline:
@@ -178,3 +211,49 @@ def _chosen(X: NDArray[np.float64], columns: Any) -> NDArray[np.float64]:
     """A copy of some columns, one column after the other in memory, as scikit-learn has it: sums depend on that."""
     found: NDArray[np.float64] = X[:, columns]
     return found if found.base is None and found.flags.f_contiguous else np.array(found, order="F")
+
+
+def as_input(X: Features) -> Features:
+    """Features as transformers take them: in double precision, or objects as they are where some are text."""
+    return X if X.dtype == np.object_ else X.astype(np.float64, copy=False)
+
+
+class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Scikit-learn's TF-IDF of words and pairs of words, the most frequent 50,000 of them.
+
+    Kept as one text and one array, where the vectorizer itself would be a part of a model file for each word.
+    """
+
+    words_: str
+    weights_: NDArray[np.float64]
+
+    def fit(self, texts: Sequence[str], y: Any = None) -> Self:
+        """Learn words and how rare they are from strings ``(n,)``. Raises ValueError where there is no word."""
+        vectorizer = TfidfVectorizer(max_features=_MOST_WORDS, **_OF_WORDS).fit(texts)
+        self.words_ = "\n".join(vectorizer.get_feature_names_out())
+        self.weights_ = vectorizer.idf_
+        return self
+
+    def transform(self, texts: Sequence[str]) -> Any:
+        """A sparse matrix ``(n, words)``."""
+        vectorizer = TfidfVectorizer(vocabulary=self.words_.split("\n"), **_OF_WORDS)
+        vectorizer.idf_ = self.weights_
+        return vectorizer.transform(texts)
+
+
+class Numbers(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Columns of objects as numbers, all or some of them."""
+
+    def __init__(self, columns: list[int] | None = None) -> None:
+        self.columns = columns
+
+    def fit(self, X: Features, y: Any = None) -> Self:
+        """Nothing is learned."""
+        return self
+
+    def transform(self, X: Features) -> Features:
+        """Columns ``(n, columns)`` in double precision."""
+        return np.asarray(X if self.columns is None else X[:, self.columns], dtype=np.float64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

@@ -21,6 +21,7 @@ from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.relabel import Relabeled
+from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
 from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
 
@@ -158,7 +159,7 @@ class SklearnLearner:
 
         steps = [("transform", self._transformer)] if self._transformer is not None else []
         try:
-            return dumps(Pipeline([*steps, ("classify", self._trained)]))
+            return dumps(Pipeline([*steps, ("classify", with_plain_numbers(self._trained))]))
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
 

@@ -146,7 +146,8 @@ def _dumped(transformer: Any) -> bytes | None:
 
 
 def _text(description: ModelDescription) -> str:
-    return json.dumps(description.model_dump(by_alias=True))
+    # Without text the file is as it always was, for whoever reads it with an earlier version.
+    return json.dumps(description.model_dump(by_alias=True, exclude=set() if description.text else {"text"}))
 
 
 def _with_member(content: bytes, said: str) -> bytes:
@@ -183,7 +184,8 @@ def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
         if not isinstance(raw, dict):
             raise ValueError
         description = ModelDescription.read(raw, what)
-        columns = tuple(Column(name, categories) for name, categories in description.columns)
+        texts = description.text
+        columns = tuple(Column(name, categories, name in texts) for name, categories in description.columns)
         return description, Schema(description.classes, columns, description.quantity)
     except (ValueError, RecursionError, ConfigError, DataError) as error:
         raise DataError(

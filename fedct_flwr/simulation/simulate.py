@@ -107,7 +107,7 @@ def simulate(
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
         simulation = Simulation.checked(chosen, path, named=[*named], begun=begun)
-        for note in simulation.dataset.notes:
+        for note in simulation.notes():
             warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
             warnings.warn(caution, PrivacyWarning, stacklevel=2)

@@ -22,6 +22,7 @@ from fedct_flwr.engine.in_process import run_in_process
 from fedct_flwr.engine.on_flower import check_interpreter, run_on_engine
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
+from fedct_flwr.learners.text import unread
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.runs.silo_errors import grouped, last_errors
@@ -82,6 +83,14 @@ class Simulation:
             if weakness := budget_of(privacy).weakness(smallest):
                 yield weakness
         yield from warnings(self.config, len(self.config.roster or self.dataset.silos))
+
+    def notes(self) -> Iterator[str]:
+        """What is to be said of the data, and of each learner that does not use all columns, a sentence each."""
+        yield from self.dataset.notes
+        config, silos = self.config, len(self.dataset.silos)
+        settings = [config.learner_settings(position, silos) for position in range(len(config.learner))]
+        settings += [config.student_settings()] if config.student else []
+        yield from dict.fromkeys(filter(None, (unread(one, self.dataset.schema) for one in settings)))
 
     def runner(
         self, engine: Engine, variables: Mapping[str, str] = MappingProxyType({}), *, outlives: bool = False

@@ -23,6 +23,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "data": "files",
     "data-dir": "/data",
     "label-column": "num",
+    "text-columns": "note,plan",
     "group-column": "patient",
     "outcome": "number",
     "positive-class": "ill",

@@ -261,5 +261,5 @@ def test_silos_with_images_co_train(tmp_path: Path) -> None:
     )  # fmt: skip
     assert run.status == "completed"
     assert run.consensus.tolist() == ["light", "dark"] * 10
-    row = run.rows[0]
-    assert row.own["federated"] == 1.0
+    assert run.rows[0].own["federated"] == 1.0
+    assert run.models["north"].predict(tmp_path / "public").tolist() == ["light", "dark"] * 10

@@ -67,7 +67,7 @@ def _images(silo: Silo) -> Iterator[Finding]:
 
 def _table(silo: Silo) -> Iterator[Finding]:
     data, schema = silo.config.data, silo.study.schema
-    text = [data.label, *(column.name for column in schema.columns if column.categories is not None)]
+    text = [data.label, *(column.name for column in schema.columns if column.spelled)]
     try:
         table = read_table(data.file, text, form_of(data, silo.study))
     except DataError as error:
@@ -177,6 +177,7 @@ def learner(silo: Silo) -> Iterator[Finding]:
     from fedct_flwr.learners.base import Resumable
     from fedct_flwr.learners.build import learner_for
     from fedct_flwr.learners.catalog import check_allowed
+    from fedct_flwr.learners.text import unread
 
     config, agreed, sample = silo.config, silo.study, _sample(silo.records)
     name = config.learner.name
@@ -217,6 +218,8 @@ def learner(silo: Silo) -> Iterator[Finding]:
         )
         return
     seconds = time.monotonic() - began
+    if said := unread(config.learner, agreed.schema):
+        yield warning(f"learner {name}: it does not use all columns", said)
     for kind in kinds_let_out(config.policy.kinds, Terms.of(agreed.name, agreed.public, agreed.schema)):
         try:
             kind.check_learner(made)
