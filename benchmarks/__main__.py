@@ -31,6 +31,7 @@ from benchmarks import (
     report_speed,
     round_overhead,
     trees,
+    wide_and_long,
 )
 from benchmarks.variants import VARIANTS
 from fedct_flwr.datasets import LOADERS
@@ -52,6 +53,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "duplicates": duplicates.run,
     "report-speed": report_speed.run,
     "round-overhead": round_overhead.run,
+    "wide-and-long": wide_and_long.run,
     "fedkt-speed": fedkt_speed.run,
     "fedkt-table1": fedkt_tables.table_1,
     "fedkt-columns": fedkt_columns.run,
