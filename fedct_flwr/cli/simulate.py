@@ -28,6 +28,7 @@ from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Runner, Simulation
+from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -158,8 +159,11 @@ def simulate(
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, simulation, runner)
-        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
+        untold: list[str] = []
+        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING), untold.append)
     console.print()
+    for sentence in untold:
+        console.print(f"[yellow]{escape(printable(sentence))}[/]", soft_wrap=True)
     document = run_document(folder, config, how, rows, time.monotonic() - started)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))

@@ -99,7 +99,12 @@ def untrained(
             )
         weighted = settings.pseudo_weight != 1.0
         return SklearnLearner(
-            estimator, transformer, weighted=weighted, balanced=settings.balanced, packages=packages(name)
+            estimator,
+            transformer,
+            weighted=weighted,
+            balanced=settings.balanced,
+            packages=packages(name),
+            num_classes=num_classes,
         )
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training

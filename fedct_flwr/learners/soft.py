@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.trust import check_probabilities
+from fedct_flwr.learners.answered import check_probabilities as check_answered
 from fedct_flwr.learners.base import Distillable, Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
     ConfigError,
-    DataError,
     Examples,
     Features,
     HardLabels,
     SoftVotes,
-    TrainingError,
 )
 
 
@@ -63,11 +62,8 @@ def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
     if found is None:
         check_soft(learner)
         raise ConfigError(f"{type(learner).__name__} knows no probabilities, which this algorithm shares")
+    check_answered(found, model=type(learner).__name__)
     votes: SoftVotes = found.astype(np.float32)
-    try:
-        check_probabilities(votes)
-    except DataError as error:
-        raise TrainingError(f"the learner could not predict: {error}") from error
     shares: SoftVotes = votes / votes.sum(axis=1, keepdims=True)
     return shares
 

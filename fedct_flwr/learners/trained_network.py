@@ -14,7 +14,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from fedct_flwr.learners.answered import check_probabilities
 from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _PREDICT_BATCH: Final = 1024
@@ -99,6 +101,7 @@ class TrainedNetwork:
         network = self._network.eval()
         parts = [network(part).double().softmax(dim=1) for part in torch.split(self._tensor(X), _PREDICT_BATCH)]
         found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
+        check_probabilities(found, model=type(self._network).__name__)
         return found
 
     @property
@@ -164,7 +167,13 @@ class TrainedNetwork:
     def _logits(self, X: Tensor) -> Tensor:
         network = self._network.eval()
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda"):
-            return torch.cat([network(part) for part in torch.split(X, _PREDICT_BATCH)])
+            logits = torch.cat([network(part) for part in torch.split(X, _PREDICT_BATCH)])
+        # The largest of them is a class as well, where some are NaN.
+        if torch.isnan(logits).any():
+            raise TrainingError(
+                f"{type(network).__name__} answered NaN: lower the learning rate, or look for bad values"
+            )
+        return logits
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(
@@ -176,7 +185,7 @@ class TrainedNetwork:
 
     def _tensor(self, X: Features) -> Tensor:
         if self._transformer is not None:
-            X = self._transformer.transform(X.astype(np.float64, copy=False))
+            X = apply(self._transformer, X)
         return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)
 
     def _on_device(self, X: Features) -> Tensor:

@@ -28,6 +28,8 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
+        # A dictionary: what is in it is looked at like all else.
+        "collections.OrderedDict",
         "fedct_flwr.learners.relabel.Relabeled",
         "numpy.dtype",
         "sklearn._loss._loss.CyHalfBinomialLoss",

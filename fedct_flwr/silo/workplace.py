@@ -131,6 +131,13 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
     )
 
 
+def run_of_simulation(context: Context) -> RunFolder | None:
+    """The run's folder, if the silo is a simulated one and has it on this machine; a real silo is told of none."""
+    if NodeConfig.from_flower(context.node_config).silo_file:
+        return None
+    return _run_folder(RunConfig.from_flower(context.run_config), context.run_id)
+
+
 @contextmanager
 def gated() -> Iterator[list[Callable[[], None]]]:
     """In here (in this thread) a real silo answers: what it says goes to a gate, which says so by this.

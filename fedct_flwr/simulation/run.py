@@ -125,7 +125,10 @@ class Run(Drawn):
 
     @cached_property
     def models(self) -> Mapping[SiloName, SiloModel]:
-        """The model that each silo ended with, where the run has kept it. Raises as ``dataset``, and DataError."""
+        """The model that each silo ended with, where the run has kept it. Raises as ``dataset``.
+
+        A file that cannot be read is left out, with a warning that says why.
+        """
         return dict(self._models())
 
     def report(self, path: Path | str | None = None) -> Path:
@@ -142,7 +145,7 @@ class Run(Drawn):
     def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
         how = find_algorithm(self.config)
         for position, silo in enumerate(self.dataset.silos):
-            kept = scoreboard.kept_model(self.config, how, self.dataset, position, self._folder)
+            kept = scoreboard.readable_model(self.config, how, self.dataset, position, self._folder)
             if kept:
                 yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
+from warnings import warn
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -24,9 +25,10 @@ from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
 from fedct_flwr.text.printable import json_text
-from fedct_flwr.types import RunError, SiloName, TrainingError
+from fedct_flwr.types import DataError, Examples, RunError, SiloName, TrainingError
 
 METHODS = ("local", "federated", "centralized")
+_WORDS: Final = {"local": "alone", "federated": "co-trained", "centralized": "all data in one place"}
 FILE: Final = "scores.json"
 """Where a run folder has them."""
 TRAINING: Final = "training the baselines"
@@ -50,21 +52,23 @@ def score(
     dataset: FederatedDataset,
     folder: RunFolder,
     progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+    tell: Callable[[str], None] = warn,
 ) -> list[SiloScores]:
     """Train the baselines, load the models that silos ended with from the run folder, and score all of them.
 
     ``progress`` goes through the silos, and may tell how far it is.
     A silo that had no part in the last round has NaN throughout: its model is not the run's, and its learner, which
-    may have failed or hung, is not tried again. NaN is also what stands for a model that was not kept.
+    may have failed or hung, is not tried again. NaN is also what stands for a model that was not kept, that cannot be
+    read or that cannot predict; of the last two ``tell`` is told, a sentence for each.
     """
     rounds = folder.rounds()
     last = rounds[-1]["silos"]
     measure = measure_of(dataset.schema.quantity).of
     rows = []
     for position, silo in enumerate(progress(dataset.silos)):
-        models = _models(config, algorithm, dataset, position, folder) if silo.name in last else {}
+        models = _models(config, algorithm, dataset, position, folder, tell) if silo.name in last else {}
         own, pooled = (
-            {name: measure(models[name], test) if name in models else float("nan") for name in METHODS}
+            {name: _measured(measure, models.get(name), test, f"{silo.name}, {_WORDS[name]}", tell) for name in METHODS}
             for test in (silo.test, dataset.test)
         )
         rows.append(SiloScores(silo.name, own, pooled, _bytes_sent(rounds, silo.name)))
@@ -118,12 +122,48 @@ def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
 
 
 def _models(
-    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
+    config: RunConfig,
+    algorithm: Algorithm,
+    dataset: FederatedDataset,
+    position: int,
+    folder: RunFolder,
+    tell: Callable[[str], None],
 ) -> dict[str, Predictor]:
     models = _baselines(config, dataset, position)
-    if kept := kept_model(config, algorithm, dataset, position, folder):
+    if kept := readable_model(config, algorithm, dataset, position, folder, tell):
         models["federated"] = kept
     return models
+
+
+def _measured(
+    measure: Callable[[Predictor, Examples], float],
+    model: Predictor | None,
+    test: Examples,
+    which: str,
+    tell: Callable[[str], None],
+) -> float:
+    """The score of a model, NaN where there is none or where it cannot predict."""
+    try:
+        return float("nan") if model is None else measure(model, test)
+    except TrainingError as error:
+        tell(f"a model has no score ({which}): {error}")
+        return float("nan")
+
+
+def readable_model(
+    config: RunConfig,
+    algorithm: Algorithm,
+    dataset: FederatedDataset,
+    position: int,
+    folder: RunFolder,
+    tell: Callable[[str], None] = warn,
+) -> Learner | None:
+    """What ``kept_model`` gives; None for a file that cannot be read, of which ``tell`` is told. Raises ConfigError."""
+    try:
+        return kept_model(config, algorithm, dataset, position, folder)
+    except DataError as error:
+        tell(f"the model of silo {dataset.silos[position].name!r} cannot be read, and is left out: {error}")
+        return None
 
 
 def kept_model(

@@ -17,6 +17,7 @@ from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner
 from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.silo_errors import all_errors, grouped
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.learners import given_learner, learners_of
 from fedct_flwr.simulation.progress import Bars, Told
@@ -122,6 +123,8 @@ def _run(
     with bars.rounds(simulation.config.rounds) as shown:
         told: Told = progress if callable(progress) else shown
         simulation.run(runner, Watch(simulation.folder, told), keep_log=keep_log)
+    for line in grouped(all_errors(simulation.folder)):
+        warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
     simulation.score(lambda items: bars.of(items, scoreboard.TRAINING))
 
 

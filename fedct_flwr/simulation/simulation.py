@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeAlias
+from warnings import warn
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
@@ -22,6 +23,7 @@ from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.silo_errors import grouped, last_errors
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.scoreboard import SiloScores
 from fedct_flwr.simulation.watch import Watch, reason
@@ -102,6 +104,8 @@ class Simulation:
         except RunError as error:
             said = log.read_text("utf-8", errors="replace")
             why = reason(self.folder if watch.is_over else None, said) or str(error)
+            if told := grouped(last_errors(self.folder)):
+                why = f"{why}. What the silos' learners raised: {'; '.join(told)}"
             if keep_log:
                 raise RunError(f"{why} (log: {self._keep(log)})") from None
             shutil.rmtree(log.parent, ignore_errors=True)
@@ -117,9 +121,16 @@ class Simulation:
             raise
         self._keep(log)
 
-    def score(self, progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter) -> list[SiloScores]:
-        """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder."""
-        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress)
+    def score(
+        self,
+        progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+        tell: Callable[[str], None] = warn,
+    ) -> list[SiloScores]:
+        """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder.
+
+        ``tell`` is told of each model that cannot be scored, in a sentence.
+        """
+        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
         scoreboard.save(rows, self.folder.path / scoreboard.FILE)
         return rows
 
