@@ -33,6 +33,7 @@ from benchmarks import (
     report_speed,
     round_overhead,
     trees,
+    wide_and_long,
 )
 from benchmarks.variants import VARIANTS
 from fedct_flwr.datasets import LOADERS
@@ -55,6 +56,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "no-harm": no_harm.run,
     "report-speed": report_speed.run,
     "round-overhead": round_overhead.run,
+    "wide-and-long": wide_and_long.run,
     "many-silos": many_silos.run,
     "fedkt-speed": fedkt_speed.run,
     "fedkt-table1": fedkt_tables.table_1,

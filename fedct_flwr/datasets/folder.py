@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -86,7 +87,8 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
     public = found.pop(PUBLIC)
     if not found:
         raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
-    _check_tests(folder, found, tests)
+    said = {form.silo for form in forms.values() if form and form.silo}
+    _check_tests(folder, found, tests, said)
     return TableFolder(public, found, tests, tuple(unused))
 
 
@@ -104,7 +106,10 @@ def _endings() -> str:
     return f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
 
 
-def _check_tests(folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path]) -> None:
+def _check_tests(
+    folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path], said: Collection[SiloName]
+) -> None:
+    """Raise DataError for test files of nobody, and for silos by the look of it alone that nobody has ``said``."""
     for silo, path in tests.items():
         if silo not in silos:
             raise DataError(
@@ -112,9 +117,8 @@ def _check_tests(folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName
                 f"{suggest(silo, silos)}"
             )
     for name, path in silos.items():
-        stem, ending = name_and_ending(path)
-        if stem != name:
-            # Somebody has said whose records these are.
+        ending = name_and_ending(path)[1]
+        if name in said:
             continue
         of_silo = _OF_SILO.fullmatch(name)
         if of_silo and of_silo["silo"] in silos:

@@ -155,7 +155,8 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
     if tables.named:
         found = [name for path in paths for name in column_names(path, tables)]
         for key, names in tables.named.items():
-            check_named(key, names, found, tables, listed([path.name for path in paths]))
+            lacking = f"{' and '.join(path.name for path in paths)} {'does' if len(paths) == 1 else 'do'} not have"
+            check_named(key, names, found, tables, lacking)
 
 
 def _read_table(

@@ -62,7 +62,7 @@ def standard(schema: Schema, reference: Features, *, texts: bool = False) -> Any
     try:
         fitted = copy.copy(_encoding(reference.shape[1], schema.categorical, known))
         fitted.transformers_ = [
-            (name, _scaling().fit(_chosen(reference, columns)) if name == _NUMERIC and columns else step, columns)
+            (name, _fitted_scaling(_chosen(reference, columns)) if name == _NUMERIC and columns else step, columns)
             for name, step, columns in fitted.transformers_
         ]
     except ValueError as error:
@@ -166,6 +166,18 @@ def _scaling() -> Pipeline:
     return make_pipeline(SimpleImputer(strategy="mean", keep_empty_features=True), StandardScaler())
 
 
+def _fitted_scaling(block: NDArray[np.float64]) -> Pipeline:
+    """The steps of numeric columns ``(n, columns)``, as ``Pipeline.fit`` would leave them."""
+    steps = _scaling()
+    if np.isnan(block).any():
+        return steps.fit(block)
+    # Where nothing is missing, a masked copy of all of it says no more than its mean, and filling it in gives it back.
+    imputer, scaler = (step for _, step in steps.steps)
+    imputer.fit(block[:1]).statistics_ = block.sum(axis=0) / len(block)
+    scaler.fit(block)
+    return steps
+
+
 def _values(column: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
     """The values that a categorical column has, sorted."""
     whole = np.where(np.isnan(column), _MISSING, column)
@@ -209,6 +221,8 @@ def _scaled(step: _Step, X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _chosen(X: NDArray[np.float64], columns: Any) -> NDArray[np.float64]:
     """A copy of some columns, one column after the other in memory, as scikit-learn has it: sums depend on that."""
+    if len(columns) == X.shape[1]:
+        return np.array(X, order="F")
     found: NDArray[np.float64] = X[:, columns]
     return found if found.base is None and found.flags.f_contiguous else np.array(found, order="F")
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -14,7 +15,7 @@ from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
@@ -112,12 +113,13 @@ def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
 def table_of(given: Any, where: str) -> pa.Table:
     """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks."""
     if isinstance(given, pa.Table):
+        _check_names(given.column_names, where)
         return given.replace_schema_metadata(None)
     if _is_pandas(given):
         return _of_frame(given, where)
     if hasattr(given, "__arrow_c_stream__"):
         try:
-            return pa.table(given).replace_schema_metadata(None)
+            return table_of(pa.table(given), where)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise DataError(f"{where} is no table: {type(error).__name__}; give a DataFrame or an array") from None
     X = np.asarray(given)
@@ -137,11 +139,15 @@ def _is_pandas(given: Any) -> bool:
 
 def _of_frame(frame: Any, where: str) -> pa.Table:
     names = [str(name) for name in frame.columns]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"{where} has columns of the same name: {', '.join(map(quoted, repeated))}; rename them")
+    _check_names(names, where)
     # One by one, so that an error can name the column without quoting a value.
     columns = [_array(frame.iloc[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
     return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _check_names(names: list[str], where: str) -> None:
+    if repeated := sorted(name for name, times in Counter(names).items() if times > 1):
+        raise DataError(f"{where} has columns of the same name: {listed(repeated)}; rename them")
 
 
 def _array(values: Any, where: str) -> Any:

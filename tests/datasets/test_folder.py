@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets.folder import TableFolder, name_and_ending, read_folder
 from fedct_flwr.datasets.table_files import ENDINGS
-from fedct_flwr.types import DataError
+from fedct_flwr.types import ConfigError, DataError
 
 
 def made(folder: Path, *names: str) -> TableFolder:
@@ -79,3 +80,30 @@ def test_two_tables_of_one_silo_are_both_named(tmp_path: Path) -> None:
     said = error(tmp_path, "north.csv.gz")
     assert "'north.csv'" in said
     assert "'north.csv.gz'" in said
+
+
+def told(folder: Path, text: str) -> FolderTables:
+    (folder / "data.toml").write_text(text, "utf-8")
+    return TableSettings.of_folder(folder)
+
+
+def test_a_file_may_be_said_to_be_a_silos(tmp_path: Path) -> None:
+    made(tmp_path)
+    (tmp_path / "test.csv").touch()
+    (tmp_path / "2024 export.csv").touch()
+    settings = told(tmp_path, '[files."test.csv"]\nsilo = "test"\n[files."2024 export.csv"]\nsilo = "essen"')
+    found = read_folder(tmp_path, settings)
+    assert set(found.silos) == {"north", "south", "test", "essen"}
+    assert found.silos["essen"].name == "2024 export.csv"
+
+
+def test_two_files_cannot_be_said_to_be_the_same_silos(tmp_path: Path) -> None:
+    made(tmp_path, "other.csv")
+    with pytest.raises(DataError, match=r"'north\.csv' and 'other\.csv'"):
+        read_folder(tmp_path, told(tmp_path, '[files."other.csv"]\nsilo = "north"'))
+
+
+def test_settings_for_a_file_that_is_not_there_name_the_nearest(tmp_path: Path) -> None:
+    made(tmp_path)
+    with pytest.raises(ConfigError, match=r"norht\.csv.*did you mean 'north\.csv'\?"):
+        read_folder(tmp_path, told(tmp_path, '[files."norht.csv"]\ndecimal = ","'))
