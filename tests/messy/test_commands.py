@@ -20,13 +20,16 @@ from tests.messy.patients import LABEL, PUBLIC, Patients, patients
 
 Fedct = Callable[..., Outcome]
 
-_OF_OTHERS = {"no-common-class", "class-at-one-silo", "shared-records", "unequal-sizes", "labels-in-a-cell"}
+_OF_OTHERS = {"no-common-class", "class-at-one-silo", "shared-records", "public-records", "unequal-sizes"}
 AT_SILOS = [
     what
     for what, case in (REFUSED | SAID).items()
-    if case.silo and case.code not in _OF_OTHERS and case.code != "public-records"
+    if case.silo
+    and case.code not in {*_OF_OTHERS, "labels-in-a-cell"}
+    and (case.code, what in SAID) != ("label-spellings", True)
 ]
-"""What one silo can see, which has its own records and the study; copies in public are told by ``duplicates``."""
+"""What one silo can see, which has its own records and the study. Copies in public are told by ``duplicates``, and a
+label that is no class of the study is refused whatever it is like."""
 
 OF_PUBLIC = [what for what, case in REFUSED.items() if not case.silo and case.column != LABEL]
 """What the coordinator can see, who has the public set alone."""

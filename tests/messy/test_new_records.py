@@ -16,8 +16,7 @@ _OF_COLUMNS = ("number-as-text", "unknown-values", "other-scale", "value-spellin
 AT_NEW = [
     what
     for what, case in (REFUSED | SAID).items()
-    if case.silo in (NEW, "koeln")
-    and case.code in ("number-as-text", "unknown-values", "other-scale", "value-spellings")
+    if case.silo in (NEW, "koeln") and case.code in _OF_COLUMNS and case.column in (*NUMBERS, *WORDS)
 ]
 
 
