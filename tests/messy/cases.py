@@ -125,6 +125,30 @@ REFUSED: Final[dict[str, Case]] = {
         "many-classes",
         LABEL,
     ),
+    "numbers with decimal commas to predict": Case(
+        lambda p: p.relabel(lambda silo, row: _severity(row).replace(".", ",")), "number-to-predict", LABEL
+    ),
+    "dates as labels": Case(lambda p: p.relabel(_day), "dates-as-text", LABEL),
+    "lists as labels": Case(
+        lambda p: p.relabel(lambda silo, row: ("['a', 'b']", "['a']", "['b']")[row % 3]),
+        "labels-in-a-cell",
+        LABEL,
+        "dortmund",
+    ),
+    "short and long words of truth": Case(
+        lambda p: p.change("koeln", LABEL, _from({"yes": "y", "no": "n"})), "label-spellings", LABEL, "koeln"
+    ),
+    "amounts of money": Case(lambda p: p.change(EVERYWHERE, "crp", lambda cell: f"€ {cell}"), "number-as-text", "crp"),
+    "errors of a spreadsheet": Case(lambda p: p.some("essen", "crp", [8], "#DIV/0!"), "number-as-text", "crp", "essen"),
+    "results below a limit": Case(
+        lambda p: p.some(PUBLIC, "crp", range(0, 300, 3), "below limit"), "number-as-text", "crp"
+    ),
+    "months": Case(
+        lambda p: p.add("month", lambda name, row: f"20{10 + row % 13}-{1 + row % 12:02}"), "dates-as-text", "month"
+    ),
+    "times of day": Case(
+        lambda p: p.add("time", lambda name, row: f"{row % 24:02}:{row * 7 % 60:02}"), "dates-as-text", "time"
+    ),
     "a patient's number in words": Case(
         lambda p: p.add("patient_id", lambda name, row: f"{name[:2].upper()}{row:05}"), "one-per-record", "patient_id"
     ),
@@ -158,6 +182,10 @@ def _of_label(p: Patients, name: str, row: int, ill: tuple[str, ...], well: tupl
     is_ill = row % 2 == 0 if name == PUBLIC else p.tables[name][LABEL][row] == "yes"
     words = ill if is_ill else well
     return words[row // 2 % len(words)]
+
+
+def _fever(row: int, factor: float, offset: float) -> str:
+    return f"{np.random.default_rng(row).normal(37.4, 0.6) * factor + offset:.1f}"
 
 
 def _shuffled(row: int) -> int:
@@ -214,6 +242,33 @@ SAID: Final[dict[str, Case]] = {
         lambda p: p.add("days", lambda name, row: _of_label(p, name, row, ("9", "10", "14"), ("0", "3", "8"))),
         "tells-the-label",
         "days",
+    ),
+    "codes of diseases among numbers": Case(
+        lambda p: p.add("icd9", lambda name, row: f"V{row % 9}" if row % 20 == 0 else str(250 + row * 37 % 97)),
+        "number-as-text",
+        "icd9",
+    ),
+    "two numbers in a cell": Case(
+        lambda p: p.add("pressure", lambda name, row: f"{110 + row % 40}/{70 + row % 20}"), "number-as-text", "pressure"
+    ),
+    "labels with other signs between words": Case(
+        lambda p: p.change(("dortmund", "essen", "koeln"), LABEL, lambda cell: f"ill {cell}").some(
+            "koeln", LABEL, range(50), "ill-yes"
+        ),
+        "label-spellings",
+        LABEL,
+        "koeln",
+    ),
+    "a digit for missing": Case(
+        lambda p: p.add("smoker", lambda name, row: ("0", "1", "0", "1", "9")[row * 7 % 5]),
+        "missing-as-number",
+        "smoker",
+    ),
+    "Fahrenheit at a silo": Case(
+        lambda p: p.add("fever", lambda name, row: _fever(row, 1.8, 32) if name == "essen" else _fever(row, 1, 0)),
+        "other-scale",
+        "fever",
+        "essen",
     ),
     "codes": Case(
         lambda p: p.add("ward_code", lambda name, row: ("1001", "1002", "2040", "7310")[_shuffled(row)]),

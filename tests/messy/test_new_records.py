@@ -9,15 +9,14 @@ from fedct_flwr.datasets.inspection import Severity
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.types import ConfigError, DataError
 from tests.messy.cases import REFUSED, SAID
-from tests.messy.patients import PUBLIC, load, patients
+from tests.messy.patients import NUMBERS, PUBLIC, WORDS, load, patients
 
 NEW = "essen"
 _OF_COLUMNS = ("number-as-text", "unknown-values", "other-scale", "value-spellings")
 AT_NEW = [
     what
     for what, case in (REFUSED | SAID).items()
-    if case.silo in (NEW, "koeln")
-    and case.code in ("number-as-text", "unknown-values", "other-scale", "value-spellings")
+    if case.silo in (NEW, "koeln") and case.code in _OF_COLUMNS and case.column in (*NUMBERS, *WORDS)
 ]
 
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.dates import likely_forms
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
-from fedct_flwr.datasets.inspection.spelling import are_dates, are_pairs, folded, weigh
+from fedct_flwr.datasets.inspection.spelling import are_dates, are_grouped, are_pairs, folded, weigh
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
@@ -77,6 +78,8 @@ def number_as_text(profile: Profile, name: str, silo: SiloName, say: Words, seve
     if commas > weigh(bad, text.counts) / 2:
         shown, how = looks.comma, say.set("decimal", '","')
         fix = f"write a point as the decimal sign{f', or {how}' if how else ''}"
+        if bool(are_grouped(text.values.filter(pa.array(shown))).all()):
+            fix = "write numbers without marks between thousands"
     elif not bad.any():
         shown, fix = looks.plain, "turn it into numbers"
     else:
@@ -121,8 +124,9 @@ def _dates(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding |
         return None
     place = profile.first(name, text.values.filter(pa.array(dates)))
     example = say.example(place[1], place[0]) if place else ""
-    how = say.set("dates", '"%d.%m.%Y"')
-    fix = f"turn them into numbers, such as an age{f', or {how} (the form that they have)' if how else ''}"
+    forms = likely_forms(text.values.filter(pa.array(dates)).to_pylist())
+    how = say.set("dates", " or ".join(f'"{form}"' for form in forms)) if forms else ""
+    fix = f"turn them into numbers, such as an age{f', or {how}' if how else ''}"
     return Finding("dates-as-text", Severity.REFUSED, f"{say.column(name, silo)} holds dates{example}", fix, name, silo)
 
 
@@ -256,14 +260,15 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
     """Numbers far from all others, and of a form that stands for a missing value: -1, 999, 0."""
     numbers = profile.numbers
     rest = numbers.distinct > _MANY_NUMBERS
-    spread = numbers.second_largest - numbers.second_smallest
+    spread = numbers.second_largest - numbers.smallest
     width = numbers.quantiles[:, _Q75] - numbers.quantiles[:, _Q25]
+    spread_above = numbers.largest - numbers.second_smallest
     enough = np.where(rest, 1, 4) * spread
     above = _are_nines(numbers.largest) & (numbers.largest - numbers.second_largest > enough) & (spread > 0)
     above &= (numbers.at_largest >= 2) | (numbers.largest >= 999)
     below = (numbers.second_smallest >= 0) & (numbers.at_smallest >= 2)
     below &= _are_nines(-numbers.smallest) | (rest & (numbers.smallest == -1))
-    below |= rest & _are_nines(-numbers.smallest) & (numbers.second_smallest - numbers.smallest > spread)
+    below |= rest & _are_nines(-numbers.smallest) & (numbers.second_smallest - numbers.smallest > spread_above)
     # Nobody has a cholesterol of zero: the next number is farther away than most numbers are from each other.
     zero = rest & (numbers.smallest == 0) & (numbers.at_smallest >= 2)
     zero &= (numbers.second_smallest > 1.5 * np.where(width > 0, width, np.inf)) & (
@@ -273,8 +278,8 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
         for at in np.flatnonzero(mask):
             name, value = numbers.names[at], f"{values[at]:g}"
             how = say.set("missing", f'["{value}"]') if not say.private else ""
-            # The number is a word for nothing, and is a patient's no more than an empty cell.
-            said = f"{say.column(name, silo)} has the number {value} far from all others"
+            what = "a number" if say.private else f"the number {value}"
+            said = f"{say.column(name, silo)} has {what} far from all others, as if it stood for a missing value"
             fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
             yield Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
 

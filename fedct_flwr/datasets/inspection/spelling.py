@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 _PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA: Final = r"^\s*[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?)\s*$"
 _BOUND: Final = (
-    r"^\s*(<|>|≤|≥|~|≈|ca\.?|ab|bis|über|unter)\s*=?\s*[+-]?\d+([.,]\d+)?\s*$|^\s*\d+([.,]\d+)?\s*[+*†<>?]+\s*$"
+    r"^\s*(<|>|≤|≥|~|≈|ca\.?|ab|bis|über|unter)\s*=?\s*[+-]?\d+([.,]\d+)?\s*$|^\s*\d+([.,]\d+)?\s*[+*†<>?]+\s*$|"
+    r"^\s*[€$£]\s*\d+([.,]\d+)*\s*$"
 )
 _UNIT: Final = r"^\s*[+-]?\d+([.,]\d+)?(\s+\S{1,12}|\s*%|\s*[\pL°µμ]{2,6}(/[\pL\d]{1,6})?)\s*$"
 _MISSING: Final = (
@@ -22,10 +23,11 @@ _MISSING: Final = (
     r"tba|tbd|#.*|error|err|inf|-inf)\s*$"
 )
 _CODE: Final = r"^\s*([\pL]{1,3}[-.]?\d[\d.\-/\pL]*|\d+[-.]?[\pL]{1,2}\d*)\s*$"
+_GROUPED: Final = r"^\s*[+-]?\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?\s*$"
 _PAIR: Final = r"^\s*\d+([.,]\d+)?\s*/\s*\d+([.,]\d+)?\s*$"
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
 _DATE: Final = (
-    r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|"
+    r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|(19|20)\d{2}[/-](0[1-9]|1[0-2])|"
     rf"\d{{1,2}}[. -]*{_MONTH}[., -]*\d{{2,4}}|{_MONTH}[., -]*\d{{1,2}}[., -]+\d{{4}})([ T,]+\d{{1,2}}:\d{{2}}.*)?\s*$"
 )
 
@@ -75,6 +77,11 @@ def are_dates(values: pa.Array) -> NDArray[np.bool_]:
 def are_pairs(values: pa.Array) -> NDArray[np.bool_]:
     """Which of the texts are two numbers."""
     return matching(values, _PAIR)
+
+
+def are_grouped(values: pa.Array) -> NDArray[np.bool_]:
+    """Which of the numbers have marks between thousands."""
+    return matching(values, _GROUPED)
 
 
 def folded(text: str) -> str:
