@@ -95,7 +95,10 @@ def federation(
         labels = [encode_labels(names, classes) for names in named]
     groups = _groups(own, sources, tables, group)
     parts: dict[SiloName, SiloData] = {}
-    for silo, source, table, y, of in zip([*silos, *tests], sources, tables, labels, groups, strict=True):
+    del table
+    for silo, source, y, of in zip([*silos, *tests], sources, labels, groups, strict=True):
+        # A table goes when its records are numbers.
+        table = tables.pop(0)
         features = table.drop_columns([name for name in table.column_names if name in (label, group)])
         X = encode(features, columns, source.where)
         records, rng = Examples(X, y), generator(config.seed, "split", silo)
