@@ -32,6 +32,11 @@ def leaks(dataset: FederatedDataset) -> Iterator[Leak]:
     """All that a data set's test sets share with what silos train on. Quotes no record."""
     yield from _across_silos(dataset)
     for silo in dataset.silos:
+        if silo.groups is not None and not silo.test.size and len(np.unique(silo.groups)) == 1:
+            yield Leak(
+                f"all records of silo {silo.name!r} are of one group, so none can be held out for its own test set",
+                serious=False,
+            )
         if silo.groups is not None and silo.test_groups is not None:
             both = len(np.intersect1d(silo.groups, silo.test_groups))
             if both:

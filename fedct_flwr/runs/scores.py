@@ -13,7 +13,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.scoring.assessment import Assessment
 from fedct_flwr.scoring.calibration import Bin
 from fedct_flwr.scoring.intervals import Estimate
-from fedct_flwr.text.printable import json_text
+from fedct_flwr.text.printable import plain, printable_json
 from fedct_flwr.types import RunError
 from fedct_flwr.verdict import Verdict
 
@@ -66,8 +66,9 @@ class SiloScores:
 
 
 def save(rows: Sequence[SiloScores], path: Path) -> None:
-    """Write the scores as JSON, null where there is none."""
-    write_atomically(path, json_text(list(rows)).encode())
+    """Write the scores as JSON with a line for each silo, null where there is none."""
+    lines = (json.dumps(plain(row), ensure_ascii=False, allow_nan=False) for row in rows)
+    write_atomically(path, printable_json("[\n" + ",\n".join(lines) + "\n]\n").encode())
 
 
 def read(path: Path) -> list[SiloScores]:

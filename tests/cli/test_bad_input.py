@@ -73,6 +73,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "silos that are not in the data set": (["--set", "roster=cleveland,budapst"], SETTINGS, "'budapst'"),
     "more silos than there are": (["--set", "min-silos=9"], SETTINGS, "min-silos"),
     "more queries than public examples": (["--set", "query-size=9999"], SETTINGS, "query-size"),
+    "a group without files": (["--group", "y"], SETTINGS, "--group is for the files in --data-dir"),
     "a label without files": (["--label", "y"], SETTINGS, "--label is for the files in --data-dir"),
     "data with files of one's own": (
         ["--data-dir", "/nowhere", "--label", "y", "--data", "heart-disease"],

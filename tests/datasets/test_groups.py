@@ -279,3 +279,20 @@ def test_one_repeat_in_many_is_said_and_no_alarm() -> None:
     ((sentence, serious),) = said(dataset)
     assert "'budapest' 1 of 58" in sentence
     assert not serious
+
+
+def test_a_silo_of_one_patient_has_no_own_test_set_and_that_is_said(folder: Path) -> None:
+    pd.read_csv(folder / "a.csv").assign(patient=7).to_csv(folder / "a.csv", index=False)
+    dataset = read(folder, group_column="patient")
+    assert dataset.silos[0].test.size == 0
+    ((sentence, serious),) = said(dataset)
+    assert "'a'" in sentence
+    assert not serious
+
+
+def test_numbers_to_predict_have_test_files_and_groups_too(folder: Path) -> None:
+    own = patients(4, 5, 77, first=900)
+    own.assign(ill=own["z"] * 3).to_csv(folder / "a.test.csv", index=False)
+    dataset = read(folder, group_column="patient", outcome="number")
+    np.testing.assert_array_equal(dataset.silos[0].test.y, own["z"] * 3)
+    assert dataset.silos[1].groups is not None
