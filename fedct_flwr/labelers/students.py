@@ -72,7 +72,7 @@ def transfer_for(
         transformer = preprocessing.standard(schema, seen)
     classes, few = len(schema.classes), public.X[:2]
     if transformer is not None:
-        few = transformer.transform(few.astype(np.float64))
+        few = preprocessing.apply(transformer, few)
     # Without a closure: it goes to other processes.
     make_learner = partial(_untrained, own, classes, few)
     make_learner(0)  # what is wrong with the learner is said now, and not by its first teacher

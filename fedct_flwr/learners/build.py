@@ -133,7 +133,7 @@ def untrained(
 
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:
     """What a function that makes networks may ask for: classes, and features after the transformer, if there is one."""
-    first = examples[:1] if transformer is None else transformer.transform(examples[:1].astype(np.float64))
+    first = examples[:1] if transformer is None else preprocessing.apply(transformer, examples[:1])
     return {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
 
 
