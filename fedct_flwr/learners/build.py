@@ -15,7 +15,7 @@ from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.catalog import SOME_REGRESSORS, make, make_regressor, packages
 from fedct_flwr.learners.colluder import Colluder
-from fedct_flwr.learners.preprocessing import as_input
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.learners.text import transformer_for
@@ -165,7 +165,7 @@ def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples:
 
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:
     """What a function that makes networks may ask for: classes, features after the transformer, channels of images."""
-    first = examples[:1] if transformer is None else transformer.transform(as_input(examples[:1]))
+    first = examples[:1] if transformer is None else apply(transformer, examples[:1])
     wanted = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
     return {**wanted, "num_channels": first.shape[1]} if first.ndim == _IMAGES else wanted
 
