@@ -15,7 +15,10 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import DataError, Features
 
-NOT_CALIBRATED: Final = "the probabilities are not calibrated: rank records by them, but do not read them as chances"
+NOT_CALIBRATED: Final = (
+    "the probabilities are not calibrated: rank records by them, but do not read them as chances before you calibrate "
+    "them"
+)
 CHUNK: Final = 65_536
 """So many records are predicted at a time, so that one can say how far it is."""
 

@@ -14,7 +14,7 @@ OF_NETWORKS: Final[Uses] = uses(
 )
 """What networks alone are trained by."""
 
-_YOUNGER: Final = ("class_weight", "optimizer", "epochs")
+_YOUNGER: Final = ("calibration", "class_weight", "optimizer", "epochs")
 
 
 class LearnerSettings(Settings):
@@ -31,6 +31,8 @@ class LearnerSettings(Settings):
     """Weight of a pseudo-labeled public example beside 1 for a private one."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that it is trained on count the same, however many examples each has."""
+    calibration: Literal["none", "sigmoid", "isotonic"] = "none"
+    """How the model's probabilities are fitted to own records that it has not learned; its classes stay the same."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)

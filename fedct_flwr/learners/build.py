@@ -16,7 +16,7 @@ from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import DataError, Features, SiloName
+from fedct_flwr.types import DataError, Features, LearnerError, SiloName
 
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
@@ -85,6 +85,23 @@ def untrained(
 
     Without classes it is one for a quantity. Raises as ``learner_for``.
     """
+    learner = _untrained(settings, seed, num_classes, examples, transformer, total_steps)
+    if settings.calibration == "none":
+        return learner
+    if not num_classes:
+        raise LearnerError(f"learner {settings.name!r} predicts a number, not probabilities: set calibration = 'none'")
+    if not isinstance(learner, SklearnLearner):
+        raise LearnerError(
+            f"learner {settings.name!r} is not calibrated, as it trains on from round to round: set calibration = "
+            "'none', or calibrate its probabilities by 'fedct predict --calibrate-with'"
+        )
+    learner.check_calibrated()
+    return learner
+
+
+def _untrained(
+    settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any, total_steps: int
+) -> Learner:
     name = settings.name
     wanted = wanted_of(num_classes or 1, examples, transformer)
     if not num_classes:

@@ -28,6 +28,8 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
+        "fedct_flwr.learners.calibrated.Calibrated",
+        "fedct_flwr.learners.calibrated.Calibration",
         "fedct_flwr.learners.relabel.Relabeled",
         "numpy.dtype",
         "sklearn._loss._loss.CyHalfBinomialLoss",
