@@ -248,3 +248,11 @@ def test_records_that_cannot_calibrate_are_refused(
     outcome = fedct("predict", run.path, records, "--silo", "essen", *options)
     assert outcome.code == code.exit_code  # type: ignore[attr-defined]
     assert "Smith" not in outcome.sentence
+
+
+def test_a_calibrated_model_is_said_to_be_and_has_no_onnx(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    run = run_of(tmp_path / "run", learner="naive-bayes", calibration="sigmoid")
+    outcome = fedct("predict", run.path, records, "--silo", "bonn", "--json")
+    assert (json.loads(outcome.out)["calibrated"], outcome.err) == (True, "")
+    outcome = fedct("export", run.path, "--silo", "bonn", "--output", tmp_path / "m.onnx")
+    assert (outcome.code, "calibrated" in outcome.sentence) == (ConfigError.exit_code, True)
