@@ -3,11 +3,14 @@
 import contextlib
 from typing import Final
 
+import numpy as np
+
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner, named_learner
-from fedct_flwr.types import TrainingError
+from fedct_flwr.learners.calibrated import calibrate
+from fedct_flwr.types import Examples, Groups, TrainingError
 
 LOCAL: Final = "local"
 CENTRALIZED: Final = "centralized"
@@ -15,8 +18,10 @@ CENTRALIZED: Final = "centralized"
 
 def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The learner of the silo at ``position`` trained on its private records alone. Raises TrainingError."""
-    private = dataset.silos[position].private
-    return build_learner(config, dataset, position, private.X).fit(*private)
+    silo = dataset.silos[position]
+    learner = build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
+    _calibrate(learner, config, dataset, position, silo.private, silo.groups)
+    return learner
 
 
 def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
@@ -26,7 +31,33 @@ def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> 
     Raises TrainingError.
     """
     everything = pool([silo.private for silo in dataset.silos])
-    return named_learner(config, dataset, position, everything.X).fit(*everything)
+    learner = named_learner(config, dataset, position, everything.X).fit(*everything)
+    _calibrate(learner, config, dataset, position, everything, _all_groups(dataset))
+    return learner
+
+
+def _calibrate(
+    learner: Learner,
+    config: RunConfig,
+    dataset: FederatedDataset,
+    position: int,
+    records: Examples,
+    groups: Groups | None,
+) -> None:
+    """As the silo's own model is, so that probabilities can be compared."""
+    settings = config.learner_settings(position, len(dataset.silos))
+    calibrate(learner, settings, dataset.silos[position].name, records, groups, len(dataset.schema.classes))
+
+
+def _all_groups(dataset: FederatedDataset) -> Groups | None:
+    """The groups of all silos' records, of which none is in two silos."""
+    if all(silo.groups is None for silo in dataset.silos):
+        return None
+    found: list[Groups] = []
+    for silo in dataset.silos:
+        own = np.arange(silo.private.size) if silo.groups is None else silo.groups
+        found.append(np.unique(own, return_inverse=True)[1] + sum(map(len, found)))
+    return np.concatenate(found)
 
 
 def baselines_of(config: RunConfig) -> tuple[str, ...]:

@@ -8,6 +8,13 @@ import numpy as np
 import pyarrow as pa
 import typer
 
+from fedct_flwr.cli.calibrating import (
+    CalibrateOption,
+    LabelOption,
+    MethodOption,
+    calibration_by,
+    check_calibration,
+)
 from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
@@ -35,6 +42,9 @@ def predict(
     silo: Silo = "",
     threshold: ThresholdOption = None,
     positive: PositiveOption = "",
+    calibrate_with: CalibrateOption = None,
+    label: LabelOption = "",
+    calibration: MethodOption = "",
     output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
     package: Package = None,
     accept: Accept = None,
@@ -49,15 +59,19 @@ def predict(
         raise ConfigError(f"{len(paths)} paths were given: give one file of new records, and a run folder before it")
     run, data = paths[0] if len(paths) == _MOST_PATHS else None, paths[-1]
     check_new(output)
+    check_calibration(calibrate_with, label, calibration)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         said, schema, calibrated = found.description, found.schema, found.calibrated
         decided = Threshold.of(threshold, positive, schema)
         records = read_unlabeled(schema, said.image_size, said.image_mode, data, accept=accept or ())
         say_findings(records)
+        by = calibration_by(calibrate_with, label, calibration, schema, found.predict) if calibrate_with else None
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
+    if by and probabilities is not None:
+        probabilities, calibrated = by.apply(probabilities), True
     if decided:
         labels = decided.decide(probabilities)
     classes = shown_classes(schema)

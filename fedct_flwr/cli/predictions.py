@@ -19,7 +19,10 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import DataError, Features
 
-NOT_CALIBRATED: Final = "the probabilities are not calibrated: rank records by them, but do not read them as chances"
+NOT_CALIBRATED: Final = (
+    "the probabilities are not calibrated: rank records by them, but do not read them as chances before you calibrate "
+    "them"
+)
 Accept: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(help="A finding about the new records that is meant so, by name: CODE or CODE:COLUMN."),

@@ -47,15 +47,15 @@ _OF_SIMULATED_SILOS: Final = (
     "label-column", "text-columns", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size",
     "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
     "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
-    "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device", "protection",
-    "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
+    "calibration", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device",
+    "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
     "epochs", "device",
 )  # fmt: skip
 
-_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "protection", "student")
+_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "calibration", "protection", "student")
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
@@ -132,6 +132,9 @@ class RunConfig(OwnSettings):
     its own records speak against it."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that a learner is trained on count the same, however many examples each has."""
+    calibration: Literal["none", "sigmoid", "isotonic"] = "none"
+    """How the probabilities of each silo's model are fitted to private records that it has not learned. The classes
+    that a model says, and so the labels that leave, stay the same. Isotonic needs about a thousand records."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
@@ -434,7 +437,9 @@ class RunConfig(OwnSettings):
 
     def student_settings(self) -> LearnerSettings:
         """The learner of the global model, where ``student`` names one."""
-        return self._learner(self.student, json.loads(self.student_params)).model_copy(update={"pseudo_weight": 1.0})
+        return self._learner(self.student, json.loads(self.student_params)).model_copy(
+            update={"pseudo_weight": 1.0, "calibration": "none"}
+        )
 
     def _learner(self, name: str, params: dict[str, Any]) -> LearnerSettings:
         same = {kebab(field): getattr(self, field) for field in LearnerSettings.model_fields if hasattr(self, field)}

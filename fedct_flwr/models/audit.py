@@ -30,6 +30,8 @@ TYPES: Final = frozenset(
     {
         # A dictionary: what is in it is looked at like all else.
         "collections.OrderedDict",
+        "fedct_flwr.learners.calibrated.Calibrated",
+        "fedct_flwr.learners.calibrated.Calibration",
         "fedct_flwr.learners.preprocessing.Numbers",
         "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.relabel.Relabeled",

@@ -57,7 +57,7 @@ class Model:
     @property
     def calibrated(self) -> bool:
         """Whether its probabilities were fitted to records that it had not learned."""
-        return False
+        return isinstance(self.learner, SklearnLearner) and self.learner.calibrated
 
     def probabilities(self, X: Features) -> NDArray[np.float64] | None:
         """Of each class, ``(n, classes)``; None if the model knows none. Raises TrainingError."""

@@ -41,6 +41,11 @@ class _Exportable(Protocol):
 
 def to_onnx(model: Model) -> bytes:
     """The model in ONNX format. Raises ConfigError where there is no converter for it, or an extra is missing."""
+    if model.calibrated:
+        raise ConfigError(
+            "no converter makes ONNX of a calibrated model: use it with 'fedct predict', or export the model of a run "
+            "with calibration = 'none'"
+        )
     try:
         whole = _converted(model)
     except ImportError as error:

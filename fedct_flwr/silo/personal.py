@@ -6,6 +6,7 @@ the model keeps nothing of that question. The model of before the study, of its 
 
 import logging
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -13,12 +14,13 @@ import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.kinds import kind_of
-from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.learners.base import Learner, Resumable, Saveable
+from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.silo.answers import Answers
 from fedct_flwr.silo.judgment import Judge, Judgment
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, TrainingError, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
 from fedct_flwr.wire.content import Instruction
 
 logger = logging.getLogger("flwr.fedct")
@@ -78,6 +80,7 @@ class Personal:
             # In a run that has taken it over, the model on disk may be that of a run in between.
             if not learned or self._taken_over:
                 progress = self._progress(state if learned else None, question)
+                self._calibrate(question)
                 self._write(self._workplace.model, learner, progress)
                 self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
                 self._forget_others()
@@ -100,6 +103,18 @@ class Personal:
         elif before := Answers(state).learned_before(run_id):
             answered, progress = before
             state.put(self._name, _State(answered.digest, answered.model_digest, progress).to_bytes())
+
+    def _calibrate(self, question: Question) -> None:
+        """Calibrate the model to be kept, if the silo wants that: models that have left records out learn as it did.
+
+        Raises TrainingError or ConfigError.
+        """
+        site, kind = self._site, kind_of(question.instruction, self._site.terms)
+
+        def fit(learner: Learner, records: Examples) -> object:
+            return kind.cotrain(replace(site, learner=learner, private=records, groups=None), question.instruction)
+
+        calibrate(site.learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes, fit)
 
     def _progress(self, learned: "_State | None", question: Question) -> bytes:
         """Where a network stands after a question: as it was ``learned`` before, or else as it is learned now.
@@ -130,6 +145,7 @@ class Personal:
                     learner.advance(site.private, site.public.X, nobody, site.pseudo_weight)
             else:
                 learner.fit(*site.private)
+                calibrate(learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes)
             with WRITING:
                 learner.save(path)
         except (TrainingError, OSError) as error:
