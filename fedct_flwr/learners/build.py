@@ -66,7 +66,7 @@ def learner_for(
     """
     transformer = None
     if settings.preprocessing == "standard":
-        transformer = preprocessing.standard(schema, np.concatenate([public.X, private]))
+        transformer = preprocessing.standard(schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
     # What is tried out first are public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, len(schema.classes), public.X[:2], transformer, total_steps=total_steps)
