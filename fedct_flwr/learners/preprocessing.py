@@ -28,6 +28,8 @@ _CATEGORICAL: Final = "categorical"
 _MISSING: Final = -1
 """The category of a missing value."""
 _BLOCK: Final = 512
+_BLOCK_VALUES: Final = 1 << 22
+"""Values of numeric columns that are copied at a time, to be scaled (32 MB)."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 
@@ -40,29 +42,31 @@ def fitted(kind: str, schema: Schema, *references: Features, texts: bool = False
     """
     if kind == "none" or references[0].ndim == _IMAGES:
         return None
-    return standard(schema, np.concatenate(references) if len(references) > 1 else references[0], texts=texts)
+    return standard(schema, *references, texts=texts)
 
 
-def standard(schema: Schema, reference: Features, *, texts: bool = False) -> Any:
+def standard(schema: Schema, *references: Features, texts: bool = False) -> Any:
     """A fitted transformer: numeric columns imputed by their mean and scaled, categorical ones one-hot.
 
     A missing category becomes a category of its own. Columns of text are left out, or become the TF-IDF of their words
-    and pairs of words (``texts``); then what comes out is sparse. ``reference`` ``(n, columns)`` are the examples whose
-    statistics are used: the public set and the silo's own private data, nothing else.
+    and pairs of words (``texts``); then what comes out is sparse. ``references``, each ``(n, columns)``, are the
+    examples whose statistics are used, as if below one another: the public set and the silo's own private data,
+    nothing else.
     Raises DataError where features are no table.
     """
-    if reference.ndim != 2:
-        raise DataError(
-            f"preprocessing = 'standard' is for tables, but features have shape {reference.shape[1:]}: use 'none'"
-        )
+    for reference in references:
+        if reference.ndim != 2:
+            raise DataError(
+                f"preprocessing = 'standard' is for tables, but features have shape {reference.shape[1:]}: use 'none'"
+            )
     if schema.texts:
-        return _beside_text(schema, reference, texts=texts)
-    reference = reference.astype(np.float64, copy=False)
-    known = tuple(tuple(_values(reference[:, position])) for position in schema.categorical)
+        return _beside_text(schema, np.concatenate(references) if len(references) > 1 else references[0], texts=texts)
+    width = references[0].shape[1]
+    known = tuple(tuple(_values(_stacked(references, [position])[:, 0])) for position in schema.categorical)
     try:
-        fitted = copy.copy(_encoding(reference.shape[1], schema.categorical, known))
+        fitted = copy.copy(_encoding(width, schema.categorical, known))
         fitted.transformers_ = [
-            (name, _fitted_scaling(_chosen(reference, columns)) if name == _NUMERIC and columns else step, columns)
+            (name, _fitted_scaling(references, columns) if name == _NUMERIC and columns else step, columns)
             for name, step, columns in fitted.transformers_
         ]
     except ValueError as error:
@@ -104,17 +108,18 @@ def apply(transformer: Any, X: Features) -> Features:
     if steps is None:
         found: Features = transformer.transform(X)
         return found
-    scaled = _scaled(steps[_NUMERIC], X) if _NUMERIC in steps else np.empty((len(X), 0))
+    numeric = steps.get(_NUMERIC)
     if _CATEGORICAL not in steps:
-        return scaled
-    offset, step = scaled.shape[1], steps[_CATEGORICAL]
+        return _scaled(steps[_NUMERIC], X)
+    offset, step = len(numeric.columns) if numeric else 0, steps[_CATEGORICAL]
     width = sum(map(len, step.last.categories_))
     # As NumPy puts them next to each other: what learners sum up in which order depends on it.
     together = np.zeros((len(X), offset + width), order="F" if offset and width == 1 else "C")
-    # Some rows at a time, which then are in the processor's cache.
+    # Some rows at a time, which then are in the processor's cache, and need no other copy.
     for start in range(0, len(X), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        together[rows, :offset] = scaled[rows]
+        if numeric:
+            together[rows, :offset] = _scaled(numeric, X[rows])
         _encode(step, X[rows], together[rows, offset:])
     return together
 
@@ -166,8 +171,22 @@ def _scaling() -> Pipeline:
     return make_pipeline(SimpleImputer(strategy="mean", keep_empty_features=True), StandardScaler())
 
 
-def _fitted_scaling(block: NDArray[np.float64]) -> Pipeline:
-    """The steps of numeric columns ``(n, columns)``, as ``Pipeline.fit`` would leave them."""
+def _fitted_scaling(references: Sequence[Features], columns: Sequence[int]) -> Pipeline:
+    """The steps of numeric columns, as ``Pipeline.fit`` would leave them; some columns at a time, to spare memory."""
+    each = max(1, _BLOCK_VALUES // max(1, sum(map(len, references))))
+    parts = [_scaled_block(_stacked(references, columns[at : at + each])) for at in range(0, len(columns), each)]
+    if len(parts) == 1:
+        return parts[0]
+    steps = _scaling().fit(np.zeros((1, len(columns))))
+    for position, names in enumerate([("statistics_",), ("mean_", "var_", "scale_")]):
+        for name in names:
+            setattr(steps[position], name, np.concatenate([getattr(part[position], name) for part in parts]))
+    steps[1].n_samples_seen_ = parts[0][1].n_samples_seen_
+    return steps
+
+
+def _scaled_block(block: NDArray[np.float64]) -> Pipeline:
+    """The same for all of a few columns ``(n, columns)``."""
     steps = _scaling()
     if np.isnan(block).any():
         return steps.fit(block)
@@ -210,7 +229,7 @@ def _own_steps(transformer: Any, X: NDArray[np.float64]) -> dict[str, _Step] | N
 
 
 def _scaled(step: _Step, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    found = _chosen(X, step.columns)
+    found = _stacked([X], step.columns)
     missing = np.isnan(found)
     if missing.any():
         np.copyto(found, step.imputer.statistics_, where=missing)
@@ -219,12 +238,17 @@ def _scaled(step: _Step, X: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-def _chosen(X: NDArray[np.float64], columns: Any) -> NDArray[np.float64]:
-    """A copy of some columns, one column after the other in memory, as scikit-learn has it: sums depend on that."""
-    if len(columns) == X.shape[1]:
-        return np.array(X, order="F")
-    found: NDArray[np.float64] = X[:, columns]
-    return found if found.base is None and found.flags.f_contiguous else np.array(found, order="F")
+def _stacked(parts: Sequence[Features], columns: Sequence[int]) -> NDArray[np.float64]:
+    """Some columns of several tables below one another, a column after the other in memory: sums depend on that."""
+    size = sum(map(len, parts))
+    if size * len(columns) <= _BLOCK_VALUES:
+        found: NDArray[np.float64] = np.concatenate([part[:, columns] for part in parts], dtype=np.float64)
+        return found if found.flags.f_contiguous else np.array(found, order="F")
+    # Copied once, where a copy of all of it counts.
+    found = np.empty((size, len(columns)), order="F")
+    for position, column in enumerate(columns):
+        np.concatenate([part[:, column] for part in parts], out=found[:, position], casting="unsafe")
+    return found
 
 
 def as_input(X: Features) -> Features:

@@ -1,7 +1,7 @@
 """Any scikit-learn classifier as a learner that refits from scratch every round.
 
-skops is imported where a file is written or read: it loads all of scikit-learn, and torch where that is installed,
-which takes as long as everything else that a silo or a command needs.
+skops is imported where a file is written or read: it loads all of scikit-learn, which takes as long as everything else
+that a silo or a command needs.
 """
 
 from collections.abc import Callable, Collection
@@ -261,15 +261,16 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     that reads out of bounds: for a file from elsewhere there is ``model_file``.
     Raises DataError for other types or a damaged file.
     """
-    import skops.io
+    from fedct_flwr.learners.skops_file import skops_io
 
+    skops = skops_io()
     trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
     try:
-        found = skops.io.get_untrusted_types(file=path)
+        found = skops.get_untrusted_types(file=path)
         foreign = [name for name in found if name not in CONTAINERS and name.partition(".")[0] not in trusted]
         if foreign:
             raise DataError(f"the model {path} needs {', '.join(foreign)}: load it only if you wrote it yourself")
-        return skops.io.load(path, trusted=found)
+        return skops.load(path, trusted=found)
     except DataError:
         raise
     except Exception as error:  # zipfile and skops raise many types

@@ -165,10 +165,10 @@ def fitted_once() -> Iterator[None]:
     """The same columns are preprocessed the same way in thousands of checks: half of the time of these tests."""
     original, known = preprocessing.standard, dict[tuple[Any, bytes, bool], Any]()
 
-    def standard(schema: Schema, X: Features, *, texts: bool = False) -> Any:
-        key = schema, X.tobytes(), texts
+    def standard(schema: Schema, *references: Features, texts: bool = False) -> Any:
+        key = schema, b"".join(X.tobytes() for X in references), texts
         if key not in known:
-            known[key] = original(schema, X, texts=texts)
+            known[key] = original(schema, *references, texts=texts)
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:

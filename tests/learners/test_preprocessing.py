@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.preprocessing import apply, standard, transformed
 from fedct_flwr.types import DataError, TrainingError
 
@@ -167,3 +168,27 @@ class TestScikitLearn:
         one, two = (standard(MIXED, np.float64([[0, first], [1, 3]])) for first in (1, -1))
         assert one.transform(np.float64([[0, 1]])).tolist() == [[-1, 1, 0]]
         assert two.transform(np.float64([[0, 1]])).tolist() == [[0, 1, 0]]
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_statistics_are_the_same_bits_however_many_columns_are_copied_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, missing: float
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(1e3, 1, size=(1001, 7)) * 10.0 ** np.arange(7)
+    X[rng.random(X.shape) < missing] = NAN
+    X[:, 3] = 5.0
+    schema = Schema.numeric(("a", "b"), tuple("abcdefg"))
+    at_once = standard(schema, X)
+    monkeypatch.setattr(preprocessing, "_BLOCK_VALUES", 2500)
+    in_pieces = standard(schema, X[:400], X[400:])
+    imputers, scalers = zip(
+        *((steps[0], steps[1]) for fitted in (at_once, in_pieces) for steps in [fitted.named_transformers_["numeric"]]),
+        strict=True,
+    )
+    for parts, names in ((imputers, ["statistics_"]), (scalers, ["mean_", "var_", "scale_"])):
+        for name in names:
+            np.testing.assert_array_equal(getattr(parts[0], name), getattr(parts[1], name))
+    assert scalers[0].n_samples_seen_ == scalers[1].n_samples_seen_
+    np.testing.assert_array_equal(at_once.transform(X), in_pieces.transform(X))
+    np.testing.assert_array_equal(preprocessing.apply(in_pieces, X), at_once.transform(X))
