@@ -1,7 +1,6 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -268,10 +267,10 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
     """Say why there is no score where there is none."""
     last = folder.rounds()[-1]["silos"]
     for row in rows:
-        silo = escape(row.silo)
+        silo, models = escape(row.silo), row.tests["pooled"].models
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif config.save_models and not config.votes and math.isnan(row.pooled["federated"]):
+        elif config.save_models and not config.votes and "federated" not in models:
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
-        if config.baselines != "none" and row.silo in last and math.isnan(row.pooled["local"]):
+        if config.baselines != "none" and row.silo in last and "local" not in models:
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

@@ -1,7 +1,6 @@
 """``fedct coordinator run``: one run with real silos, from the study's folder to a table."""
 
 import contextlib
-import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -275,5 +274,5 @@ def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scoreboa
     for row in rows:
         if row.silo not in last:
             console.print(f"[yellow]{escape(row.silo)} had no part in the last round: no scores[/]")
-        elif math.isnan(row.own["federated"]) and math.isnan(row.pooled["federated"]):
+        elif not last[row.silo].get("scores"):
             console.print(f"[yellow]{escape(row.silo)} keeps its scores to itself[/]")
