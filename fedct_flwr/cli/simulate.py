@@ -21,6 +21,7 @@ from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
@@ -86,11 +87,12 @@ def simulate(
     learner: Annotated[
         str,
         typer.Option(
-            help="Short name or import path of a classifier; several with commas, one for each silo.",
+            help="Short name or import path of a classifier, several with commas, one for each silo; auto: each silo "
+            "chooses by its own records.",
             autocompletion=complete.learners,
             rich_help_panel=_METHOD,
         ),
-    ] = "logistic-regression",
+    ] = AUTO,
     learner_params: Annotated[
         str, typer.Option(help="The learners' parameters as JSON.", rich_help_panel=_METHOD)
     ] = "{}",

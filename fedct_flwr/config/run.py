@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedct_flwr.config.learner import LearnerSettings, Optimizer, PseudoWeight
+from fedct_flwr.config.learner import AUTO, LearnerSettings, Optimizer, PseudoWeight
 from fedct_flwr.config.mechanisms import ANSWERING, MECHANISMS, TallyNoise
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import (
@@ -121,13 +121,14 @@ class RunConfig(OwnSettings):
     warm_up_rounds: int = Field(default=5, ge=1, le=1000)
     """For networks that share probabilities: rounds of training alone before a silo's first answer, at no bytes. Other
     learners start anew each time. Real silos refuse more than their policy allows, 100 unless they say otherwise."""
-    learner: Names = ("logistic-regression",)
-    """One learner for all silos, or one for each in the data set's order."""
+    learner: Names = (AUTO,)
+    """One learner for all silos, or one for each in the data set's order; auto: each silo chooses by its own
+    records."""
     learner_params: str = "{}"
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
     preprocessing: Literal["standard", "none"] = "standard"
     """Standard: impute and scale numbers, one column for each category."""
-    pseudo_weight: PseudoWeight = 1.0
+    pseudo_weight: PseudoWeight = AUTO
     """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo trusts the consensus unless
     its own records speak against it."""
     class_weight: Literal["none", "balanced"] = "none"
@@ -296,7 +297,7 @@ class RunConfig(OwnSettings):
             )
         if self.algorithm == "fedct-agreement" and self.trust == "naive":
             raise ValueError("with trust = 'naive' fedct-agreement would be fedct: set algorithm to that, or trust")
-        if self.soft and self.pseudo_weight != self.defaults()["pseudo-weight"]:
+        if self.soft and self.pseudo_weight not in (AUTO, 1.0):
             raise ValueError(
                 f"pseudo-weight has no effect on algorithm {self.algorithm!r}: set consensus-weight instead"
             )

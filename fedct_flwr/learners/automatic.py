@@ -66,11 +66,15 @@ CANDIDATES: Final = (
 class Automatic(SklearnLearner):
     """Whichever candidate suits the records. Before ``choose``, each ``fit`` picks for its own examples anew.
 
-    ``seed`` decides how records are divided, ``random_state`` what the learner draws.
+    ``balanced``: classes are to weigh the same, which is then not chosen. ``seed`` decides how records are divided,
+    ``random_state`` what the learner draws.
     """
 
-    def __init__(self, num_classes: int, seed: int, random_state: int, transformer: Any = None) -> None:
+    def __init__(
+        self, num_classes: int, seed: int, random_state: int, transformer: Any = None, *, balanced: bool = False
+    ) -> None:
         self._num_classes, self._seed, self._random_state = num_classes, seed, random_state
+        self._always_balanced = balanced
         self._choice: Candidate | None = None
         super().__init__(_estimator(SAFE, random_state), transformer, balanced=SAFE.balanced)
 
@@ -99,7 +103,8 @@ class Automatic(SklearnLearner):
         if records.size < FEWEST or (counts > 0).sum() < 2 or counts[counts > 0].min() < _FEWEST_OF_CLASS:
             return SAFE
         records = _at_most(records, self._seed)
-        return _chosen(_Table(self._transform(records.X), records.y), self._num_classes, self._seed)
+        found = _chosen(_Table(self._transform(records.X), records.y), self._num_classes, self._seed)
+        return replace(found, balanced=found.balanced or self._always_balanced)
 
 
 class _Table:

@@ -177,7 +177,7 @@ def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples:
             f"learner {AUTO!r} is for tables, but features have shape {examples.shape[1:]}: name a network, such as "
             "that of examples/own_network"
         )
-    return Automatic(num_classes, settings.seed, seed, transformer)
+    return Automatic(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
 
 
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:

@@ -29,7 +29,7 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
     config = kit.config
     assert (config.silo, config.connection.superlink) == ("cleveland", "localhost:1")
     assert config.data == DataSettings(file=kit.source / "data.csv", label=LABEL)
-    assert config.learner == LearnerSettings(name="logistic-regression")
+    assert config.learner == LearnerSettings(name="auto").model_copy(update={"pseudo_weight": "auto"})
     assert config.policy == Policy()
     assert config.privacy == PrivacySettings()
 

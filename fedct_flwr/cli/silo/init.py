@@ -15,6 +15,7 @@ from fedct_flwr.cli.output import Output, from_here
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import KitConfig, SiloConfig, StudyConfig
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
@@ -27,6 +28,9 @@ from fedct_flwr.types import ConfigError, FedctError
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
+
+_LEARNERS: Final = (AUTO, *SHORT_NAMES)
+"""What predicts classes."""
 
 
 def init(
@@ -46,7 +50,7 @@ def init(
     learner: Annotated[
         str,
         typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
-    ] = "logistic-regression",
+    ] = AUTO,
 ) -> None:
     """Make a silo's folder: settings with every key explained, keys, a secret, and a copy of the study.
 
@@ -119,8 +123,8 @@ def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, lea
         host_and_port(superlink, "superlink")
     if ca and not ca.is_file():
         raise ConfigError(f"there is no file {ca}: ask the coordinator for ca.crt")
-    if learner not in SHORT_NAMES and "." not in learner:
-        raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, SHORT_NAMES)} (or give an import path)")
+    if learner not in _LEARNERS and "." not in learner:
+        raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, _LEARNERS)} (or give an import path)")
 
 
 def _of_kit(kit: Path | None) -> list[Path]:
@@ -142,7 +146,7 @@ def _as_written(data: Path, folder: Path) -> str:
 
 def _packages(learner: str) -> list[str]:
     """The hospital itself has named the learner, and so trusts its package."""
-    return [] if learner in SHORT_NAMES and learner != TORCHVISION else [package(learner)]
+    return [] if learner in _LEARNERS and learner != TORCHVISION else [package(learner)]
 
 
 def _fill(folder: Path, text: str, study: Path, ca: Path | None) -> None:

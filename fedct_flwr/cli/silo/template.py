@@ -7,6 +7,7 @@ from typing import Final
 import tomli_w
 
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, TransferSettings
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.mechanisms import ANSWERING
 from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS
 from fedct_flwr.config.settings import kebab
@@ -60,9 +61,10 @@ test-fraction = 0.0
 
 
 [learner]
-# What is trained here: a short name (decision-tree, random-forest, extra-trees, gradient-boosting,
-# hist-gradient-boosting, logistic-regression, svm, nearest-neighbors, naive-bayes, xgboost, rulefit, or the network of
-# a paper such as pneumonia-cnn), or the import path of a classifier or a network of your own.
+# What is trained here: "auto" (logistic regression, a forest or boosted trees, whichever suits your own records by
+# cross-validation; nothing of the choice leaves), a short name (decision-tree, random-forest, extra-trees,
+# gradient-boosting, hist-gradient-boosting, logistic-regression, svm, nearest-neighbors, naive-bayes, xgboost, rulefit,
+# or the network of a paper such as pneumonia-cnn), or the import path of a classifier or a network of your own.
 name = {learner}
 
 # Installed packages, beside the short names, whose code may run here.
@@ -71,7 +73,8 @@ packages = {packages}
 # "standard": impute and scale numbers, one column for each category. "none": for images, or a learner that does it.
 preprocessing = {preprocessing}
 
-# The weight of a pseudo-labeled public example beside 1 for a record.
+# The weight of a pseudo-labeled public example beside 1 for a record. "auto": 1, unless your own records speak against
+# the consensus; then less, down to your own model alone. "fedct silo status" says which it is, and why.
 pseudo-weight = {pseudo_weight}
 
 # "balanced": all classes count the same, however many records each has here. For learners that take weights.
@@ -206,6 +209,8 @@ def silo_toml(
         "device",
     ):
         values[name] = getattr(defaults, name)
+    # A silo.toml without the key is one of before there was a guard, and stays as it was approved.
+    values["pseudo_weight"] = AUTO
     privacy = PrivacySettings()
     values |= {name: getattr(privacy, name) for name in ("protection", "epsilon", "delta", "rounds", "queries")}
     for name in ("max_rounds", "max_queries", "max_bytes", "max_local_rounds", "max_consensus_weight"):
