@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, side_by_side
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
@@ -76,15 +76,20 @@ def federation(
         y = {silo: encode_labels(names, classes) for silo, names in named.items()}
     examples = PublicSet(encode(unlabeled, columns, public.where))
     del unlabeled, table
-    parts = []
+    kept: list[Examples] = []
+    held_out: list[Examples] = []
     # A table goes when its records are numbers: a million of them are there once, not twice.
     for silo in silos:
         X = encode(tables.pop(silo).drop_columns([label]), columns, silos[silo].where)
         records = Examples(X, y.pop(silo))
         test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
-        parts.append(SiloData(silo, private, test))
-    del X, records
+        kept.append(private)
+        held_out.append(test)
+    del X, records, private, test
     pa.default_memory_pool().release_unused()
+    # All records in one place are what each silo is compared with: they need no room of their own.
+    together = zip(silos, side_by_side(kept), side_by_side(held_out), strict=True)
+    parts = [SiloData(silo, private, test) for silo, private, test in together]
     return FederatedDataset(
         name=name,
         schema=schema,
