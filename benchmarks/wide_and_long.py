@@ -60,7 +60,7 @@ def run(seeds: int | None, fast: bool) -> None:
             folder = Path(temporary) / "tables"
             folder.mkdir()
             write(folder, shape)
-            for _ in range(1 if fast else seeds or 3):
+            for _ in range(seeds or 1):
                 steps = runs.setdefault(f"{name}: steps", Runs())
                 steps.add(**{step: float(seconds) for step, seconds in _told(["steps", str(folder)])})
                 runs.setdefault(f"{name}: load", Runs()).add(**_measured(_python("load", str(folder))))

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, side_by_side
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, refuse
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
@@ -123,15 +123,28 @@ def federation(
             found[silo] = SiloData(silo, private, test)
     del part, records
     pa.default_memory_pool().release_unused()
+    own = _side_by_side(found)
     return FederatedDataset(
         name=name,
         schema=schema,
         public=examples,
-        silos=tuple(found.values()),
-        test=pool([part.test for part in found.values()]),
+        silos=own,
+        test=pool([silo.test for silo in own]),
         notes=notes,
         findings=findings,
     )
+
+
+def _side_by_side(found: dict[SiloName, SiloData]) -> tuple[SiloData, ...]:
+    """The silos, whose records are rows of one array; ``found`` is emptied.
+
+    All records in one place are what each silo is compared with: so they need no room of their own.
+    """
+    others = [(silo.name, silo.groups, silo.test_groups) for silo in found.values()]
+    private, test = [silo.private for silo in found.values()], [silo.test for silo in found.values()]
+    found.clear()
+    together = zip(others, side_by_side(private), side_by_side(test), strict=True)
+    return tuple(SiloData(name, kept, held_out, of, of_test) for (name, of, of_test), kept, held_out in together)
 
 
 def _inspected(
