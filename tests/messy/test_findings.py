@@ -1,5 +1,6 @@
 """One test for each thing that can be wrong, by the finding's name, column and silo; and none where nothing is."""
 
+import re
 import time
 from pathlib import Path
 
@@ -85,6 +86,11 @@ def test_a_name_that_no_finding_has_is_an_error_with_the_nearest(tmp_path: Path)
 
 def test_every_finding_is_called_as_the_catalogue_says() -> None:
     assert {case.code for case in (REFUSED | SAID).values()} <= CODES.keys()
+
+
+def test_the_reference_has_every_finding() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "findings.md").read_text("utf-8")
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == [*CODES]
 
 
 @pytest.mark.parametrize("share", [0.0025, 0.02, 0.1, 0.3])

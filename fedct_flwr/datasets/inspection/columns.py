@@ -136,7 +136,7 @@ def of_table(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
         if kind is Kind.TEXT:
             yield from _text(profile, name, say, name in categories)
         elif kind is Kind.DATES:
-            is_time = pa.types.is_time(profile.table.column(name).type)
+            is_time = pa.types.is_time(profile.columns[name].type)
             how = "" if is_time else say.set("dates", '"%Y-%m-%d"')
             fix = f"turn them into numbers, such as {'hours' if is_time else 'an age'}{f', or {how}' if how else ''}"
             said = f"{say.column(name, '')} holds {'times of day' if is_time else 'dates'}"

@@ -110,7 +110,7 @@ def inspect_tables(
     y: dict[SiloName, NDArray[np.int64]] = {}
     for silo, table in silos.items():
         own = _without(table, unused)
-        own = own.select([name for name in own.column_names if name in theirs.kinds])
+        own = _of(own, [position for position, name in enumerate(own.column_names) if name in theirs.kinds])
         # Records without a label are refused elsewhere, and of no class here.
         y[silo] = labels[silo].numbered(classes) if silo in labels else np.zeros(own.num_rows, dtype=np.int64)
         complete = crossed and silo in labels and bool((y[silo] >= 0).all())
@@ -142,7 +142,12 @@ def inspect_tables(
 
 
 def _without(table: pa.Table, unused: Collection[str]) -> pa.Table:
-    return table.select([name for name in table.column_names if name not in unused])
+    return _of(table, [position for position, name in enumerate(table.column_names) if name not in unused])
+
+
+def _of(table: pa.Table, positions: list[int]) -> pa.Table:
+    """Some columns. By position: names would be looked up one by one among all."""
+    return table if len(positions) == table.num_columns else table.select(positions)
 
 
 def _without_consequences(findings: list[Finding]) -> list[Finding]:

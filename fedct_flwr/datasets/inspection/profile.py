@@ -117,7 +117,8 @@ class Profile:
     ``y`` ``(records,)`` are the classes as the labels were numbered, of ``classes`` in all; None where there are none.
     """
 
-    table: pa.Table
+    columns: dict[str, pa.ChunkedArray]
+    records: int
     kinds: dict[str, Kind]
     numbers: Numbers
     texts: dict[str, Text]
@@ -125,16 +126,11 @@ class Profile:
     y: NDArray[np.int64] | None = None
     classes: int = 0
 
-    @property
-    def records(self) -> int:
-        """How many records there are."""
-        return int(self.table.num_rows)
-
     def missing(self, name: str) -> int:
         """Cells of a column without a value."""
         if (position := self.numbers.position.get(name)) is not None:
             return self.records - int(self.numbers.valid[position])
-        return int(self.table.column(name).null_count)
+        return int(self.columns[name].null_count)
 
     def distinct(self, name: str) -> int:
         """Distinct values of a column."""
@@ -144,7 +140,7 @@ class Profile:
 
     def first(self, name: str, values: pa.Array) -> tuple[int, str] | None:
         """The first record, counted from 1, that has one of these values of a text column, and the value."""
-        column = as_text(self.table.column(name))
+        column = as_text(self.columns[name])
         found = pc.is_in(column, value_set=values)
         row = pc.index(found, True).as_py()
         return None if row < 0 else (row + 1, column[row].as_py())
@@ -167,32 +163,36 @@ def distinct_texts(column: pa.ChunkedArray) -> tuple[Text, NDArray[np.int64]]:
 
 def profile(table: pa.Table, y: NDArray[np.int64] | None = None, classes: int = 0) -> Profile:
     """Look at all columns of a table of features, whose records are of these classes."""
-    kinds = {name: kind_of(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+    # A table looks a name up among all of its names.
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    kinds = {name: kind_of(column) for name, column in columns.items()}
     names = [name for name, kind in kinds.items() if kind in _NUMERIC]
     keys = np.zeros(table.num_rows, dtype=np.uint64)
     # One block at least, which says of no column what it is.
     blocks = [_numbers(np.empty((0, table.num_rows)), [], y, classes)]
-    for X, some in _blocks(table, names):
+    for X, some in _blocks(columns, names, table.num_rows):
         blocks.append(_numbers(X, some, y, classes))
         keys += _keys_of_numbers(X, some)
     texts = {}
     for name, kind in kinds.items():
         if kind is Kind.TEXT:
-            texts[name], codes = distinct_texts(table.column(name))
+            texts[name], codes = distinct_texts(columns[name])
             if y is not None and len(texts[name].values) <= _CROSSED:
                 texts[name] = _crossed(texts[name], codes, y, classes)
             keys += _keys_of_text(texts[name].values, codes, name)
-    return Profile(table, kinds, Numbers.joined(blocks), texts, keys, y, classes)
+    return Profile(columns, table.num_rows, kinds, Numbers.joined(blocks), texts, keys, y, classes)
 
 
-def _blocks(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[NDArray[np.float64], Sequence[str]]]:
-    step = max(1, _BLOCK // max(1, table.num_rows))
+def _blocks(
+    columns: dict[str, pa.ChunkedArray], names: Sequence[str], records: int
+) -> Iterator[tuple[NDArray[np.float64], Sequence[str]]]:
+    step = max(1, _BLOCK // max(1, records))
     for start in range(0, len(names), step):
         some = names[start : start + step]
         # Columns of their own in memory, as each is sorted.
-        X = np.empty((len(some), table.num_rows))
+        X = np.empty((len(some), records))
         for position, name in enumerate(some):
-            X[position] = table.column(name).cast(pa.float64(), safe=False).to_numpy()
+            X[position] = columns[name].cast(pa.float64(), safe=False).to_numpy()
         # Infinite ones are refused elsewhere.
         X[np.isinf(X)] = np.nan
         yield X, some

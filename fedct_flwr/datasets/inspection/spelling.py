@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+_DIGIT: Final = r"\d"
 _PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA: Final = r"^\s*[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?)\s*$"
 _BOUND: Final = (
@@ -49,6 +50,10 @@ class Looks:
     @classmethod
     def of(cls, values: pa.Array) -> "Looks":
         """How these texts look."""
+        if not matching(values, _DIGIT).any():
+            # Nothing to tell numbers from; most text columns of a wide table are so.
+            nothing = np.zeros(len(values), dtype=bool)
+            return cls(nothing, nothing, nothing, nothing, nothing)
         plain = matching(values, _PLAIN)
         comma = matching(values, _COMMA) & ~plain
         taken = plain | comma
@@ -71,7 +76,8 @@ def matching(values: pa.Array, pattern: str) -> NDArray[np.bool_]:
 
 def are_dates(values: pa.Array) -> NDArray[np.bool_]:
     """Which of the texts are dates."""
-    return matching(values, _DATE)
+    # Compiling the pattern takes milliseconds, and most text columns of a wide table hold words.
+    return matching(values, _DATE) if matching(values, _DIGIT).any() else np.zeros(len(values), dtype=bool)
 
 
 def are_pairs(values: pa.Array) -> NDArray[np.bool_]:
