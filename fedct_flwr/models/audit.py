@@ -28,8 +28,6 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
-        # A dictionary: what is in it is looked at like all else.
-        "collections.OrderedDict",
         "fedct_flwr.learners.calibrated.Calibrated",
         "fedct_flwr.learners.calibrated.Calibration",
         "fedct_flwr.learners.preprocessing.Numbers",
@@ -82,6 +80,9 @@ TYPES: Final = frozenset(
 Numbers and arrays are allowed besides.
 """
 
+_CONTAINERS: Final = frozenset({"collections.OrderedDict"})
+"""What other packages' models keep their parts in (LightGBM's), which are looked at like all others."""
+
 _VALUES: Final = (
     *(type(None), bool, int, float, str, slice),
     *(np.generic, np.dtype, np.random.RandomState, np.random.Generator),
@@ -100,7 +101,7 @@ def read_object(content: bytes, what: str, packages: Collection[str] = ()) -> An
     """
     try:
         found = _types(content)
-        foreign = sorted(name for name in found - TYPES if name.partition(".")[0] not in packages)
+        foreign = sorted(name for name in found - TYPES - _CONTAINERS if name.partition(".")[0] not in packages)
         if foreign:
             needed = sorted({f"--package {name.partition('.')[0]}" for name in foreign})
             raise DataError(
