@@ -20,7 +20,9 @@ class ModelDescription(Settings):
     format: Literal[1] = 1
     study: str = Field(pattern=NAME_PATTERN)
     classes: tuple[str, ...]
-    """Names of the classes, as the model numbers them."""
+    """Names of the classes, as the model numbers them; empty where it predicts a quantity."""
+    quantity: str = ""
+    """Name of the number that the model predicts in place of a class."""
     columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
     """Name and categories of each column, None for a numeric one; empty where features are no table."""
     text: tuple[str, ...] = ()
@@ -30,6 +32,8 @@ class ModelDescription(Settings):
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     """Of one example's features, before preprocessing."""
+    any_width: bool = False
+    """Whether the network's hidden layers may be wider than its factory makes them: those that were matched are."""
     image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"

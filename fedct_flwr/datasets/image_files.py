@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.tables import DATA_FILE, TableSettings
+from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.image_folder import (
     images_among,
@@ -128,7 +128,7 @@ class _Labeled:
         return Examples(read_images(self.paths, *form), encode_labels(self.names, classes))
 
 
-def _form(told: TableSettings, public: Sequence[Path], folder: Path) -> tuple[ImageForm, tuple[str, ...]]:
+def _form(told: FolderTables, public: Sequence[Path], folder: Path) -> tuple[ImageForm, tuple[str, ...]]:
     """How images are read, and the sentence that says so where ``data.toml`` does not."""
     images = told.images
     if images.size and images.mode:

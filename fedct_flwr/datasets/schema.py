@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
 from fedct_flwr.text.printable import fault, formula_fault, listed, quoted
-from fedct_flwr.types import MAX_CLASSES, DataError
+from fedct_flwr.types import MAX_CLASSES, ConfigError, DataError
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,21 @@ class Schema:
     def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:
         """A table of numeric columns only."""
         return cls(classes, tuple(Column(name) for name in names))
+
+    def positive(self, name: str = "") -> int | None:
+        """Of two classes, the number of the one called ``name``, or of the last one; None unless there are two.
+
+        Raises ConfigError for a name that is none of two classes.
+        """
+        if name and (len(self.classes) != 2 or name not in self.classes):
+            there = f"it has {listed(self.classes)}" if self.classes else f"{self.quantity!r} is a number"
+            raise ConfigError(
+                f"positive-class = {name!r} needs a study of two classes, one of which is called so, and {there}: "
+                "correct it, or leave it out"
+            )
+        if len(self.classes) != 2:
+            return None
+        return self.classes.index(name) if name else 1
 
     @property
     def categorical(self) -> tuple[int, ...]:

@@ -64,7 +64,7 @@ def transfer_for(
     check_votes(settings, privacy, votes)
     noisy, num_records = privacy.enabled, len(private)
     # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
-    own = learner.model_copy(update={"pseudo_weight": 1.0})
+    own = learner.of_parts
     if schema.texts and reading_of(learner) != "nothing":
         raise LearnerError(
             f"learner {learner.name!r} reads text, and students and their teachers learn from numbers alone: choose "

@@ -7,11 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings, RunConfig
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import make, make_regressor, packages
+from fedct_flwr.learners.catalog import SOME_REGRESSORS, make, make_regressor, packages
 from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.preprocessing import as_input
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
@@ -92,6 +94,8 @@ def untrained(
 
     Without classes it is one for a quantity. Raises as ``learner_for``.
     """
+    if settings.name == AUTO:
+        return _automatic(settings, seed, num_classes, examples, transformer)
     name = settings.name
     wanted = wanted_of(num_classes or 1, examples, transformer)
     if not num_classes:
@@ -109,9 +113,14 @@ def untrained(
                 f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network, such as "
                 "'small-cnn' for images"
             )
-        weighted = settings.pseudo_weight != 1.0
+        weighted = settings.full_weight != 1.0
         return SklearnLearner(
-            estimator, transformer, weighted=weighted, balanced=settings.balanced, packages=packages(name)
+            estimator,
+            transformer,
+            weighted=weighted,
+            balanced=settings.balanced,
+            packages=packages(name),
+            num_classes=num_classes,
         )
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training
@@ -138,6 +147,20 @@ def untrained(
     )
     learner.check_output(examples)
     return learner
+
+
+def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any) -> Learner:
+    """A learner that chooses for itself, where there is something to choose from. Raises LearnerError."""
+    if settings.params:
+        raise LearnerError(f"learner {AUTO!r} takes no parameters: name a learner, or leave learner-params out")
+    if not num_classes:
+        raise LearnerError(f"learner {AUTO!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
+    if examples.ndim != 2:
+        raise LearnerError(
+            f"learner {AUTO!r} is for tables, but features have shape {examples.shape[1:]}: name a network, such as "
+            "that of examples/own_network"
+        )
+    return Automatic(num_classes, settings.seed, seed, transformer)
 
 
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import LearnerError
 
@@ -77,6 +78,9 @@ LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 SHORT_NAMES: Final = {**CLASSIFIERS, **NETWORKS}
 
 _ALL_NAMES: Final = {**REGRESSORS, **SHORT_NAMES}
+
+NAMES: Final = (AUTO, *_ALL_NAMES)
+"""All short names; the first leads to a choice, see ``automatic``."""
 
 _EXTRAS: Final = {
     "torch": "torch",
@@ -164,7 +168,7 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
     Short names are trusted, but for torchvision, which would fetch weights if it were told to.
     """
     needed = name if name == TORCHVISION else package(name)
-    if (name == TORCHVISION or name not in _ALL_NAMES) and needed not in packages:
+    if (name == TORCHVISION or name not in NAMES) and needed not in packages:
         raise LearnerError(
             f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to packages "
             "under [learner] in silo.toml"
@@ -184,7 +188,7 @@ def _held(name: str, params: Mapping[str, Any]) -> Any:
 def packages(name: str) -> Collection[str]:
     """The top packages whose types a file of the learner's model may hold."""
     held = _HELD.get(name)
-    return held.packages if held else [package(name)]
+    return held.packages if held else [] if name == AUTO else [package(name)]
 
 
 def package(name: str) -> str:
@@ -207,7 +211,7 @@ def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:
         sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:
-        raise LearnerError(f"unknown learner {path!r}: {suggest(path, names)} (or give an import path)")
+        raise LearnerError(f"unknown learner {path!r}: {suggest(path, [AUTO, *names])} (or give an import path)")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:

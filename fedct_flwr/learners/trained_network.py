@@ -16,8 +16,9 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from fedct_flwr.datasets.images import are_bytes
+from fedct_flwr.learners.answered import check_probabilities
 from fedct_flwr.learners.catalog import MAKING
-from fedct_flwr.learners.preprocessing import as_input
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _PREDICT_BATCH: Final = 1024
@@ -104,6 +105,7 @@ class TrainedNetwork:
         batches = torch.split(self._tensor(X), _PREDICT_BATCH)
         parts = [network(as_floats(batch)).double().softmax(dim=1) for batch in batches]
         found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
+        check_probabilities(found, model=type(self._network).__name__)
         return found
 
     @property
@@ -169,7 +171,13 @@ class TrainedNetwork:
     def _logits(self, X: Tensor) -> Tensor:
         network = self._network.eval()
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda"):
-            return torch.cat([network(as_floats(part)) for part in torch.split(X, _PREDICT_BATCH)])
+            logits = torch.cat([network(as_floats(part)) for part in torch.split(X, _PREDICT_BATCH)])
+        # The largest of them is a class as well, where some are NaN.
+        if torch.isnan(logits).any():
+            raise TrainingError(
+                f"{type(network).__name__} answered NaN: lower the learning rate, or look for bad values"
+            )
+        return logits
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(
@@ -181,7 +189,7 @@ class TrainedNetwork:
 
     def _tensor(self, X: Features) -> Tensor:
         if self._transformer is not None:
-            X = self._transformer.transform(as_input(X))
+            X = apply(self._transformer, X)
         if are_bytes(X):
             return torch.from_numpy(np.ascontiguousarray(X)).to(self._device)
         return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)

@@ -28,6 +28,8 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
+        # A dictionary: what is in it is looked at like all else.
+        "collections.OrderedDict",
         "fedct_flwr.learners.preprocessing.Numbers",
         "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.relabel.Relabeled",
@@ -44,13 +46,17 @@ TYPES: Final = frozenset(
         "sklearn.compose._column_transformer.ColumnTransformer",
         "sklearn.dummy.DummyClassifier",
         "sklearn.ensemble._forest.ExtraTreesClassifier",
+        "sklearn.ensemble._forest.ExtraTreesRegressor",
         "sklearn.ensemble._forest.RandomForestClassifier",
+        "sklearn.ensemble._forest.RandomForestRegressor",
         "sklearn.ensemble._gb.GradientBoostingClassifier",
         "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
         "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.impute._base.SimpleImputer",
+        "sklearn.linear_model._base.LinearRegression",
         "sklearn.linear_model._logistic.LogisticRegression",
+        "sklearn.linear_model._ridge.Ridge",
         "sklearn.metrics._dist_metrics.EuclideanDistance64",
         "sklearn.naive_bayes.GaussianNB",
         "sklearn.neighbors._classification.KNeighborsClassifier",
@@ -63,12 +69,16 @@ TYPES: Final = frozenset(
         "sklearn.tree._classes.DecisionTreeClassifier",
         "sklearn.tree._classes.DecisionTreeRegressor",
         "sklearn.tree._classes.ExtraTreeClassifier",
+        "sklearn.tree._classes.ExtraTreeRegressor",
         "sklearn.tree._tree.Tree",
         "xgboost.core.Booster",
         "xgboost.sklearn.XGBClassifier",
     }
 )
-"""What the catalog's classifiers and the preprocessing are made of, but for RuleFit, beside numbers and arrays."""
+"""What the catalog's classifiers, some of its regressors and the preprocessing are made of, but for RuleFit.
+
+Numbers and arrays are allowed besides.
+"""
 
 _VALUES: Final = (
     *(type(None), bool, int, float, str, slice),

@@ -15,6 +15,7 @@ from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
 from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
@@ -32,10 +33,15 @@ class Data(NamedTuple):
     tables: Tables | None = None
 
 
-def data_of(silos: Silos, public: Any, label: str) -> Data:
+def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None = None) -> Data:
     """What ``simulate()`` was given. Raises ConfigError or DataError."""
     if isinstance(silos, Mapping):
-        return _in_memory(silos, public, label)
+        return _in_memory(silos, public, label, tests or {})
+    if tests is not None:
+        raise ConfigError(
+            "tests has no effect on a folder, which has NAME.test.csv next to NAME.csv, or a data set by name: leave "
+            "it out"
+        )
     if not isinstance(silos, str | Path):
         raise DataError(
             f"silos is of type {type(silos).__name__}: give a table for each silo, a folder, or a data set's name"
@@ -62,7 +68,7 @@ def of_folder(folder: Path) -> dict[str, Any]:
     return {"study": name, "data": "files", "data-dir": str(folder.resolve())}
 
 
-def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str) -> Data:
+def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Mapping[SiloName, Any]) -> Data:
     if public is None:
         raise ConfigError("public is missing: give the table of examples that the silos label")
     for name in silos:
@@ -74,7 +80,14 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str) -> Data:
     column = label or _LABEL
     named = {str(name): given for name, given in silos.items()}
     tables = {name: _labeled(given, label, column, f"the table of silo {name!r}") for name, given in named.items()}
-    found = Tables(table_of(public, "the public table"), tables)
+    of_tests = {str(name): given for name, given in tests.items()}
+    for name in of_tests:
+        if name not in tables:
+            raise ConfigError(f"tests names {quoted(name)}, which is no silo: {suggest(name, tables)}")
+    held_out = {
+        name: _labeled(given, label, column, f"the test table of silo {name!r}") for name, given in of_tests.items()
+    }
+    found = Tables(table_of(public, "the public table"), tables, held_out)
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 

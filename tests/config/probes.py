@@ -33,7 +33,10 @@ ANOTHER: dict[str, Any] = {
     "data-dir": "/nowhere",
     "label-column": "ill",
     "text-columns": "note",
+    "group-column": "patient",
     "outcome": "number",
+    "positive-class": "ill",
+    "accept": "one-per-record:ward",
     "num-silos": 3,
     "private-size": 100,
     "public-size": 90,
@@ -89,6 +92,7 @@ ANOTHER: dict[str, Any] = {
     "seed": 42,
     "report-scores": True,
     "save-models": False,
+    "baselines": "none",
     "tracking": "tensorboard",
 }
 """Another value than the default for each key that is probed; "" is filled in by ``probed``."""

@@ -40,7 +40,7 @@ initial_model, fitted_once = probes.initial_model, probes.fitted_once
 
 ALWAYS = {
     *("learner-params", "preprocessing", "class-weight", "bad-silos", "corruption", "num-server-rounds", "roster"),
-    *("min-silos", "roster-deadline", "round-deadline", "seed", "save-models", "tracking"),
+    *("min-silos", "roster-deadline", "round-deadline", "seed", "save-models", "baselines", "tracking"),
 }
 OF_HEART_DISEASE = {"public-fraction", "test-fraction"}
 OF_SPLIT = {"num-silos", "private-size", "public-size", "partition"}

@@ -70,6 +70,13 @@ def trained(name: str, y: Any = None) -> tuple[Learner, Any]:
     return learner.fit(X, labels if y is None else y), transformer
 
 
+def trained_on_numbers(name: str) -> Learner:
+    X, labels = table()
+    transformer = preprocessing.standard(SCHEMA, X)
+    settings = LearnerSettings(name=name, params=SMALL.get(name, {}))
+    return untrained(settings, 0, 0, X[:2], transformer).fit(X, labels + 0.5)
+
+
 def saved(path: Path, name: str, y: Any = None) -> tuple[Learner, bytes]:
     learner, transformer = trained(name, y)
     return learner, save_model(path, learner, transformer, description(name))
@@ -81,6 +88,30 @@ def refused(path: Path, content: bytes) -> str:
         load_model(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+REGRESSORS = ("decision-tree", "random-forest", "extra-trees", "linear-regression", "ridge")
+"""Those whose files are read without naming a package."""
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_number_is_predicted_elsewhere_as_it_is_here(tmp_path: Path, name: str) -> None:
+    learner, said = trained_on_numbers(name), {"classes": (), "quantity": "days"}
+    save_model(tmp_path / "m.skops", learner, None, description(name, **said))
+    model, (X, _) = load_model(tmp_path / "m.skops"), table(seed=1)
+    np.testing.assert_array_equal(model.predict(X), learner.predict(X))
+    assert model.probabilities(X) is None
+
+
+def test_a_forest_of_trees_of_the_other_kind_is_refused(tmp_path: Path) -> None:
+    learner = trained_on_numbers("random-forest")
+    forest = learner.parts[1]  # type: ignore[attr-defined]
+    classifier = trained("random-forest")[0].parts[1]  # type: ignore[attr-defined]
+    forest.estimators_, classifier.estimators_ = classifier.estimators_, forest.estimators_
+    for wrong in (forest, classifier):
+        learner._trained = wrong  # type: ignore[attr-defined]
+        content = save_model(tmp_path / "m.skops", learner, None, description("random-forest"))
+        assert "damaged" in refused(tmp_path / "n.skops", content)
 
 
 LABELS = {
@@ -113,7 +144,7 @@ def test_every_listed_type_is_one_of_the_catalogs() -> None:
     words = preprocessing.standard(Schema(SCHEMA.classes, (Column("age"), Column("note", text=True))), X, texts=True)
     contents += [skops.io.dumps(part) for part in (words, Texts([1]), Table(["age", "note"], [1]))]
     found: set[str] = set()
-    for content in contents:
+    for content in [*contents, *(trained_on_numbers(name).to_bytes() for name in REGRESSORS)]:  # type: ignore[attr-defined]
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             said = file.read("schema.json").decode()
         found |= {name for name in TYPES if f'"__class__": "{name.rpartition(".")[2]}"' in said}
