@@ -34,7 +34,7 @@ def inspect_records(data: DataSettings, study: StudyFolder, silo: SiloName) -> I
     if study.config.image_size:
         return _NOTHING
     tables, agreed = form_of(data, study), study.config.tables
-    text = [data.label, *(column.name for column in study.schema.columns if column.categories is not None)]
+    text = [data.label, *(column.name for column in study.schema.columns if column.spelled)]
     records = read_table(data.file, text, tables)
     if data.label not in records.column_names or records.num_rows == 0:
         raise DataError(f"{data.file} has no records, or no column {data.label!r}: correct file or label in silo.toml")

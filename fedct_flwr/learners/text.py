@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from fedct_flwr.config import LearnerSettings
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.catalog import NETWORKS, REGRESSORS, SHORT_NAMES, TFIDF, make, make_regressor
@@ -66,7 +67,7 @@ def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:
     name = settings.name
     if name == TFIDF:
         return "tf-idf"
-    if name in SHORT_NAMES or name in REGRESSORS or name in NETWORKS:
+    if name == AUTO or name in SHORT_NAMES or name in REGRESSORS or name in NETWORKS:
         return "nothing"
     model = make_regressor(name, settings.params) if number else make(name, settings.params, **_PROBED)
     if not hasattr(model, "get_params"):

@@ -11,12 +11,15 @@ import tomli_w
 
 from fedct_flwr.config import DataSettings, RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
+from fedct_flwr.datasets.federated import SiloData
+from fedct_flwr.datasets.inspection import inspect_new
+from fedct_flwr.datasets.leaks import repeated
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
 from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import ConfigError, DataError, Examples
 
 PUBLIC = "age,note,code\n63,Chest pain,7\n41,,8\n,no pain,9\n"
 NORTH = "age,note,code,ill\n70,pain,7,yes\n35,fine,8,no\n52,,9,yes\n44,ok,7,no\n"
@@ -87,7 +90,7 @@ def test_a_silo_without_the_column_is_told(tmp_path: Path) -> None:
 def test_every_type_of_values_can_be_text(tmp_path: Path, values: pa.Array) -> None:
     table = pa.table({"note": values, "age": [1, 2, 3]})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    X = encode(pyarrow.parquet.read_table(tmp_path / "a.parquet"), columns_of(table, "a", ["note"]), "a")
+    X = encode(pyarrow.parquet.read_table(tmp_path / "a.parquet"), columns_of(table, "a", texts=["note"]), "a")
     assert [type(value) for value in X[:, 0]] == [str] * 3
     assert X[1, 0] == ""
 
@@ -95,7 +98,7 @@ def test_every_type_of_values_can_be_text(tmp_path: Path, values: pa.Array) -> N
 def test_what_is_no_text_is_named() -> None:
     table = pa.table({"note": [[1], [2]]})
     with pytest.raises(DataError, match="'note' of here"):
-        encode(table, columns_of(table, "here", ["note"]), "here")
+        encode(table, columns_of(table, "here", texts=["note"]), "here")
 
 
 # --- fingerprint and digest
@@ -194,3 +197,16 @@ def test_another_text_is_no_copy() -> None:
     others = own.copy()
     others[:, 1] = [f"{text} x" for text in others[:, 1]]
     assert find_duplicates(own, others, SCHEMA).exact == 0
+
+
+def test_rows_of_the_test_set_that_training_has_seen_are_counted_by_their_text_too() -> None:
+    own, test = patients(60, 0), patients(300, 1)
+    test[:7] = own[:7]
+    test[7:9, 0] = own[7:9, 0]  # the number alone
+    labels = np.zeros(300, dtype=np.int16)
+    assert repeated(SiloData("north", Examples(own, labels[:60]), Examples(test, labels))) == 7
+
+
+def test_new_records_are_inspected_without_their_text() -> None:
+    table = pa.table({"age": [0.1, 0.2], "note": ["anything", "at all"]})
+    assert inspect_new(table, SCHEMA.columns, patients(60, 0)) == []

@@ -86,6 +86,7 @@ def made(name: str, schema: Schema = SCHEMA, **settings: Any) -> SklearnLearner:
     ("name", "preprocessing", "reading"),
     [
         ("tfidf-linear", "standard", "tf-idf"),
+        ("auto", "standard", "nothing"),
         ("logistic-regression", "standard", "nothing"),
         ("random-forest", "none", "nothing"),
         ("tests.learners.test_text.by_texts", "standard", "texts"),
@@ -257,6 +258,6 @@ def test_teachers_and_a_number_to_predict() -> None:
     text = {"text_columns": ["note"], "learner": "tfidf-linear", "rounds": 1, "progress": False}
     run = simulate(FRAMES, PUBLIC, label="ill", protection="teachers", epsilon=50.0, teachers=3, **text)  # type: ignore[arg-type]
     assert run.status == "completed"
-    numbers = {name: table.assign(ill=(table["ill"] == "yes") * 2.5) for name, table in FRAMES.items()}
+    numbers = {name: table.assign(ill=(table["ill"] == "yes") + table["age"] / 100) for name, table in FRAMES.items()}
     run = simulate(numbers, PUBLIC, label="ill", outcome="number", algorithm="dd", **text)  # type: ignore[arg-type]
     assert run.status == "completed"

@@ -26,6 +26,11 @@ def inspect_new(
     ``public`` ``(examples, columns)`` is the study's public set, where it is at hand: units and ranges are judged by
     it. Raises ConfigError for names in ``accept`` that no finding has.
     """
+    # Of free text there is nothing to find.
+    kept = [position for position, column in enumerate(columns) if not column.text]
+    if len(kept) < len(columns):
+        columns = [columns[position] for position in kept]
+        public = None if public is None else public[:, kept].astype(np.float64)
     own = table.select([column.name for column in columns if column.name in table.column_names])
     say = Words(place="in the new records", settings="")
     return with_accepted(of_silo(_reference(columns, public), profile(own), "", say), accept)
