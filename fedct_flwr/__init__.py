@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fedct_flwr.simulation.run import Comparison, Run, read_run
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
-    from fedct_flwr.types import ConfigError, DataError, FedctError, LearnerError, RunError, TrainingError
+    from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
 
 __version__ = "0.1.0"
 
@@ -68,7 +68,7 @@ _WHERE: Final = {
     "simulation.run": ("Comparison", "Run", "read_run"),
     "simulation.silo_model": ("SiloModel",),
     "simulation.simulate": ("simulate",),
-    "types": ("ConfigError", "DataError", "FedctError", "LearnerError", "RunError", "TrainingError"),
+    "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
 }
 """The public names by module."""
 
@@ -81,6 +81,7 @@ __all__ = [
     "Comparison",
     "ConfigError",
     "DataError",
+    "DataWarning",
     "DawidSkene",
     "DistributedDistillation",
     "FedAvg",

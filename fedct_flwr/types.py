@@ -78,6 +78,10 @@ class DataError(FedctError):
     exit_code = 3
 
 
+class DataWarning(UserWarning):
+    """Something about the data that may not be meant: the message is for whoever handed them over."""
+
+
 class RunError(FedctError):
     """A run could not go on: no quorum of silos, no disk space, a checkpoint that does not fit."""
 

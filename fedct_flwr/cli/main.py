@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | declined (``silo approve``, ``silo revoke``), not healthy (``silo status``), or an error that nobody foresaw |
 | 2 | a setting or an option is missing, misspelled or out of range |
-| 3 | data or a file cannot be used, or a check (``doctor``, ``silo check``) has found something bad |
+| 3 | data or a file cannot be used, or a check (``doctor``, ``inspect``, ``silo check``) has found something bad |
 | 4 | the run failed, or the disk is full; ``silo verify``: the log is not intact |
 | 5 | a learner failed |
 | 129, 130, 143 | hung up, interrupted (Ctrl-C), terminated |
@@ -31,6 +31,7 @@ from fedct_flwr.types import FedctError, RunError
 HELPS = {
     "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
     "compare": "Rank algorithms and learners on your data, and say which differences mean nothing.",
+    "inspect": "Look at a folder of your own tables: what each column is, the classes, and what is wrong.",
     "report": "Write a run, or several on top of each other, as one HTML page that needs no network.",
     "watch": "Show a run in the browser while it goes on.",
     "doctor": "Look at this machine: what is ready for simulations, and what to do where something is missing.",
@@ -45,6 +46,7 @@ _SIMULATE, _REAL, _MODELS, _PRIVACY = "Simulate", "Real silos", "Models", "Priva
 PANELS = {
     "simulate": _SIMULATE,
     "compare": _SIMULATE,
+    "inspect": _SIMULATE,
     "report": _SIMULATE,
     "watch": _SIMULATE,
     "doctor": _SIMULATE,

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import typer
 
 from fedct_flwr.cli.calibrating import (
@@ -18,8 +17,9 @@ from fedct_flwr.cli.calibrating import (
 )
 from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import Said, check_new, in_chunks, shown_classes, write_table
+from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
 from fedct_flwr.cli.threshold import PositiveOption, Threshold, ThresholdOption
+from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.types import ConfigError, DataError
@@ -34,8 +34,8 @@ def predict(
         list[Path],
         typer.Argument(
             metavar="[RUN] DATA",
-            help="New records: a CSV or Parquet file, or a folder of images; before them the folder of a run, unless "
-            "--model names a model.",
+            help="New records: a table (CSV, TSV, Excel, Parquet), or a folder of images; before them the folder of a "
+            "run, unless --model names a model.",
         ),
     ],
     model: Model = None,
@@ -47,6 +47,7 @@ def predict(
     calibration: MethodOption = "",
     output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
     package: Package = None,
+    accept: Accept = None,
     json_: Json = False,
 ) -> None:
     """Say the class of each new record, as a study's global model sees it, or the model of a simulated silo.
@@ -62,7 +63,8 @@ def predict(
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         said, schema, calibrated = found.description, found.schema, found.calibrated
         decided = Threshold.of(threshold, positive, schema)
-        records = read_unlabeled(schema, said.image_size, said.image_mode, data)
+        records = read_unlabeled(schema, said.image_size, said.image_mode, data, accept=accept or ())
+        say_findings(records)
         by = calibration_by(calibrate_with, label, calibration, schema, found.predict) if calibrate_with else None
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
@@ -91,8 +93,4 @@ def predict(
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:
     """What the file holds, in a CSV file to the letter."""
-    if path.is_dir() or path.suffix.lower() == ".parquet":
-        return records.table
-    names = records.table.column_names
-    text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    return pyarrow.csv.read_csv(path, convert_options=text)
+    return records.table if path.is_dir() else as_written(path)

@@ -5,12 +5,16 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+
+import typer
 
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.cli.threshold import Threshold
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.unlabeled import Unlabeled
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import DataError, Features
@@ -19,6 +23,10 @@ NOT_CALIBRATED: Final = (
     "the probabilities are not calibrated: rank records by them, but do not read them as chances before you calibrate "
     "them"
 )
+Accept: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="A finding about the new records that is meant so, by name: CODE or CODE:COLUMN."),
+]
 CHUNK: Final = 65_536
 """So many records are predicted at a time, so that one can say how far it is."""
 
@@ -70,6 +78,13 @@ class Said(NamedTuple):
             "threshold": decided.value if decided else None,
             "positive": decided.name if decided else None,
         }
+
+
+def say_findings(records: Unlabeled) -> None:
+    """Say on standard error what the inspection says of new records; ``Said`` counts unknown values."""
+    output = Output(to_stderr=True)
+    for found in gathered(each for each in records.findings if each.code != "unknown-values"):
+        output.warn(found.sentence)
 
 
 def in_chunks(X: Features) -> Iterator[Features]:

@@ -80,11 +80,12 @@ def run_one(
 
 def _tell(out: Output, run: Run) -> None:
     methods = scoreboard.methods_of(run.config)
-    kept = scoreboard.comparable(run.rows, methods)
     titles = {"local": "alone", "federated": find_algorithm(run.config).title, "centralized": "central"}
     said = []
     for test, words in TESTS.items():
-        known = {name: value for name, value in scoreboard.means(kept, test, methods).items() if not math.isnan(value)}
+        known = {
+            name: value for name, value in scoreboard.means(run.rows, test, methods).items() if not math.isnan(value)
+        }
         if known:
             said.append(f"{words} {', '.join(f'{titles[name]} {value:.3f}' for name, value in known.items())}")
     out.console.print(escape(f"seed {run.config.seed:3}   {'; '.join(said) or 'no scores'}"), soft_wrap=True)

@@ -17,19 +17,22 @@ from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli import complete
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder, dated
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.repeats import is_repeated
+from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
+from fedct_flwr.text.printable import plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -39,12 +42,14 @@ _OPTIONS: Final = {
     "data": "data",
     "data-dir": "data_dir",
     "label-column": "label",
+    "group-column": "group",
     "learner": "learner",
     "learner-params": "learner_params",
     "algorithm": "algorithm",
     "num-server-rounds": "rounds",
     "seed": "seed",
     "baselines": "no_baselines",
+    "accept": "accept",
 }
 """What stands for which key of the run config."""
 
@@ -57,12 +62,28 @@ def simulate(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: folder with public.csv and one CSV or Parquet file per silo.", rich_help_panel=_DATA
+            help="Instead: folder with public.csv and one table per silo (CSV, TSV, Excel, Parquet), or folders of "
+            "images.",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     label: Annotated[
-        str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
+        str, typer.Option(help="The label column of the files in --data-dir; images need none.", rich_help_panel=_DATA)
     ] = "",
+    group: Annotated[
+        str,
+        typer.Option(
+            help="The files' column that says which records belong together, such as a patient's number.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "",
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A finding about the files that is meant so, by name: CODE or CODE:COLUMN. fedct inspect shows them.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     learner: Annotated[
         str,
         typer.Option(
@@ -157,6 +178,8 @@ def simulate(
         chosen = {
             **(of_folder(data_dir) if data_dir else of_data_set(data)),
             "label-column": label,
+            **({"group-column": group} if group else {}),
+            **({"accept": tuple(accept)} if accept else {}),
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,
@@ -168,10 +191,10 @@ def simulate(
         if chosen.get("initial-model"):
             # The coordinator's process works elsewhere.
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
-        if data_dir and not chosen["label-column"]:
-            raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
         if label and not data_dir:
             raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
+        if group and not data_dir:
+            raise ConfigError("--group is for the files in --data-dir: add that, or leave --group out")
         if data_dir:
             refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
@@ -180,8 +203,12 @@ def simulate(
         return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
-    for caution in simulation.cautions():
+    for caution in [*simulation.notes(), *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
+    for leak in simulation.leaks():
+        console.print(escape(leak.said), style="yellow" if leak.serious else "")
+    for finding in gathered(dataset.findings):
+        out.warn(finding.sentence)
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
@@ -189,13 +216,23 @@ def simulate(
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, simulation, runner)
-        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
+        untold: list[str] = []
+        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING), untold.append)
     console.print()
-    document = run_document(folder, config, how, rows, time.monotonic() - started)
+    for sentence in untold:
+        console.print(f"[yellow]{escape(printable(sentence))}[/]", soft_wrap=True)
+    verdict = who_gained.document(rows, folder, dataset)
+    document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
-    out.show(document, scoreboard.table(rows, how.title, shown, globally, measure))
+    tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
+    if areas := auc_table(rows, how.title, scoreboard.methods_of(config)):
+        tables.append(areas)
+    out.show(document, *tables)
+    for note in document["notes"]:
+        console.print(f"[yellow]{escape(note)}[/]")
     _print_gaps(console, config, folder, rows)
+    print_verdict(console, verdict)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedct_flwr.config.learner import LearnerSettings, Optimizer
+from fedct_flwr.config.learner import LearnerSettings, Optimizer, PseudoWeight
 from fedct_flwr.config.mechanisms import ANSWERING, MECHANISMS, TallyNoise
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import (
@@ -44,11 +44,11 @@ OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
-    "label-column", "outcome", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
-    "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
-    "preprocessing", "pseudo-weight", "class-weight", "calibration", "local-steps", "batch-size", "learning-rate",
-    "weight-decay", "optimizer", "epochs", "device", "protection", "epsilon", "delta", *own_keys(PROTECTIONS),
-    "baselines",
+    "label-column", "text-columns", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size",
+    "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
+    "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
+    "calibration", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device",
+    "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
@@ -73,11 +73,20 @@ class RunConfig(OwnSettings):
     data: str
     """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
     data_dir: str = ""
-    """For ``files`` the folder of tables, for ``study`` the study's; absolute for runs by plain ``flwr``."""
+    """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
-    """For ``files``: the column of the silos' tables that is to be predicted."""
+    """For ``files``: the column of the silos' tables that is to be predicted; images need none."""
+    text_columns: Names = ()
+    """For ``files``: columns of free text, which learners for text read, besides those that ``data.toml`` names."""
+    group_column: str = ""
+    """For ``files``: the column that says which records belong together, such as a patient's number. All records of a
+    group are on one side of every split, and the column is no feature. Empty: what ``data.toml`` says, or none."""
     outcome: Literal["class", "number"] = "class"
     """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
+    positive_class: str = ""
+    """Of two classes the one that sensitivity is about, such as the ill; empty: the last one."""
+    accept: Names = ()
+    """For data = files: findings of the inspection that are meant so, by name: 'one-per-record:ward'."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)
     """Silos to split a data set into that has none of its own; 0: its default."""
     private_size: int = Field(default=0, ge=0, le=MAX_INT)
@@ -118,8 +127,9 @@ class RunConfig(OwnSettings):
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
     preprocessing: Literal["standard", "none"] = "standard"
     """Standard: impute and scale numbers, one column for each category."""
-    pseudo_weight: float = Field(default=1.0, gt=0)
-    """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    pseudo_weight: PseudoWeight = 1.0
+    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo trusts the consensus unless
+    its own records speak against it."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that a learner is trained on count the same, however many examples each has."""
     calibration: Literal["none", "sigmoid", "isotonic"] = "none"
@@ -251,8 +261,8 @@ class RunConfig(OwnSettings):
         params = json.loads(self.learner_params)
         if isinstance(params, list) and len(params) != len(self.learner):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
-        if self.data == "files" and not (self.data_dir and self.label_column):
-            raise ValueError("data = 'files' needs data-dir and label-column")
+        if self.data == "files" and not self.data_dir:
+            raise ValueError("data = 'files' needs data-dir")
         if self.outcome == "number" and self.data not in ("files", MEMORY):
             raise ValueError(
                 "outcome = 'number' is for data = 'files' in a simulation: named data sets know what their outcome is, "
@@ -261,7 +271,11 @@ class RunConfig(OwnSettings):
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
         if self.data not in ("files", MEMORY, STUDY):
-            for name, value in (("data-dir", self.data_dir), ("label-column", self.label_column)):
+            given = {
+                "data-dir": self.data_dir, "label-column": self.label_column, "text-columns": self.text_columns,
+                "group-column": self.group_column,
+            }  # fmt: skip
+            for name, value in given.items():
                 if value:
                     raise ValueError(f"{name} has no effect on {self.data!r}: set data to 'files', or leave it out")
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
@@ -282,7 +296,7 @@ class RunConfig(OwnSettings):
             )
         if self.algorithm == "fedct-agreement" and self.trust == "naive":
             raise ValueError("with trust = 'naive' fedct-agreement would be fedct: set algorithm to that, or trust")
-        if self.soft and self.pseudo_weight != 1.0:
+        if self.soft and self.pseudo_weight != self.defaults()["pseudo-weight"]:
             raise ValueError(
                 f"pseudo-weight has no effect on algorithm {self.algorithm!r}: set consensus-weight instead"
             )

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from fedct_flwr.kinds.base import Kind
 from fedct_flwr.models.card import STUDENT, as_markdown, card
 from fedct_flwr.models.model_file import save_model, suffix
 from fedct_flwr.models.student import make_student, train_student
-from fedct_flwr.scoring import Predictor, accuracy, balanced_accuracy
+from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.types import HardLabels, RunError
 
 logger = logging.getLogger("flwr.fedct")
@@ -45,7 +46,7 @@ def add_global_model(
     student = make_student(config, subject.schema, subject.public)
     labels = train_student(student, subject.public, targets)
     path = folder.global_model(suffix(student.learner))
-    scores: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float | None]] = {}
     most: float | None = None
     if subject.test.size:
         scores[STUDENT] = _scores(student.learner, subject)
@@ -92,6 +93,7 @@ def description_of(study: str, subject: Subject, settings: LearnerSettings) -> M
             "classes": subject.schema.classes,
             "quantity": subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
+            "text": [column.name for column in subject.schema.columns if column.text],
             # An object in memory has an import path, and after it what tells it from others.
             "learner": settings.name.partition("@")[0],
             "params": settings.params,
@@ -103,5 +105,7 @@ def description_of(study: str, subject: Subject, settings: LearnerSettings) -> M
     )
 
 
-def _scores(model: Predictor, subject: Subject) -> dict[str, float]:
-    return {"accuracy": accuracy(model, subject.test), "balanced_accuracy": balanced_accuracy(model, subject.test)}
+def _scores(model: Predictor, subject: Subject) -> dict[str, float | None]:
+    accuracy, balanced = both_accuracies(model, subject.test)
+    # Of one class alone there is none.
+    return {"accuracy": accuracy, "balanced_accuracy": None if math.isnan(balanced) else balanced}

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
+from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import Answers, DataError, Examples, Groups, SiloName
@@ -30,7 +32,8 @@ class FederatedDataset:
     """All that a simulation needs. ``test`` is the pooled test set, over all silos.
 
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
-    to compare with, for nobody to train on.
+    to compare with, for nobody to train on. ``notes`` are sentences about the data that whoever runs it should read,
+    and ``findings`` what the inspection of its tables says.
     """
 
     name: str
@@ -39,6 +42,8 @@ class FederatedDataset:
     silos: tuple[SiloData, ...]
     test: Examples
     truth: Answers | None = None
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""
@@ -67,7 +72,12 @@ def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> li
     """Split records at random into parts of these shares (rounded down) and the rest, which comes last."""
     order = rng.permutation(records.size)
     cuts = np.cumsum([int(share * records.size + 1e-9) for share in shares])
-    return [Examples(records.X[part], records.y[part]) for part in np.split(order, cuts)]
+    return [take(records, part) for part in np.split(order, cuts)]
+
+
+def take(records: Examples, positions: NDArray[np.intp]) -> Examples:
+    """The records at these positions, in their order."""
+    return Examples(records.X[positions], records.y[positions])
 
 
 def pool(parts: list[Examples]) -> Examples:
@@ -77,5 +87,4 @@ def pool(parts: list[Examples]) -> Examples:
 
 def shuffled(records: Examples, rng: Generator) -> Examples:
     """The examples in random order, so that a position tells nothing of where an example came from."""
-    order = rng.permutation(records.size)
-    return Examples(records.X[order], records.y[order])
+    return take(records, rng.permutation(records.size))

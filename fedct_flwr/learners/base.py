@@ -27,6 +27,15 @@ class Learner(Protocol):
 
 
 @runtime_checkable
+class Choosing(Protocol):
+    """A learner that is another one for other records."""
+
+    def choose(self, private: Examples) -> None:
+        """Become what suits a silo's records, once: it then stays the same over all rounds."""
+        ...
+
+
+@runtime_checkable
 class Resumable(Protocol):
     """A learner that trains on from where it stands instead of starting anew each round."""
 

@@ -28,9 +28,15 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
+        # A dictionary: what is in it is looked at like all else.
+        "collections.OrderedDict",
         "fedct_flwr.learners.calibrated.Calibrated",
         "fedct_flwr.learners.calibrated.Calibration",
+        "fedct_flwr.learners.preprocessing.Numbers",
+        "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.relabel.Relabeled",
+        "fedct_flwr.learners.text.Table",
+        "fedct_flwr.learners.text.Texts",
         "numpy.dtype",
         "sklearn._loss._loss.CyHalfBinomialLoss",
         "sklearn._loss._loss.CyHalfMultinomialLoss",

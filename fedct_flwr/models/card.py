@@ -168,7 +168,8 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
     if facts["scores"]:
         lines += ["## Accuracy on the study's test set", "", "| | accuracy | balanced |", "| --- | --- | --- |"]
         lines += [
-            f"| {name} | {s['accuracy']:.3f} | {s['balanced_accuracy']:.3f} |" for name, s in facts["scores"].items()
+            f"| {name} | {_score(s['accuracy'])} | {_score(s['balanced_accuracy'])} |"
+            for name, s in facts["scores"].items()
         ]
         if "most-frequent-class" in facts:
             share = facts["most-frequent-class"]
@@ -176,3 +177,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         lines += [""]
     lines += ["## Intended use", "", *facts["intended-use"], "", "## Limits", ""]
     return "\n".join([*lines, *(f"- {limit}" for limit in facts["limits"])]) + "\n"
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -24,7 +24,7 @@ from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema, check_names
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
-from fedct_flwr.learners.build import untrained, wanted_of
+from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, make, package
 from fedct_flwr.learners.regressor import SklearnRegressor
 from fedct_flwr.learners.sklearn import SklearnLearner
@@ -146,7 +146,8 @@ def _dumped(transformer: Any) -> bytes | None:
 
 
 def _text(description: ModelDescription) -> str:
-    return json.dumps(description.model_dump(by_alias=True))
+    # Without text the file is as it always was, for whoever reads it with an earlier version.
+    return json.dumps(description.model_dump(by_alias=True, exclude=set() if description.text else {"text"}))
 
 
 def _with_member(content: bytes, said: str) -> bytes:
@@ -183,7 +184,8 @@ def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
         if not isinstance(raw, dict):
             raise ValueError
         description = ModelDescription.read(raw, what)
-        columns = tuple(Column(name, categories) for name, categories in description.columns)
+        texts = description.text
+        columns = tuple(Column(name, categories, name in texts) for name, categories in description.columns)
         return description, Schema(description.classes, columns, description.quantity)
     except (ValueError, RecursionError, ConfigError, DataError) as error:
         raise DataError(
@@ -200,6 +202,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         )
     # What torchvision trained would be downloaded, to be replaced by what is in the file.
     params = {**description.params, **({"weights": None} if name == TORCHVISION else {})}
+    params.pop(AUGMENT, None)
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
     try:
         from fedct_flwr.learners import tensors

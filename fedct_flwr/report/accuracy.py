@@ -10,8 +10,9 @@ from fedct_flwr.report import over_rounds
 from fedct_flwr.report.figure import COLORS, DASHES, MUTED, Figure, Section, Table, layout, numbers, plain
 from fedct_flwr.report.over_rounds import Scale
 from fedct_flwr.report.round_log import Course
-from fedct_flwr.report.summary import METHODS, Run, Test
+from fedct_flwr.report.summary import Run, Test
 from fedct_flwr.report.words import UNKNOWN, either, score, sentence
+from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
 
 _TESTS: Final[tuple[tuple[Test, str], ...]] = (

@@ -6,7 +6,6 @@ the model keeps nothing of that question. The model of before the study, of its 
 
 import logging
 import struct
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -17,9 +16,10 @@ from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.silo.answers import Answers
+from fedct_flwr.silo.judgment import Judge, Judgment
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, TrainingError, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
 from fedct_flwr.wire.content import Instruction
 
 logger = logging.getLogger("flwr.fedct")
@@ -50,6 +50,7 @@ class Personal:
         self._site = workplace.site
         self._name = f"{_LEARNER}{run_id}"
         self._learned = b""
+        self._judge = Judge(workplace.site, workplace.state, workplace.model_digest.hex()[:16])
         self._taken_over = False
         if workplace.state.get(self._name, 0) is None:
             # An earlier version kept it with the answer, in whose place the next one will be.
@@ -61,12 +62,14 @@ class Personal:
         resumed = self._workplace.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._workplace.model_digest else None
         set_back(learner, mine or None, self._workplace.model if resumed else None)
+        self._judge.before(question.instruction.targets)
         votes = kind_of(question.instruction, self._site.terms).cotrain(self._site, question.instruction)
         self._learned = question.digest
         return votes
 
     def keep(self, question: Question) -> None:
         """Write the model that has learned a question, and where it stands. Never raises: nothing of it is to leave."""
+        self._write_judgment(question)
         learner, now = self._site.learner, (question.digest, self._workplace.model_digest)
         if not (isinstance(learner, Resumable) or (isinstance(learner, Saveable) and self._workplace.model)):
             return
@@ -108,7 +111,7 @@ class Personal:
         site, kind = self._site, kind_of(question.instruction, self._site.terms)
 
         def fit(learner: Learner, records: Examples) -> object:
-            return kind.cotrain(replace(site, learner=learner, private=records, groups=None), question.instruction)
+            return kind.cotrain(site.with_records(learner, records), question.instruction)
 
         calibrate(site.learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes, fit)
 
@@ -146,6 +149,20 @@ class Personal:
                 learner.save(path)
         except (TrainingError, OSError) as error:
             logger.warning("Silo %s: the model of before the study was not kept in %s: %s", site.silo, path, error)
+
+    def _write_judgment(self, question: Question) -> None:
+        """Write what the silo makes of the consensus, for itself alone."""
+        path = self._workplace.judgment
+        if path is None or self._learned != question.digest:
+            return
+        instruction = question.instruction
+        try:
+            found = self._judge.after(instruction.round, instruction.targets, Judgment.read(path))
+            if found.says_something:
+                with WRITING:
+                    found.write(path)
+        except (DataError, TrainingError, OSError) as error:
+            logger.warning("Silo %s: what it makes of the consensus was not kept: %s", self._site.silo, error)
 
     def _write(self, path: Path | None, model: object, progress: bytes) -> None:
         """Write the silo's model, if it keeps one; where a network trains on from is its model."""

@@ -229,8 +229,7 @@ class Repeats(Drawn):
 
     def of_all(self, test: str) -> dict[str, Mean]:
         """The same of the mean over the silos that have all scores under a seed."""
-        kept = [scoreboard.comparable(rows, self.methods) for rows in self.rows]
-        return self._means([scoreboard.means(rows, test, self.methods) for rows in kept])
+        return self._means([scoreboard.means(rows, test, self.methods) for rows in self.rows])
 
     def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
         found = {method: Mean.of([row[method] for row in scores]) for method in self.methods}

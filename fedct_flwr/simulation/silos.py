@@ -12,13 +12,15 @@ import pyarrow as pa
 from fedct_flwr.config import MEMORY
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
 from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
 """A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a
-data set, or a folder with ``public.csv`` and a file for each silo."""
+data set, or a folder with ``public.csv`` and a file for each silo, or with folders of images."""
 
 _LABEL: Final = "label"
 """The label column's name where labels come as an array of their own."""
@@ -31,10 +33,15 @@ class Data(NamedTuple):
     tables: Tables | None = None
 
 
-def data_of(silos: Silos, public: Any, label: str) -> Data:
+def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None = None) -> Data:
     """What ``simulate()`` was given. Raises ConfigError or DataError."""
     if isinstance(silos, Mapping):
-        return _in_memory(silos, public, label)
+        return _in_memory(silos, public, label, tests or {})
+    if tests is not None:
+        raise ConfigError(
+            "tests has no effect on a folder, which has NAME.test.csv next to NAME.csv, or a data set by name: leave "
+            "it out"
+        )
     if not isinstance(silos, str | Path):
         raise DataError(
             f"silos is of type {type(silos).__name__}: give a table for each silo, a folder, or a data set's name"
@@ -45,7 +52,7 @@ def data_of(silos: Silos, public: Any, label: str) -> Data:
         if label:
             raise ConfigError(f"label has no effect on data set {silos!r}, which knows its own: leave it out")
         return Data(of_data_set(silos))
-    if not label:
+    if not label and not holds_images(Path(silos)):
         raise ConfigError("label is missing: name the label column of the silos' files")
     return Data({**of_folder(Path(silos)), "label-column": label})
 
@@ -61,7 +68,7 @@ def of_folder(folder: Path) -> dict[str, Any]:
     return {"study": name, "data": "files", "data-dir": str(folder.resolve())}
 
 
-def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str) -> Data:
+def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Mapping[SiloName, Any]) -> Data:
     if public is None:
         raise ConfigError("public is missing: give the table of examples that the silos label")
     for name in silos:
@@ -73,7 +80,14 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str) -> Data:
     column = label or _LABEL
     named = {str(name): given for name, given in silos.items()}
     tables = {name: _labeled(given, label, column, f"the table of silo {name!r}") for name, given in named.items()}
-    found = Tables(table_of(public, "the public table"), tables)
+    of_tests = {str(name): given for name, given in tests.items()}
+    for name in of_tests:
+        if name not in tables:
+            raise ConfigError(f"tests names {quoted(name)}, which is no silo: {suggest(name, tables)}")
+    held_out = {
+        name: _labeled(given, label, column, f"the test table of silo {name!r}") for name, given in of_tests.items()
+    }
+    found = Tables(table_of(public, "the public table"), tables, held_out)
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 

@@ -154,7 +154,7 @@ def test_a_data_folder_without_public_set(fedct: Callable[..., Outcome], here: P
     (data / "public.csv").unlink()
     outcome = fedct("simulate", "--data-dir", data, "--label", "ill")
     assert outcome.code == DATA
-    assert outcome.sentence.startswith(f"no public.csv or public.parquet in {data}")
+    assert outcome.sentence.startswith(f"no public.csv in {data}, nor one with ")
     assert files_below(here) == []
 
 

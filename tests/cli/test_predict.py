@@ -118,7 +118,7 @@ def test_a_file_that_exists_stays(fedct: Fedct, model: Path, records: Path, tmp_
     [
         ("cultivar,alcohol\n1,2\n", "shares no column"),
         ("patient,age\n1,30\n", "missing 'sex'"),
-        ("age,sex\nold,f\n", "'age' must hold numbers"),
+        ("age,sex\nold,f\n", "column 'age' in the new records must hold numbers"),
         ("age,sex\n", "has no records"),
         ("age,sex,predicted\n30,f,1\n", "has a column 'predicted' already"),
         ("age;sex\n30;f\n", "separated by semicolons"),

@@ -32,7 +32,11 @@ SCENARIO = {"study", "data", "algorithm", "learner", "run-dir", "resume"}
 ANOTHER: dict[str, Any] = {
     "data-dir": "/nowhere",
     "label-column": "ill",
+    "text-columns": "note",
+    "group-column": "patient",
     "outcome": "number",
+    "positive-class": "ill",
+    "accept": "one-per-record:ward",
     "num-silos": 3,
     "private-size": 100,
     "public-size": 90,
@@ -159,12 +163,12 @@ def probed(base: dict[str, Any], initial_model: str) -> Iterator[tuple[str, dict
 @pytest.fixture(scope="module", autouse=True)
 def fitted_once() -> Iterator[None]:
     """The same columns are preprocessed the same way in thousands of checks: half of the time of these tests."""
-    original, known = preprocessing.standard, dict[tuple[Any, bytes], Any]()
+    original, known = preprocessing.standard, dict[tuple[Any, bytes, bool], Any]()
 
-    def standard(schema: Schema, X: Features) -> Any:
-        key = schema, X.tobytes()
+    def standard(schema: Schema, X: Features, *, texts: bool = False) -> Any:
+        key = schema, X.tobytes(), texts
         if key not in known:
-            known[key] = original(schema, X)
+            known[key] = original(schema, X, texts=texts)
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -24,6 +24,7 @@ from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.calibrated import Calibration
 from fedct_flwr.learners.catalog import CLASSIFIERS
+from fedct_flwr.learners.text import Table, Texts
 from fedct_flwr.models.audit import TYPES
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError
@@ -138,14 +139,19 @@ def test_it_predicts_elsewhere_what_it_does_here(tmp_path: Path, name: str, know
 
 
 def test_every_listed_type_is_one_of_the_catalogs() -> None:
+    learners = [trained(name, of(table()[1]).astype(np.int16))[0] for name in LISTED for of in LABELS.values()]
+    contents = [learner.to_bytes() for learner in learners]  # type: ignore[attr-defined]
+    X = np.array([[1.0, "a word"], [2.0, "another"]], dtype=object)
+    words = preprocessing.standard(Schema(SCHEMA.classes, (Column("age"), Column("note", text=True))), X, texts=True)
+    contents += [skops.io.dumps(part) for part in (words, Texts([1]), Table(["age", "note"], [1]))]
     found: set[str] = set()
-    learners = [trained(name, chosen(table()[1]).astype(np.int16))[0] for name in LISTED for chosen in LABELS.values()]
     calibrated, X = trained("naive-bayes")[0], table()[0]
     calibrated.calibrate(  # type: ignore[attr-defined]
         Calibration.fitted(calibrated.probabilities(X, 3), table()[1], "isotonic")  # type: ignore[attr-defined]
     )
-    for learner in [*learners, calibrated, *map(trained_on_numbers, REGRESSORS)]:
-        with zipfile.ZipFile(io.BytesIO(learner.to_bytes())) as file:  # type: ignore[attr-defined]
+    contents.append(calibrated.to_bytes())  # type: ignore[attr-defined]
+    for content in [*contents, *(trained_on_numbers(name).to_bytes() for name in REGRESSORS)]:  # type: ignore[attr-defined]
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
             said = file.read("schema.json").decode()
         found |= {name for name in TYPES if f'"__class__": "{name.rpartition(".")[2]}"' in said}
     assert found == TYPES

@@ -15,6 +15,7 @@ from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.books import Left, Spent, left, spent
@@ -29,7 +30,7 @@ from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.text.printable import printable, quoted
+from fedct_flwr.text.printable import listed, printable, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Soft
@@ -140,7 +141,7 @@ def sections(
             f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
             "classes apart",
             *_classes(schema.classes),
-            f"Columns: {len(schema.columns)}" if schema.columns else f"Images of {_size(study)}",
+            _columns(schema) if schema.columns else f"Images of {_size(study)}",
             f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {public.fingerprint.hex()}",
         ],
@@ -231,6 +232,11 @@ def _elsewhere(elsewhere: Left) -> list[str]:
     if not elsewhere.labels:
         return []
     return [f"Under other studies and public sets {elsewhere.labels:,} labels have left about these records"]
+
+
+def _columns(schema: Schema) -> str:
+    texts = [column.name for column in schema.columns if column.text]
+    return f"Columns: {len(schema.columns)}" + (f", of which {listed(texts)} hold text" if texts else "")
 
 
 def _size(study: StudyFolder) -> str:

@@ -11,17 +11,19 @@ import typer
 
 from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
-from fedct_flwr.cli.output import from_here
+from fedct_flwr.cli.output import Output, from_here
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import KitConfig, SiloConfig, StudyConfig
+from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
-from fedct_flwr.datasets.study_folder import STUDY_FILE
+from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
+from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.console import console
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, FedctError
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
@@ -29,7 +31,9 @@ _SOMEWHERE: Final = "localhost:8000"
 
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
-    data: Annotated[Path, typer.Option(help="The silo's records: a CSV or Parquet file, or a folder of images.")],
+    data: Annotated[
+        Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+    ],
     kit: Annotated[
         Path | None,
         typer.Option(help="The silo's kit, from the coordinator: name, study, address and certificates."),
@@ -89,6 +93,22 @@ def init(
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _print_next(folder, data, superlink, ca, kit)
+    if data.exists():
+        _print_findings(folder)
+
+
+def _print_findings(folder: Path) -> None:
+    """What the inspection finds of the records, in words that may be e-mailed."""
+    out = Output()
+    try:
+        config = SiloConfig.read_toml(folder / SILO_FILE)
+        found = inspect_records(config.data, read_study(config.study), config.silo)
+    except (FedctError, OSError):
+        out.warn("The records cannot be read as the study's: fedct silo check says why")
+        return
+    for each in gathered(found.findings):
+        if each.severity is not Severity.ACCEPTED:
+            out.warn(f"{'The agent will not start' if each.severity is Severity.REFUSED else 'Note'}: {each.sentence}")
 
 
 def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, learner: str) -> None:

@@ -32,7 +32,8 @@ egress-key = "keys/egress.key"
 
 
 [data]
-# The records: a CSV or Parquet file with a label column, or a folder that holds a folder of images for each class.
+# The records: a CSV, TSV, Excel or Parquet file with a label column, or a folder that holds a folder of images for each
+# class.
 file = {data}
 
 # The label column (not for images).
@@ -46,6 +47,16 @@ test-fraction = 0.0
 # The study's classes: {classes}
 # [data.mapping]
 # "what the records say" = {first_class}
+
+# How the file writes its records, if not as CSV UTF-8 with commas and decimal points. Dates become days since 1970.
+# [data.tables]
+# separator = ";"
+# decimal = ","
+# encoding = "cp1252"
+# sheet = "Sheet1"
+# dates = "%d.%m.%Y"
+# missing = ["-9", "unknown"]
+# leave-out = ["comment"]
 
 
 [learner]
