@@ -227,7 +227,7 @@ def simulate(
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
     tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
-    if areas := auc_table(rows, how.title):
+    if areas := auc_table(rows, how.title, scoreboard.methods_of(config)):
         tables.append(areas)
     out.show(document, *tables)
     for note in document["notes"]:

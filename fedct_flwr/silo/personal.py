@@ -6,7 +6,6 @@ the model keeps nothing of that question. The model of before the study, of its 
 
 import logging
 import struct
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -112,7 +111,7 @@ class Personal:
         site, kind = self._site, kind_of(question.instruction, self._site.terms)
 
         def fit(learner: Learner, records: Examples) -> object:
-            return kind.cotrain(replace(site, learner=learner, private=records, groups=None), question.instruction)
+            return kind.cotrain(site.with_records(learner, records), question.instruction)
 
         calibrate(site.learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes, fit)
 

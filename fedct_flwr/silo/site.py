@@ -1,7 +1,7 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +59,13 @@ class Site:
     def pseudo_weight(self) -> float:
         """Weight of a pseudo-labeled public example, where a private one has 1 and the consensus is trusted."""
         return self.settings.full_weight
+
+    def with_records(self, learner: Learner, private: Examples) -> "Site":
+        """The same silo with another learner and a part of its records; it trusts the consensus as the whole does."""
+        part = replace(self, learner=learner, private=private, groups=None)
+        # Of a cached property the value stands among the attributes.
+        vars(part)["guard"] = self.guard
+        return part
 
     @cached_property
     def guard(self) -> Guard | None:

@@ -26,7 +26,7 @@ def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def patients(n: int, seed: int, classes: Sequence[Any] = ("well", "ill")) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    age, sex = rng.normal(60, 15, n).round(1), rng.choice(["f", "m"], n)
+    age, sex = rng.normal(60, 15, n), rng.choice(["f", "m"], n)
     place = np.digitize(age + 10 * (sex == "m") + rng.normal(0, 5, n), np.linspace(50, 80, len(classes) + 1)[1:-1])
     return pd.DataFrame({"age": age, "sex": sex, "label": np.array(classes)[place]})
 
