@@ -59,6 +59,8 @@ def run(seeds: int | None, fast: bool) -> None:
                 for silos in by_seed:
                     values.add(**_means(silos))
                 values.add(cpu_seconds=time.process_time() - began)
+                own = f"{values.mean('alone'):.3f} alone, {values.mean('together'):.3f} together"
+                print(f"{name}, {learner}, {trust}: own test {own}", flush=True)
     text = f"# No silo worse off, {seeds} seeds\n\n{_table(names, runs)}\n{_criteria(names, found)}"
     settings = {"rows": names, "learners": LEARNERS, "trust": list(TRUST), "seeds": seeds}
     report.write("no-harm", text, runs, settings, time.perf_counter() - start)
