@@ -31,6 +31,7 @@ from benchmarks import (
     report,
     report_speed,
     round_overhead,
+    schools,
     trees,
 )
 from benchmarks.variants import VARIANTS
@@ -54,6 +55,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "duplicates": duplicates.run,
     "report-speed": report_speed.run,
     "round-overhead": round_overhead.run,
+    "schools": schools.run,
     "fedkt-speed": fedkt_speed.run,
     "fedkt-table1": fedkt_tables.table_1,
     "fedkt-columns": fedkt_columns.run,
