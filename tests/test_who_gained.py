@@ -129,7 +129,7 @@ def test_the_table_marks_them():
     nan = float("nan")
     scores = dict.fromkeys(scoreboard.METHODS, nan)
     rows = [
-        scoreboard.SiloScores(name, scores, {"local": 0.5, "federated": 0.6, "centralized": 0.7}, 10, found)
+        scoreboard.SiloScores(name, scores, {"local": 0.5, "federated": 0.6, "centralized": 0.7}, 10, verdict=found)
         for name, found in (("essen", GAINED), ("koeln", LOST), ("bonn", SAME), ("trier", None))
     ]
     console = Console(width=100)

@@ -6,6 +6,7 @@ the machine that it shares with the user. A real silo's exceptions may quote rec
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -56,7 +57,12 @@ def grouped(errors: Mapping[SiloName, str]) -> list[str]:
     silos: dict[str, list[SiloName]] = {}
     for silo, text in errors.items():
         silos.setdefault(text, []).append(silo)
-    return [f"{_named(names)}: {text}" for text, names in silos.items()]
+    return [f"{_named(sorted(names, key=_in_order))}: {text}" for text, names in silos.items()]
+
+
+def _in_order(name: SiloName) -> list[tuple[int, str]]:
+    """Numbers within names by value: silos fail in any order."""
+    return [(int(part or 0), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _named(names: list[SiloName]) -> str:

@@ -98,16 +98,6 @@ def test_there_is_one_learner_per_silo_in_the_data_sets_order(baseline: Any) -> 
         np.testing.assert_array_equal(learner.predict(dataset.test.X), same.predict(dataset.test.X))
 
 
-def test_silos_with_the_same_learner_share_one_model_of_all_data() -> None:
-    """A thousand silos would train it a thousand times."""
-    config = run_config(learner="decision-tree,random-forest,decision-tree,decision-tree", learner_params="{}")
-    dataset = load(config)
-    first, other, *same = for_all(centralized, config, dataset)
-    assert all(learner is first for learner in same)
-    assert other is not first
-    assert centralized(run_config(seed=1), dataset, 0) is not centralized(run_config(), dataset, 0)
-
-
 def test_one_deterministic_learner_on_all_data_is_the_same_at_every_silo() -> None:
     config = run_config(learner="logistic-regression", learner_params="{}")
     dataset = load(config)

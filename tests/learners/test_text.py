@@ -258,6 +258,9 @@ def test_teachers_and_a_number_to_predict() -> None:
     text = {"text_columns": ["note"], "learner": "tfidf-linear", "rounds": 1, "progress": False}
     run = simulate(FRAMES, PUBLIC, label="ill", protection="teachers", epsilon=50.0, teachers=3, **text)  # type: ignore[arg-type]
     assert run.status == "completed"
-    numbers = {name: table.assign(ill=(table["ill"] == "yes") + table["age"] / 100) for name, table in FRAMES.items()}
+    numbers = {
+        name: table.assign(ill=(table["ill"] == "yes") + table["age"].fillna(50) / 100)
+        for name, table in FRAMES.items()
+    }
     run = simulate(numbers, PUBLIC, label="ill", outcome="number", algorithm="dd", **text)  # type: ignore[arg-type]
     assert run.status == "completed"
