@@ -7,7 +7,7 @@ import numpy as np
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, pool
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import build_learner, named_learner
 from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.types import Examples, Groups, TrainingError
@@ -19,7 +19,9 @@ CENTRALIZED: Final = "centralized"
 def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The learner of the silo at ``position`` trained on its private records alone. Raises TrainingError."""
     silo = dataset.silos[position]
-    learner = build_learner(config, dataset, position, silo.private.X).fit(*silo.private)
+    learner = build_learner(config, dataset, position, silo.private.X)
+    _choose(learner, silo.private, silo.groups)
+    learner.fit(*silo.private)
     _calibrate(learner, config, dataset, position, silo.private, silo.groups)
     return learner
 
@@ -31,9 +33,16 @@ def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> 
     Raises TrainingError.
     """
     everything = pool([silo.private for silo in dataset.silos])
-    learner = named_learner(config, dataset, position, everything.X).fit(*everything)
+    learner = named_learner(config, dataset, position, everything.X)
+    _choose(learner, everything, _all_groups(dataset))
+    learner.fit(*everything)
     _calibrate(learner, config, dataset, position, everything, _all_groups(dataset))
     return learner
+
+
+def _choose(learner: Learner, records: Examples, groups: Groups | None) -> None:
+    if isinstance(learner, Choosing):
+        learner.choose(records, groups)
 
 
 def _calibrate(

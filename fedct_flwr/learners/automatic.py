@@ -22,7 +22,7 @@ from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.out_of_fold import OwnRecords
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import Examples, Features, HardLabels, TrainingError
+from fedct_flwr.types import Examples, Features, Groups, HardLabels, TrainingError
 
 FEWEST: Final = 40
 """Records below which nothing is chosen: their out-of-fold scores are noise."""
@@ -73,20 +73,20 @@ class Automatic(SklearnLearner):
     def __init__(
         self, num_classes: int, seed: int, random_state: int, transformer: Any = None, *, balanced: bool = False
     ) -> None:
-        self._num_classes, self._seed, self._random_state = num_classes, seed, random_state
+        self._seed, self._random_state = seed, random_state
         self._always_balanced = balanced
         self._choice: Candidate | None = None
-        super().__init__(_estimator(SAFE, random_state), transformer, balanced=SAFE.balanced)
+        super().__init__(_estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
 
     @property
     def choice(self) -> Candidate | None:
         """What was chosen, if it was."""
         return self._choice
 
-    def choose(self, private: Examples) -> None:
-        """Choose for a silo's records, once."""
+    def choose(self, private: Examples, groups: Groups | None = None) -> None:
+        """Choose for a silo's records, once; ``groups`` ``(n,)`` say which of them belong together."""
         if self._choice is None:
-            self._choice = self._chosen_for(private)
+            self._choice = self._chosen_for(private, groups)
             self._become(self._choice)
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -98,21 +98,23 @@ class Automatic(SklearnLearner):
     def _become(self, candidate: Candidate) -> None:
         self._template, self._balanced = _estimator(candidate, self._random_state), candidate.balanced
 
-    def _chosen_for(self, records: Examples) -> Candidate:
+    def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
         counts = np.bincount(records.y)
         if records.size < FEWEST or (counts > 0).sum() < 2 or counts[counts > 0].min() < _FEWEST_OF_CLASS:
             return SAFE
-        records = _at_most(records, self._seed)
-        found = _chosen(_Table(self._transform(records.X), records.y), self._num_classes, self._seed)
+        rows = _at_most(records.size, self._seed)
+        own = None if groups is None else groups[rows]
+        found = _chosen(_Table(self._transform(records.X[rows]), records.y[rows], own), self._num_classes, self._seed)
         return replace(found, balanced=found.balanced or self._always_balanced)
 
 
 class _Table:
     """Transformed records, which are the same as others with the same contents."""
 
-    def __init__(self, X: Features, y: HardLabels) -> None:
-        self.records = Examples(np.ascontiguousarray(X), y)
-        self._digest = hashlib.sha256(repr(X.shape).encode() + self.records.X.tobytes() + y.tobytes()).digest()
+    def __init__(self, X: Features, y: HardLabels, groups: Groups | None) -> None:
+        self.records, self.groups = Examples(np.ascontiguousarray(X), y), groups
+        content = repr(X.shape).encode() + self.records.X.tobytes() + y.tobytes()
+        self._digest = hashlib.sha256(content + (b"" if groups is None else groups.tobytes())).digest()
 
     def __hash__(self) -> int:
         return hash(self._digest)
@@ -126,7 +128,7 @@ class _Table:
 def _chosen(table: _Table, num_classes: int, seed: int) -> Candidate:
     """The candidate that suits these records."""
     records = table.records
-    own = OwnRecords(records, generator(seed, "automatic"))
+    own = OwnRecords(records, generator(seed, "automatic"), table.groups)
     predicted: dict[Candidate, NDArray[np.float64]] = {}
     for candidate in CANDIDATES:
         if candidate.name != BOOSTED or records.X.size * num_classes <= _MOST_WORK:
@@ -150,11 +152,11 @@ def _predict(
         predicted[candidate] = own.predicted(learner, num_classes)
 
 
-def _at_most(records: Examples, seed: int) -> Examples:
-    if records.size <= _MOST:
-        return records
-    rows = np.sort(generator(seed, "automatic", "sample").choice(records.size, _MOST, replace=False))
-    return Examples(records.X[rows], records.y[rows])
+def _at_most(size: int, seed: int) -> NDArray[np.intp]:
+    """Positions of all records, or of as many as are compared."""
+    if size <= _MOST:
+        return np.arange(size)
+    return np.sort(generator(seed, "automatic", "sample").choice(size, _MOST, replace=False))
 
 
 def _estimator(candidate: Candidate, seed: int) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import Answers, Examples, Features, HardLabels
+from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
 
 
 class Learner(Protocol):
@@ -30,8 +30,11 @@ class Learner(Protocol):
 class Choosing(Protocol):
     """A learner that is another one for other records."""
 
-    def choose(self, private: Examples) -> None:
-        """Become what suits a silo's records, once: it then stays the same over all rounds."""
+    def choose(self, private: Examples, groups: Groups | None = None) -> None:
+        """Become what suits a silo's records, once: it then stays the same over all rounds.
+
+        ``groups`` ``(n,)`` say which records belong together: none is on two sides of a split.
+        """
         ...
 
 

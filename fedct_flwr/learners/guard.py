@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.out_of_fold import Evidence, OwnRecords, Pseudo
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, LearnerError, TrainingError
+from fedct_flwr.types import ABSTAIN, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
 WEIGHTS: Final = (1.0, 0.3, 0.1)
 """Of pseudo-labels, from the first that is tried; 0 where none of them will do."""
@@ -36,10 +36,13 @@ class Trust(NamedTuple):
 
 
 class Guard:
-    """Decides for one silo. ``seed`` and ``silo`` tell how its records are divided: always the same."""
+    """Decides for one silo. ``seed`` and ``silo`` tell how its records are divided: always the same, and no group.
 
-    def __init__(self, private: Examples, num_classes: int, seed: int, silo: str) -> None:
-        self._private, self._num_classes = private, num_classes
+    ``groups`` ``(n,)`` say which records belong together.
+    """
+
+    def __init__(self, private: Examples, num_classes: int, seed: int, silo: str, groups: Groups | None = None) -> None:
+        self._private, self._num_classes, self._groups = private, num_classes, groups
         self._seed, self._silo = seed, silo
         self._own: OwnRecords | None = None
         self._alone: NDArray[np.float64] | None = None
@@ -66,7 +69,7 @@ class Guard:
 
     def _decide(self, learner: Learner, X: Features, y: HardLabels) -> Trust:
         if self._own is None:
-            self._own = OwnRecords(self._private, generator(self._seed, "guard", self._silo))
+            self._own = OwnRecords(self._private, generator(self._seed, "guard", self._silo), self._groups)
         own, first = self._own, None
         if not own.can_tell:
             return Trust(WEIGHTS[0])

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.kinds import kind_of
-from fedct_flwr.learners.base import Learner, Resumable, Saveable
+from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.silo.answers import Answers
 from fedct_flwr.silo.judgment import Judge, Judgment
@@ -62,6 +62,8 @@ class Personal:
         resumed = self._workplace.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._workplace.model_digest else None
         set_back(learner, mine or None, self._workplace.model if resumed else None)
+        if isinstance(learner, Choosing):
+            learner.choose(self._site.private, self._site.groups)
         self._judge.before(question.instruction.targets)
         votes = kind_of(question.instruction, self._site.terms).cotrain(self._site, question.instruction)
         self._learned = question.digest

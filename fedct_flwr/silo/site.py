@@ -72,7 +72,7 @@ class Site:
         """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
         if not self.settings.guarded or isinstance(self.learner, Resumable) or not self.schema.classes:
             return None
-        return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo)
+        return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     @cached_property
     def labeler(self) -> "Labeler":

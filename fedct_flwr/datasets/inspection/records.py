@@ -17,6 +17,8 @@ _SHARE: Final = 0.02
 _SHARED: Final = 0.01
 _BITS_TO_SPARE: Final = 6.0
 """One record in a hundred or fewer agrees with another by chance."""
+_NO_CHANCE: Final = 10.0
+"""So many times what chance explains is no chance."""
 _TELLING: Final = 0.998
 _FEWEST_OF_CLASS: Final = 10
 _MOST_CLASSES: Final = 30
@@ -32,11 +34,14 @@ def of_records(
         silo: found for silo, found in silos.items() if _bits(found) > np.log2(found.records + 1) + _BITS_TO_SPARE
     }
     keys: dict[SiloName, NDArray[np.uint64]] = {}
-    for silo, found in telling.items():
+    for silo, found in silos.items():
         own = found.keys + (labels[silo].astype(np.uint64) << np.uint64(40) if silo in labels else np.uint64(0))
-        keys[silo], counts = np.unique(own, return_counts=True)
+        distinct, counts = np.unique(own, return_counts=True)
+        if silo in telling:
+            keys[silo] = distinct
         repeated = int((counts - 1).sum())
-        if repeated >= _FEWEST and repeated > _SHARE * found.records:
+        by_chance = found.records**2 / 2 / 2 ** _bits(found)
+        if repeated >= _FEWEST and repeated > max(_SHARE * found.records, _NO_CHANCE * by_chance):
             said = f"{say.number(repeated, 'record')} at silo {silo} occur more than once, exactly"
             fix = "take copies out, or name the column that says which records belong together as group"
             yield Finding("repeated-records", Severity.SAID, said, fix, silo=silo)
