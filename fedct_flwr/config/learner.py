@@ -71,6 +71,11 @@ class LearnerSettings(Settings):
     seed: int = Field(default=0, ge=0, le=MAX_INT)
 
     @property
+    def given(self) -> list[str]:
+        """Keys that somebody has chosen; a weight that is left to the records is no choice."""
+        return [key for key in super().given if not (key == "pseudo-weight" and self.guarded)]
+
+    @property
     def balanced(self) -> bool:
         """Whether all classes count the same."""
         return self.class_weight == "balanced"

@@ -96,7 +96,7 @@ def _network(start: Start, transformer: Any) -> Any:
         )
     wanted = wanted_of(start.num_classes, start.public.X[:2], transformer)
     made = partial(make, learner.name, learner.params, **wanted)
-    if not is_network(made()):
+    if learner.name == AUTO or not is_network(made()):
         raise ConfigError(
             f"protection = 'dp-sgd' trains networks, and learner {learner.name!r} is none: choose a network, or "
             "another protection, such as 'dp-linear'"

@@ -147,7 +147,7 @@ def data(tmp_path: Path) -> Path:
 def test_a_data_folder_without_the_label_column(fedct: Callable[..., Outcome], here: Path, data: Path) -> None:
     outcome = fedct("simulate", "--data-dir", data, "--label", "sick")
     assert outcome.code == DATA
-    assert outcome.sentence == f"{data / 'north.csv'} has no column 'sick': it has age, ill"
+    assert outcome.sentence == f"{data / 'north.csv'} has no column 'sick': it has 'age', 'ill'"
     assert files_below(here) == []
 
 

@@ -14,6 +14,7 @@ from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
@@ -58,7 +59,7 @@ def approve(
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     # What an import path leads to is found out by fedct silo check, which makes it.
-    config.check_effects(network=False if config.learner.name in CLASSIFIERS else None)
+    config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
     study = read_study(config.study)
     check_installed(config.privacy)
     out = Output(as_json=json_)
