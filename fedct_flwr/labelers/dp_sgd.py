@@ -13,6 +13,7 @@ import torch
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from torch import Tensor, nn
 
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.images import as_numbers
 from fedct_flwr.labelers.clipping import ClippedGradients
 from fedct_flwr.labelers.labeler import Asked, Start
