@@ -86,6 +86,7 @@ EXTRAS = {
         for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
     },
     "fedct_flwr/cli/budget_plot.py": "plot",
+    "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/boosted.py": "boost",
     "fedct_flwr/learners/augment.py": "torch",

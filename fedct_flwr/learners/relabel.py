@@ -30,7 +30,9 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
 
     def predict(self, X: Features) -> NDArray[Any]:
         """The class of each example in the numbering that ``fit`` was given."""
-        codes = classes_of(self.estimator_.predict(X), len(X), len(self.classes_), model=type(self.estimator_).__name__)
+        codes = classes_of(
+            self.estimator_.predict(X), X.shape[0], len(self.classes_), model=type(self.estimator_).__name__
+        )
         labels: NDArray[Any] = self.classes_[codes]
         return labels
 

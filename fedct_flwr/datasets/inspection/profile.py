@@ -50,7 +50,7 @@ def kind_of(column: pa.ChunkedArray) -> Kind:
         return Kind.NUMBERS
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return Kind.TEXT
-    return Kind.DATES if pa.types.is_temporal(kind) else Kind.OTHER
+    return Kind.DATES if pa.types.is_temporal(kind) and not pa.types.is_duration(kind) else Kind.OTHER
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ def of_records(
         if silo in telling:
             keys[silo] = distinct
         repeated = int((counts - 1).sum())
-        by_chance = found.records**2 / 2 / 2 ** _bits(found)
+        by_chance = found.records**2 / 2 * float(np.exp2(-_bits(found)))
         if repeated >= _FEWEST and repeated > max(_SHARE * found.records, _NO_CHANCE * by_chance):
             said = f"{say.number(repeated, 'record')} at silo {silo} occur more than once, exactly"
             fix = "take copies out, or name the column that says which records belong together as group"
