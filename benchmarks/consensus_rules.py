@@ -6,7 +6,7 @@ silo trains on them too. Bad silos vote; only the models of the others are score
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +26,7 @@ from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.datasets.pooled import split_over_silos
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.scoring import balanced_accuracy
@@ -48,6 +49,9 @@ HOSPITALS: Final = {
     "logistic regression": "logistic-regression",
     "mixed (LR, RF, boosting, LR)": "logistic-regression,random-forest,gradient-boosting,logistic-regression",
 }
+
+
+Score = Callable[[Learner, Examples], float]
 
 
 class Data(NamedTuple):
@@ -168,7 +172,7 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     runs = Runs()
     for seed in seeds:
         config = RunConfig.from_flower({"study": "benchmark", "quorum": QUORUM, **settings, "seed": seed})
-        silos = _Silos(config)
+        silos = Silos(config)
         assert silos.truth is not None
         nothing = np.full(len(silos.truth), ABSTAIN, dtype=LABEL_DTYPE)
         votes = silos.train(nothing, everybody=True)
@@ -189,7 +193,7 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     return runs
 
 
-class _Silos:
+class Silos:
     """The silos of a data set with their learners."""
 
     def __init__(self, config: RunConfig) -> None:
@@ -211,15 +215,15 @@ class _Silos:
             (silo.name, cotrain(self._learners[n], silo.private, public, targets, everything)) for n, silo in chosen
         ]
 
-    def score(self) -> float:
+    def score(self, score: Score = balanced_accuracy) -> float:
         """Of the good silos' models as they are."""
-        return fmean(balanced_accuracy(self._learners[n], self._dataset.test) for n in self._good)
+        return fmean(score(self._learners[n], self._dataset.test) for n in self._good)
 
-    def centralized(self) -> float:
+    def centralized(self, score: Score = balanced_accuracy) -> float:
         """Of models trained on all good silos' records; silos that share a learner share the model."""
         together = pool([self._dataset.silos[n].private for n in self._good])
         models = [self._learners[n] for n in (self._good[:1] if self._one_learner else self._good)]
-        return fmean(balanced_accuracy(model.fit(*together), self._dataset.test) for model in models)
+        return fmean(score(model.fit(*together), self._dataset.test) for model in models)
 
 
 def _header(what: str) -> list[str]:

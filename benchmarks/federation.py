@@ -1,6 +1,7 @@
 """Runs of a federation on the loopback over many seeds, beside what it is compared with."""
 
 import logging
+import math
 import tempfile
 import time
 from collections.abc import Iterable
@@ -81,17 +82,22 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
             for name in reached[0]:
                 test, _, kind = name.partition("_")
                 if test == "pooled" or dataset.silos[0].test.size:
-                    runs.add(**{f"{method}_{kind.split('_')[0]}_{test}": fmean(silo[name] for silo in reached)})
+                    runs.add(**{f"{method}_{kind.split('_')[0]}_{test}": _mean(silo[name] for silo in reached)})
         together, vote = _centralized(config, dataset), _Known(_plurality(alone, dataset, seed))
         for kind, score in {"accuracy": accuracy, "balanced": balanced_accuracy}.items():
             runs.add(**{f"central_{kind}_pooled": fmean(score(model, dataset.test) for model in together)})
             if dataset.silos[0].test.size:
-                own = fmean(score(model, silo.test) for model, silo in zip(together, dataset.silos, strict=True))
+                own = _mean(score(model, silo.test) for model, silo in zip(together, dataset.silos, strict=True))
                 runs.add(**{f"central_{kind}_own": own})
             runs.add(**{f"vote_{kind}_pooled": score(vote, dataset.test)})
         sent = fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
         runs.add(rounds=len(rounds), bytes_per_silo_and_round=sent, seconds=seconds)
     return runs
+
+
+def _mean(scores: Iterable[float]) -> float:
+    """Over the silos that have a score: a small test set may hold a single class."""
+    return fmean(score for score in scores if not math.isnan(score))
 
 
 def _scored(scores: dict[SiloName, list[Scores]], alone: dict[SiloName, HardLabels]) -> ClientApp:

@@ -1,5 +1,6 @@
 """Decode, one silo round, encode: the silo's ClientApp. Nothing but votes or a numbered refusal goes back."""
 
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable
@@ -11,11 +12,12 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedct_flwr.kinds import kind_of
+from fedct_flwr.runs.silo_errors import keep_error
 from fedct_flwr.silo.answers import Answered, Answers
 from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.weights import train_on
-from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, silo_named
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, TrainingError, Votes
+from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, run_of_simulation, silo_named
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
@@ -51,17 +53,30 @@ def train(message: Message, context: Context) -> Message:
         reply = encode_refusal(silo, refused.reason)
     except ConfigError as error:
         logger.error("Silo %s: %s", silo, error)
+        _tell(message, context, silo, error)
         reply = encode_refusal(silo, Refusal.CONFIG)
     except DataError as error:
         logger.error("Silo %s: %s", silo, error)
+        _tell(message, context, silo, error)
         reply = encode_refusal(silo, Refusal.NO_DATA)
     except TrainingError as error:
         logger.error("Silo %s: %s", silo, error)
+        _tell(message, context, silo, error)
         reply = encode_refusal(silo, Refusal.TRAINING_FAILED)
-    except Exception:
+    except Exception as error:
         logger.exception("Silo %s: an unexpected error", silo)
+        _tell(message, context, silo, error)
         reply = encode_refusal(silo, Refusal.INTERNAL)
     return Message(to_record(reply), reply_to=message)
+
+
+def _tell(message: Message, context: Context, silo: SiloName, error: Exception) -> None:
+    """Let the user of a simulation read what went wrong, in the run's folder. Nothing of it is in a message."""
+    number = message.metadata.group_id
+    # Whatever goes wrong here must not take the place of the answer.
+    with contextlib.suppress(Exception):
+        if silo != _UNKNOWN_SILO and number.isdecimal() and (folder := run_of_simulation(context)):
+            keep_error(folder, int(number), silo, error)
 
 
 def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, Callable[[], None]]:

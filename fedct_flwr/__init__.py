@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     )
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.privacy.budget import PrivacyWarning
+    from fedct_flwr.simulation.repeats import Repeats, repeat
     from fedct_flwr.simulation.run import Comparison, Run, read_run
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
-    from fedct_flwr.types import ConfigError, DataError, FedctError, LearnerError, RunError, TrainingError
+    from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
 
 __version__ = "0.1.0"
 
@@ -63,10 +64,11 @@ _WHERE: Final = {
         "Scaffold",
     ),
     "privacy.budget": ("PrivacyWarning",),
+    "simulation.repeats": ("Repeats", "repeat"),
     "simulation.run": ("Comparison", "Run", "read_run"),
     "simulation.silo_model": ("SiloModel",),
     "simulation.simulate": ("simulate",),
-    "types": ("ConfigError", "DataError", "FedctError", "LearnerError", "RunError", "TrainingError"),
+    "types": ("ConfigError", "DataError", "DataWarning", "FedctError", "LearnerError", "RunError", "TrainingError"),
 }
 """The public names by module."""
 
@@ -79,6 +81,7 @@ __all__ = [
     "Comparison",
     "ConfigError",
     "DataError",
+    "DataWarning",
     "DawidSkene",
     "DistributedDistillation",
     "FedAvg",
@@ -97,12 +100,14 @@ __all__ = [
     "PrivateFedAvg",
     "PrivatePATE",
     "Qualified",
+    "Repeats",
     "Run",
     "RunError",
     "Scaffold",
     "SiloModel",
     "TrainingError",
     "read_run",
+    "repeat",
     "simulate",
 ]
 

@@ -34,6 +34,9 @@ SoftVotes: TypeAlias = NDArray[np.float32]
 Of a quantity, ``(silos, examples, 1)`` and ``(examples, 1)``: its value.
 """
 
+Groups: TypeAlias = NDArray[np.int64]
+"""``(examples,)``, a number for what each record belongs to, such as a patient; equal numbers belong together."""
+
 LABEL_DTYPE: Final = np.int16
 MAX_CLASSES: Final = int(np.iinfo(LABEL_DTYPE).max)
 
@@ -73,6 +76,10 @@ class DataError(FedctError):
     """A data set or a file cannot be used as it is."""
 
     exit_code = 3
+
+
+class DataWarning(UserWarning):
+    """Something about the data that may not be meant: the message is for whoever handed them over."""
 
 
 class RunError(FedctError):

@@ -36,6 +36,7 @@ _MAY_CHANGE = frozenset(
         "student",
         "student-params",
         "tracking",
+        "baselines",
     }
 )
 

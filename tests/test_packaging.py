@@ -86,8 +86,10 @@ EXTRAS = {
         for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
     },
     "fedct_flwr/cli/budget_plot.py": "plot",
+    "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/boosted.py": "boost",
+    "fedct_flwr/learners/augment.py": "torch",
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/models/onnx_export.py": "onnx",
     "fedct_flwr/learners/tensors.py": "torch",

@@ -71,6 +71,7 @@ def check_run(
     if why := "epsilon" in kept and _why("epsilon", config, _of_settings(config, algorithm)):
         raise ConfigError(f"{why.rpartition(': ')[0]}: this run cannot go on as it began, start a new one")
     config.check_fits(silos, len(subject.public), subject.schema.quantity)
+    subject.schema.positive(config.positive_class)
     algorithm.check(config, dataset)
     check_student(config, subject.schema, subject.public)
     of_learners = _OF_REFITTED.keys() | _ONLY_NETWORKS.keys()

@@ -22,7 +22,7 @@ from fedct_flwr.consensus.counting import Consensus, Decide, consistent, countin
 from fedct_flwr.consensus.dawid_skene import dawid_skene
 from fedct_flwr.consensus.prediction import consensus_of_values, prediction_consensus
 from fedct_flwr.consensus.trust import TRUSTS, TrustRule, naive, similarity_of_values
-from fedct_flwr.coordinator.label_sharing import ASKING, CO_TRAINING, IN_ROUNDS, LabelSharing
+from fedct_flwr.coordinator.label_sharing import ASKING, CALIBRATED, CO_TRAINING, IN_ROUNDS, LabelSharing
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import COUNTS, PROBABILITIES, kind_for
@@ -151,7 +151,7 @@ _OF_FEDKT: Final = (
     )
     | uses("lessons", needs=Needs("privacy-level = 'L2'", lambda config: config.privacy_level == "L2"))
 )
-_OF_PATE: Final = ASKING | uses("report-scores", "protection")
+_OF_PATE: Final = ASKING | CALIBRATED | uses("report-scores", "protection")
 _OF_DP_PATE: Final = (
     _OF_PATE
     | uses("mechanism", "gamma", "delta")

@@ -1,15 +1,29 @@
 """What co-training is measured against: a silo alone, and all private records in one place."""
 
+import contextlib
+from typing import Final
+
+import numpy as np
+
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, pool
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import build_learner, named_learner
+from fedct_flwr.learners.calibrated import calibrate
+from fedct_flwr.types import Examples, Groups, TrainingError
+
+LOCAL: Final = "local"
+CENTRALIZED: Final = "centralized"
 
 
 def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
     """The learner of the silo at ``position`` trained on its private records alone. Raises TrainingError."""
-    private = dataset.silos[position].private
-    return build_learner(config, dataset, position, private.X).fit(*private)
+    silo = dataset.silos[position]
+    learner = build_learner(config, dataset, position, silo.private.X)
+    _choose(learner, silo.private, silo.groups)
+    learner.fit(*silo.private)
+    _calibrate(learner, config, dataset, position, silo.private, silo.groups)
+    return learner
 
 
 def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> Learner:
@@ -19,4 +33,74 @@ def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> 
     Raises TrainingError.
     """
     everything = pool([silo.private for silo in dataset.silos])
-    return named_learner(config, dataset, position, everything.X).fit(*everything)
+    learner = named_learner(config, dataset, position, everything.X)
+    _choose(learner, everything, _all_groups(dataset))
+    learner.fit(*everything)
+    _calibrate(learner, config, dataset, position, everything, _all_groups(dataset))
+    return learner
+
+
+def _choose(learner: Learner, records: Examples, groups: Groups | None) -> None:
+    if isinstance(learner, Choosing):
+        learner.choose(records, groups)
+
+
+def _calibrate(
+    learner: Learner,
+    config: RunConfig,
+    dataset: FederatedDataset,
+    position: int,
+    records: Examples,
+    groups: Groups | None,
+) -> None:
+    """As the silo's own model is, so that probabilities can be compared."""
+    settings = config.learner_settings(position, len(dataset.silos))
+    calibrate(learner, settings, dataset.silos[position].name, records, groups, len(dataset.schema.classes))
+
+
+def _all_groups(dataset: FederatedDataset) -> Groups | None:
+    """The groups of all silos' records, of which none is in two silos."""
+    if all(silo.groups is None for silo in dataset.silos):
+        return None
+    found: list[Groups] = []
+    for silo in dataset.silos:
+        own = np.arange(silo.private.size) if silo.groups is None else silo.groups
+        found.append(np.unique(own, return_inverse=True)[1] + sum(map(len, found)))
+    return np.concatenate(found)
+
+
+def baselines_of(config: RunConfig) -> tuple[str, ...]:
+    """Names of the baselines that a run is compared with."""
+    return {"all": (LOCAL, CENTRALIZED), "local": (LOCAL,), "none": ()}[config.baselines]
+
+
+class References:
+    """The baselines of one run, as its ``baselines`` wants them.
+
+    All records in one place are one model for each learner that the run config names, whichever silo asks: it is
+    trained once, with the random state of the silo that asks first.
+    """
+
+    def __init__(self, config: RunConfig, dataset: FederatedDataset) -> None:
+        self._config, self._dataset = config, dataset
+        self._wanted = baselines_of(config)
+        self._centralized: dict[str, Learner | None] = {}
+
+    def of(self, position: int) -> dict[str, Learner]:
+        """Those of the silo at ``position`` by name; one whose training fails is left out."""
+        models: dict[str, Learner] = {}
+        # A learner that manages with pseudo-labels may fail without; what it says may quote data.
+        if LOCAL in self._wanted:
+            with contextlib.suppress(TrainingError):
+                models[LOCAL] = local_only(self._config, self._dataset, position)
+        if CENTRALIZED in self._wanted and (pooled := self._pooled(position)):
+            models[CENTRALIZED] = pooled
+        return models
+
+    def _pooled(self, position: int) -> Learner | None:
+        learner = self._config.learner_settings(position, len(self._dataset.silos)).model_dump_json()
+        if learner not in self._centralized:
+            self._centralized[learner] = None
+            with contextlib.suppress(TrainingError):
+                self._centralized[learner] = centralized(self._config, self._dataset, position)
+        return self._centralized[learner]

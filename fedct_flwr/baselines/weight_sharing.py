@@ -1,5 +1,6 @@
 """Baselines in which silos share weights: the same silos, data, networks and steps as in co-training."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol, runtime_checkable
@@ -17,7 +18,7 @@ from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring import accuracy, balanced_accuracy
+from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import ConfigError, DataError, RunError, SiloName
 from fedct_flwr.wire.weights import Weights, to_arrays, to_weights
 
@@ -104,7 +105,9 @@ class WeightSharing:
 
         def score(arrays: ArrayRecord) -> dict[str, float]:
             self._take_over(model, to_weights(arrays))
-            return {"accuracy": accuracy(model, test), "balanced_accuracy": balanced_accuracy(model, test)}
+            found = dict(zip(("accuracy", "balanced_accuracy"), both_accuracies(model, test), strict=True))
+            # Of one class alone there is no balanced accuracy.
+            return {name: value for name, value in found.items() if not math.isnan(value)}
 
         strategy = self.strategy(
             study.roster,

@@ -23,10 +23,10 @@ def learners(incomplete: str) -> list[str]:
     >>> learners("svm,decision-t")
     ['svm,decision-tree']
     """
-    from fedct_flwr.learners.catalog import REGRESSORS, SHORT_NAMES
+    from fedct_flwr.learners.catalog import NAMES
 
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(last, SHORT_NAMES | REGRESSORS)]
+    return [f"{before}{comma}{name}" for name in _beginning(last, NAMES)]
 
 
 def keys(incomplete: str) -> list[str]:

@@ -17,6 +17,7 @@ from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
@@ -112,7 +113,7 @@ def _write_silo(
     settings: dict[str, Any] = {
         "silo": data.name,
         "data": {"file": "data.csv", "label": LABEL, "test-file": "test.csv"},
-        "learner": {"name": "logistic-regression"},
+        "learner": {"name": AUTO, "pseudo-weight": AUTO},
         # Scores leave, so that the demonstration has something to show.
         "policy": {"metrics": True},
         "connection": connection,

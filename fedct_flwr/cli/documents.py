@@ -7,6 +7,55 @@ what is not known, does not apply, or is infinite (JSON has no word for that).
 from typing import Any, TypedDict
 
 
+class DataFinding(TypedDict):
+    """What the inspection of tables found. ``code`` is its stable name; ``severity``: refused, said or accepted.
+
+    ``column`` and ``silo`` are empty where it is about all, or about the public set.
+    """
+
+    code: str
+    severity: str
+    column: str
+    silo: str
+    said: str
+    fix: str
+
+
+class ColumnFacts(TypedDict):
+    """One column of a table.
+
+    ``kind``: numbers, text, truth values, dates, nothing, something else. ``unknown`` counts cells whose value the
+    public set does not have; ``not_numbers`` cells of text among numbers, the first in record ``example`` (from 1).
+    """
+
+    name: str
+    kind: str
+    missing: int
+    distinct: int
+    unknown: int | None
+    not_numbers: int | None
+    example: int | None
+
+
+class TableFacts(TypedDict):
+    """One table; ``silo`` is empty for the public set. ``classes`` counts records by class."""
+
+    silo: str
+    records: int
+    columns: list[ColumnFacts]
+    classes: dict[str, int]
+
+
+class Inspection(TypedDict):
+    """``fedct inspect``, also where the exit code is 3. ``unused`` are files in the folder that nobody reads."""
+
+    folder: str
+    label: str
+    tables: list[TableFacts]
+    unused: list[str]
+    findings: list[DataFinding]
+
+
 class Scores(TypedDict):
     """Balanced accuracy (or R², see ``measure``) by method, of a silo or on average: null where there is none.
 
@@ -18,22 +67,105 @@ class Scores(TypedDict):
     centralized: float | None
 
 
+class Metric(TypedDict):
+    """A number and its 95% interval: null where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Bin(TypedDict):
+    """Predictions with a probability between ``low`` and ``high``: their mean, and the observed share with its 95%."""
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    observed: float
+    observed_low: float
+    observed_high: float
+
+
+class Model(TypedDict):
+    """One model on one test set.
+
+    ``metrics`` has, where it applies, ``balanced_accuracy``, ``accuracy``, ``auc``, ``sensitivity``, ``specificity``,
+    ``brier``; or ``r_squared``, ``mae``, ``rmse``. ``confusion`` counts records by true class (rows) and predicted
+    class, in the order of the test set's ``classes``; ``calibration`` is empty without probabilities.
+    """
+
+    metrics: dict[str, Metric]
+    confusion: list[list[int]]
+    calibration: list[Bin]
+
+
+class OnTest(TypedDict):
+    """A test set of ``n`` records, how many of each class, and the ``models`` by method.
+
+    ``positive`` is the class that sensitivity is about, empty unless there are two.
+    """
+
+    n: int
+    classes: dict[str, int]
+    positive: str
+    models: dict[str, Model]
+
+
+class OwnTest(TypedDict):
+    """The model that a silo ended with against its model alone, on its own test records.
+
+    ``gain`` is the difference of balanced accuracies, ``better`` and ``worse`` the records that it alone gets right and
+    wrong, ``p`` how often chance alone makes a difference as large (exact test, by class).
+    """
+
+    gain: float
+    better: int
+    worse: int
+    p: float
+
+
 class SiloScores(TypedDict):
-    """One silo: its scores on its ``own`` test records and on the ``pooled`` ones of all, and bytes that it sent."""
+    """One silo: its scores on its ``own`` test records and on the ``pooled`` ones of all, and bytes that it sent.
+
+    ``tests`` has all numbers by test set (``own``, ``pooled``), for simulations and baselines.
+    """
 
     silo: str
     own: Scores
     pooled: Scores
     bytes_sent: int
+    tests: dict[str, OnTest]
+    verdict: OwnTest | None
 
 
 class MeanScores(TypedDict):
-    """The mean over the ``silos`` that have a score for every method that any has; ``bytes_sent`` over all silos."""
+    """The mean over silos that have a score for every method that any has; ``bytes_sent`` over all silos.
+
+    ``own_silos`` counts them on own test sets, ``silos`` on the pooled one, or on own ones where there is none.
+    """
 
     own: Scores
     pooled: Scores
     bytes_sent: float
     silos: int
+    own_silos: int
+
+
+class Verdict(TypedDict):
+    """Who has ``gained`` and ``lost`` beyond chance, the same in words, and what should worry who reads the scores.
+
+    ``judgments`` are what simulated silos make of the consensus: the ``learner`` that they chose, the ``weight`` of
+    pseudo-labels, the ``model`` that they use (``own`` or ``co-trained``) and ``why``. Real silos keep theirs to
+    themselves.
+    """
+
+    gained: list[str]
+    lost: list[str]
+    after_first_round: str
+    at_the_end: str
+    warnings: list[str]
+    judgments: dict[str, dict[str, Any]]
 
 
 class Run(TypedDict):
@@ -41,8 +173,10 @@ class Run(TypedDict):
 
     ``measure`` is what scores are: ``balanced accuracy``, or ``R²`` where a number is predicted (1 at most, may be
     negative).
+    ``findings`` is what the inspection of the silos' own files said.
     ``fixed_point`` is the round in which the consensus stopped changing. ``global_models`` has the balanced accuracy on
-    the pooled test set of models that are no silo's. ``leaves`` says what left the silos, in words.
+    the pooled test set of models that are no silo's. ``leaves`` says what left the silos, in words. ``notes`` are
+    sentences on scores that are missing, or that mislead.
     """
 
     study: str
@@ -56,6 +190,41 @@ class Run(TypedDict):
     silos: list[SiloScores]
     mean: MeanScores
     global_models: dict[str, float]
+    findings: list[DataFinding]
+    notes: list[str]
+    verdict: Verdict
+
+
+class Repeats(TypedDict):
+    """``fedct simulate --repeats``: means over ``seeds``, of each silo and over the silos.
+
+    Below ``own`` and ``pooled`` each method has ``mean``, ``error`` (the standard error) and ``n`` (seeds); ``gain`` is
+    the paired difference of ``federated`` and ``local``. Methods that were not trained are missing.
+    """
+
+    study: str
+    algorithm: str
+    folder: str
+    seeds: list[int]
+    measure: str
+    silos: list[dict[str, Any]]
+    mean: dict[str, Any]
+
+
+class Comparison(TypedDict):
+    """``fedct compare``: ``methods`` from the best mean to the worst.
+
+    Each has ``name``, ``mean``, ``seeds``, ``difference`` to the best with its 95% interval (``low``, ``high``), ``p``
+    adjusted for all comparisons, and ``differs``: whether it is worse than the best beyond chance. ``left_out`` has
+    ``name`` and ``reason``.
+    """
+
+    measure: str
+    test: str
+    seeds: list[int]
+    methods: list[dict[str, Any]]
+    left_out: list[dict[str, str]]
+    verdict: str
 
 
 class Estimate(TypedDict):
@@ -122,19 +291,30 @@ class PrivacySheet(TypedDict):
 
 
 class Predictions(TypedDict):
-    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's."""
+    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's.
+
+    ``calibrated``: whether probabilities are, null where there are none. ``positive`` is the class that ``threshold``
+    is about; both are null where the model's own classes are shown.
+    """
 
     columns: list[str]
     records: list[dict[str, Any]]
     unknown: dict[str, int]
+    calibrated: bool | None
+    threshold: float | None
+    positive: str | None
 
 
 class Finding(TypedDict):
-    """``mark``: good, warning, bad or unknown. ``fix`` says what to do, and is empty where nothing is."""
+    """``mark``: good, warning, bad or unknown. ``fix`` says what to do, and is empty where nothing is.
+
+    ``code`` is the stable name of a finding about tables, with the column: ``unknown-values:sex``; empty for others.
+    """
 
     mark: str
     said: str
     fix: str
+    code: str
 
 
 class Findings(TypedDict):

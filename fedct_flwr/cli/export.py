@@ -1,10 +1,11 @@
-"""``fedct export``: a global model as ONNX."""
+"""``fedct export``: a model as ONNX."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.files.atomic import write_atomically
@@ -12,18 +13,19 @@ from fedct_flwr.models.foreign import ForeignModel
 
 
 def export(
-    model: Annotated[Path, typer.Option(help="A global model, such as RUN/models/global.skops.")],
     output: Annotated[Path, typer.Option(help="The ONNX file to write.")],
-    package: Annotated[
-        list[str] | None,
-        typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run folder.", show_default="the model that --model names")
     ] = None,
+    model: Model = None,
+    silo: Silo = "",
+    package: Package = None,
 ) -> None:
-    """Write a study's global model as ONNX, with its preprocessing, for programs without Python (extra 'onnx').
+    """Write a global model, or that of a simulated silo, as ONNX with its preprocessing (extra 'onnx').
 
     The input 'features' has a table's columns in the study's order, a category as its position among the study's
     categories, NaN for what is missing; the description in the file's metadata ('fedct') tells both, and the classes.
     """
     check_new(output)
-    with ForeignModel(model, package or ()) as found, Output.doing("converting the model"):
+    with ForeignModel(chosen_model(run, model, silo), package or ()) as found, Output.doing("converting the model"):
         write_atomically(output, found.to_onnx())

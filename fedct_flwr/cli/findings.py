@@ -46,6 +46,8 @@ class Finding:
     said: str
     fix: str = ""
     details: str = ""
+    code: str = ""
+    """The stable name of a finding about data, with the column concerned: ``unknown-values:sex``."""
 
 
 def good(said: str) -> Finding:
@@ -102,7 +104,10 @@ def conclude(out: Output, found: Sequence[Finding]) -> int:
     document: documents.Findings = {
         "bad": wrong,
         "warnings": open_,
-        "findings": [{"mark": finding.mark.value, "said": finding.said, "fix": finding.fix} for finding in found],
+        "findings": [
+            {"mark": finding.mark.value, "said": finding.said, "fix": finding.fix, "code": finding.code}
+            for finding in found
+        ],
     }
     out.show(document, f"\n{wrong or 'nothing'} to be put right, {open_ or 'nothing'} to be looked at")
     return FOUND_BAD if wrong else 0

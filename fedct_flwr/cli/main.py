@@ -5,7 +5,7 @@
 | 0 | done |
 | 1 | declined (``silo approve``, ``silo revoke``), not healthy (``silo status``), or an error that nobody foresaw |
 | 2 | a setting or an option is missing, misspelled or out of range |
-| 3 | data or a file cannot be used, or a check (``doctor``, ``silo check``) has found something bad |
+| 3 | data or a file cannot be used, or a check (``doctor``, ``inspect``, ``silo check``) has found something bad |
 | 4 | the run failed, or the disk is full; ``silo verify``: the log is not intact |
 | 5 | a learner failed |
 | 129, 130, 143 | hung up, interrupted (Ctrl-C), terminated |
@@ -30,12 +30,14 @@ from fedct_flwr.types import FedctError, RunError
 
 HELPS = {
     "simulate": "Simulate a federation on Flower's engine: silos co-train, and a table tells what each has gained.",
+    "compare": "Rank algorithms and learners on your data, and say which differences mean nothing.",
+    "inspect": "Look at a folder of your own tables: what each column is, the classes, and what is wrong.",
     "report": "Write a run, or several on top of each other, as one HTML page that needs no network.",
     "watch": "Show a run in the browser while it goes on.",
     "doctor": "Look at this machine: what is ready for simulations, and what to do where something is missing.",
     "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
-    "predict": "Use a study's global model on new records.",
-    "export": "Write a study's global model as ONNX, for programs without Python.",
+    "predict": "Use a global model, or that of a simulated silo, on new records.",
+    "export": "Write a model as ONNX, for programs without Python.",
     "budget": "Estimate the quality of the labels that a privacy budget leaves, by mechanism, before anything runs.",
     "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
 }
@@ -43,6 +45,8 @@ HELPS = {
 _SIMULATE, _REAL, _MODELS, _PRIVACY = "Simulate", "Real silos", "Models", "Privacy"
 PANELS = {
     "simulate": _SIMULATE,
+    "compare": _SIMULATE,
+    "inspect": _SIMULATE,
     "report": _SIMULATE,
     "watch": _SIMULATE,
     "doctor": _SIMULATE,

@@ -1,4 +1,4 @@
-"""``fedct predict``: a global model on new records."""
+"""``fedct predict``: a global model, or that of a simulated silo, on new records."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,61 +6,91 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import typer
 
+from fedct_flwr.cli.calibrating import (
+    CalibrateOption,
+    LabelOption,
+    MethodOption,
+    calibration_by,
+    check_calibration,
+)
+from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
+from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
+from fedct_flwr.cli.threshold import PositiveOption, Threshold, ThresholdOption
+from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
 from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.types import DataError
+from fedct_flwr.types import ConfigError, DataError
 
 PREDICTED: Final = "predicted"
 _PROBABILITY: Final = "probability "
+_MOST_PATHS: Final = 2
 
 
 def predict(
-    data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
-    model: Annotated[Path, typer.Option(help="A global model, such as RUN/models/global.skops.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[RUN] DATA",
+            help="New records: a table (CSV, TSV, Excel, Parquet), or a folder of images; before them the folder of a "
+            "run, unless --model names a model.",
+        ),
+    ],
+    model: Model = None,
+    silo: Silo = "",
+    threshold: ThresholdOption = None,
+    positive: PositiveOption = "",
+    calibrate_with: CalibrateOption = None,
+    label: LabelOption = "",
+    calibration: MethodOption = "",
     output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
-    package: Annotated[
-        list[str] | None,
-        typer.Option(help="A package whose code the model needs and may run. Only for models of those you trust."),
-    ] = None,
+    package: Package = None,
+    accept: Accept = None,
     json_: Json = False,
 ) -> None:
-    """Say the class of each new record, as a study's global model sees it.
+    """Say the class of each new record, as a study's global model sees it, or the model of a simulated silo.
 
     All columns of the file come out as they went in; 'predicted' and the classes' probabilities, if the model knows
     any, come after them. Columns beside the study's are not looked at.
     """
+    if len(paths) > _MOST_PATHS:
+        raise ConfigError(f"{len(paths)} paths were given: give one file of new records, and a run folder before it")
+    run, data = paths[0] if len(paths) == _MOST_PATHS else None, paths[-1]
     check_new(output)
-    with ForeignModel(model, package or ()) as found:
-        said = found.description
-        records = read_unlabeled(found.schema, said.image_size, said.image_mode, data)
+    check_calibration(calibrate_with, label, calibration)
+    with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
+        said, schema, calibrated = found.description, found.schema, found.calibrated
+        decided = Threshold.of(threshold, positive, schema)
+        records = read_unlabeled(schema, said.image_size, said.image_mode, data, accept=accept or ())
+        say_findings(records)
+        by = calibration_by(calibrate_with, label, calibration, schema, found.predict) if calibrate_with else None
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
-    say_unknown(records)
-    classes = shown_classes(found.schema)
+    if by and probabilities is not None:
+        probabilities, calibrated = by.apply(probabilities), True
+    if decided:
+        labels = decided.decide(probabilities)
+    classes = shown_classes(schema)
     header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in classes])]
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
+    about = Said(records.unknown, calibrated if known else None, decided)
+    about.say(len(records.names))
     added: Sequence[Sequence[Any]] = [[]] * len(labels)
     if probabilities is not None:
         numbers = probabilities.tolist()
         added = numbers if json_ else [[f"{value:.6g}" for value in row] for row in numbers]
+    shown = labels.tolist() if schema.quantity else [classes[label] for label in labels]
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
-    rows = ([*own, classes[label], *more] for own, label, more in zip(kept, labels, added, strict=True))
-    write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None)
+    rows = ([*own, answer, *more] for own, answer, more in zip(kept, shown, added, strict=True))
+    write_table([*before.column_names, *header], rows, output, about if json_ else None)
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:
     """What the file holds, in a CSV file to the letter."""
-    if path.is_dir() or path.suffix.lower() == ".parquet":
-        return records.table
-    names = records.table.column_names
-    text = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
-    return pyarrow.csv.read_csv(path, convert_options=text)
+    return records.table if path.is_dir() else as_written(path)

@@ -13,7 +13,9 @@ from fedct_flwr.cli.output import from_here
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.silo_errors import errors_of, grouped
 from fedct_flwr.simulation.watch import Watch
+from fedct_flwr.simulation.who_gained import distrusts
 from fedct_flwr.text.plural import count
 
 
@@ -41,6 +43,19 @@ class PrintedRounds(Watch):
         self._console.print(line)
         for silo, reason in entry["absent"].items():
             self._console.print(f"           [yellow]without {escape(silo)}: {escape(reason)}[/]")
+        errors = errors_of(self._folder, entry["round"]) if entry["absent"] else {}
+        for line in grouped({silo: text for silo, text in errors.items() if silo in entry["absent"]}):
+            self._console.print(f"           [yellow]{escape(line)}[/]", soft_wrap=True)
+
+
+def print_verdict(console: Console, said: Mapping[str, Any]) -> None:
+    """Say who has gained and who has lost, who does not trust the consensus, and what should worry."""
+    for line in filter(None, (said["after_first_round"], said["at_the_end"])):
+        console.print(escape(line), soft_wrap=True)
+    for line in distrusts(said):
+        console.print(escape(line), soft_wrap=True)
+    for line in said["warnings"]:
+        console.print(f"[yellow]{escape(line)}[/]", soft_wrap=True)
 
 
 def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder: RunFolder, seconds: float) -> None:

@@ -6,23 +6,46 @@ from statistics import fmean
 from fedct_flwr.algorithms.table import Algorithm, what_leaves
 from fedct_flwr.cli import documents
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.inspection import Finding
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.score_notes import notes
+from fedct_flwr.runs.scores import SiloScores, comparable, means
 from fedct_flwr.scoring import measure_of
-from fedct_flwr.simulation.scoreboard import METHODS, SiloScores, comparable, means, of_global_models
+from fedct_flwr.simulation.scoreboard import of_global_models
 from fedct_flwr.text.printable import plain
 
 
+def finding_document(found: Finding) -> documents.DataFinding:
+    """A finding of the inspection of tables for programs."""
+    return {
+        "code": found.code,
+        "severity": found.severity.value,
+        "column": found.column,
+        "silo": found.silo,
+        "said": found.said,
+        "fix": found.fix,
+    }
+
+
 def run_document(
-    folder: RunFolder, config: RunConfig, algorithm: Algorithm, rows: Sequence[SiloScores], seconds: float
+    folder: RunFolder,
+    config: RunConfig,
+    algorithm: Algorithm,
+    rows: Sequence[SiloScores],
+    seconds: float,
+    verdict: documents.Verdict,
+    findings: Sequence[Finding] = (),
 ) -> documents.Run:
-    """The run for programs, with the rows and their mean."""
-    complete, left = comparable(rows, METHODS), what_leaves(algorithm, folder.quantity)
+    """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
+    left = what_leaves(algorithm, folder.quantity)
+    counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
     mean: documents.MeanScores = plain(
         {
-            "own": means(complete, "own", METHODS),
-            "pooled": means(complete, "pooled", METHODS),
+            "own": means(rows, "own"),
+            "pooled": means(rows, "pooled"),
             "bytes_sent": fmean(row.bytes_sent for row in rows),
-            "silos": len(complete),
+            "silos": len(counted["pooled"] or counted["own"]),
+            "own_silos": len(counted["own"]),
         }
     )
     return {
@@ -37,4 +60,7 @@ def run_document(
         "silos": plain(list(rows)),
         "mean": mean,
         "global_models": of_global_models(folder),
+        "findings": [finding_document(found) for found in findings],
+        "notes": notes(rows),
+        "verdict": verdict,
     }

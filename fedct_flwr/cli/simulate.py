@@ -1,7 +1,6 @@
 """``fedct simulate``: a whole federation on this machine, from data to a table."""
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -17,17 +16,23 @@ from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli import complete
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict
+from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.learner import AUTO
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
 from fedct_flwr.runs.run_folder import RunFolder, dated
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import scoreboard, who_gained
+from fedct_flwr.simulation.repeats import is_repeated
+from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
-from fedct_flwr.simulation.simulation import LOG, Runner, Simulation
+from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
+from fedct_flwr.text.printable import plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -37,11 +42,14 @@ _OPTIONS: Final = {
     "data": "data",
     "data-dir": "data_dir",
     "label-column": "label",
+    "group-column": "group",
     "learner": "learner",
     "learner-params": "learner_params",
     "algorithm": "algorithm",
     "num-server-rounds": "rounds",
     "seed": "seed",
+    "baselines": "no_baselines",
+    "accept": "accept",
 }
 """What stands for which key of the run config."""
 
@@ -54,20 +62,37 @@ def simulate(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: folder with public.csv and one CSV or Parquet file per silo.", rich_help_panel=_DATA
+            help="Instead: folder with public.csv and one table per silo (CSV, TSV, Excel, Parquet), or folders of "
+            "images.",
+            rich_help_panel=_DATA,
         ),
     ] = None,
     label: Annotated[
-        str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
+        str, typer.Option(help="The label column of the files in --data-dir; images need none.", rich_help_panel=_DATA)
     ] = "",
+    group: Annotated[
+        str,
+        typer.Option(
+            help="The files' column that says which records belong together, such as a patient's number.",
+            rich_help_panel=_DATA,
+        ),
+    ] = "",
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A finding about the files that is meant so, by name: CODE or CODE:COLUMN. fedct inspect shows them.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
     learner: Annotated[
         str,
         typer.Option(
-            help="Short name or import path of a classifier; several with commas, one for each silo.",
+            help="Short name or import path of a classifier, several with commas, one for each silo; auto: each silo "
+            "chooses by its own records.",
             autocompletion=complete.learners,
             rich_help_panel=_METHOD,
         ),
-    ] = "logistic-regression",
+    ] = AUTO,
     learner_params: Annotated[
         str, typer.Option(help="The learners' parameters as JSON.", rich_help_panel=_METHOD)
     ] = "{}",
@@ -95,8 +120,27 @@ def simulate(
         typer.Option(help="New folder for the run.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
     ] = None,
     resume: Resume = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            help="Run so many seeds, in a folder each, and print means with standard errors.", rich_help_panel=_METHOD
+        ),
+    ] = None,
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="Without Flower's engine, in this process: the same results, sooner.")
+        bool | None,
+        typer.Option(
+            "--in-process/--on-engine",
+            help="Without Flower's engine, in this process: the same results, sooner.",
+            show_default="on the engine, --repeats in this process",
+        ),
+    ] = None,
+    no_baselines: Annotated[
+        bool,
+        typer.Option(
+            "--no-baselines",
+            help="Train no models to compare with: neither silos alone nor all data in one place.",
+            rich_help_panel=_METHOD,
+        ),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch/--no-watch", help="Show the run in the browser while it goes on, on this machine.")
@@ -113,14 +157,20 @@ def simulate(
     console = out.console
     # Learners of one's own are looked for where the command is given, here and by the silos' processes.
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
-    if in_process:
+    repeated = repeats is not None or (resume is not None and is_repeated(resume))
+    engine: Engine = "loopback" if in_process or (repeated and in_process is None) else "flower"
+    if engine == "loopback":
         # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     started = time.monotonic()
     other, begun = {}, None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        refuse_options(context, allowed={"resume", "rounds", "in_process", "watch", "json_"}, why="with --resume")
+        allowed = {"resume", "repeats" if repeated else "rounds", "in_process", "watch", "json_"}
+        refuse_options(context, allowed=allowed, why="with --resume")
+        if repeated:
+            run_repeats(out, resume.resolve(), begun_repeats(resume.resolve(), repeats), engine)
+            return
         begun = RunFolder(resume.resolve()).settings()
         chosen = {**begun, **only(rounds), "resume": True}
     else:
@@ -129,40 +179,61 @@ def simulate(
         chosen = {
             **(of_folder(data_dir) if data_dir else of_data_set(data)),
             "label-column": label,
+            **({"group-column": group} if group else {}),
+            **({"accept": tuple(accept)} if accept else {}),
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,
             "seed": seed,
             **only(rounds),
+            **({"baselines": "none"} if no_baselines else {}),
             **other,
         }
         if chosen.get("initial-model"):
             # The coordinator's process works elsewhere.
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
-        if data_dir and not chosen["label-column"]:
-            raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
         if label and not data_dir:
             raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
+        if group and not data_dir:
+            raise ConfigError("--group is for the files in --data-dir: add that, or leave --group out")
         if data_dir:
             refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
+    if repeats is not None:
+        run_repeats(out, path, new_repeats(chosen, repeats, path, other), engine, other)
+        return
     simulation = Simulation.checked(chosen, path, named=other, begun=begun)
     config, dataset, how, folder = simulation.config, simulation.dataset, simulation.algorithm, simulation.folder
-    for caution in simulation.cautions():
+    for caution in [*simulation.notes(), *simulation.cautions()]:
         console.print(f"[yellow]{escape(caution)}[/]")
+    for leak in simulation.leaks():
+        console.print(escape(leak.said), style="yellow" if leak.serious else "")
+    for finding in gathered(dataset.findings):
+        out.warn(finding.sentence)
     records = sum(silo.private.size for silo in dataset.silos)
     console.print(f"[bold]{escape(config.study)}[/]: {escape(', '.join(silo.name for silo in dataset.silos))}")
     console.print(f"{records} private records stay at their silos; {len(dataset.public)} public examples, unlabeled")
-    runner = simulation.runner("loopback" if in_process else "flower")
+    runner = simulation.runner(engine)
     with _live(path) if watch else contextlib.nullcontext("") as address:
         console.print(f"watch it at {address}\n" if address else "")
         _run(console, simulation, runner)
-        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING))
+        untold: list[str] = []
+        rows = simulation.score(partial(out.progress, what=scoreboard.TRAINING), untold.append)
     console.print()
-    document = run_document(folder, config, how, rows, time.monotonic() - started)
+    for sentence in untold:
+        console.print(f"[yellow]{escape(printable(sentence))}[/]", soft_wrap=True)
+    verdict = who_gained.document(rows, folder, dataset)
+    document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
-    out.show(document, scoreboard.table(rows, how.title, global_models=globally, measure=measure))
+    shown = scoreboard.methods_of(config)
+    tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
+    if areas := auc_table(rows, how.title, scoreboard.methods_of(config)):
+        tables.append(areas)
+    out.show(document, *tables)
+    for note in document["notes"]:
+        console.print(f"[yellow]{escape(note)}[/]")
     _print_gaps(console, config, folder, rows)
+    print_verdict(console, verdict)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
 
@@ -198,10 +269,10 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
     """Say why there is no score where there is none."""
     last = folder.rounds()[-1]["silos"]
     for row in rows:
-        silo = escape(row.silo)
+        silo, models = escape(row.silo), row.tests["pooled"].models
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif config.save_models and not config.votes and math.isnan(row.pooled["federated"]):
+        elif config.save_models and not config.votes and "federated" not in models:
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
-        if row.silo in last and math.isnan(row.pooled["local"]):
+        if config.baselines != "none" and row.silo in last and "local" not in models:
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

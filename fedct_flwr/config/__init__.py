@@ -7,6 +7,7 @@ from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
 from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.config.transfer import TransferSettings
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "RunConfig",
     "SiloConfig",
     "StudyConfig",
+    "TableSettings",
     "TransferSettings",
 ]

@@ -1,8 +1,9 @@
 """Which learner a silo trains, and how."""
 
-from typing import Any, Final, Literal, TypeAlias
+from math import isfinite
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from fedct_flwr.config.settings import MAX_INT, Names, Settings
 from fedct_flwr.config.uses import Uses, uses
@@ -14,7 +15,27 @@ OF_NETWORKS: Final[Uses] = uses(
 )
 """What networks alone are trained by."""
 
-_YOUNGER: Final = ("class_weight", "optimizer", "epochs")
+AUTO: Final = "auto"
+"""As a learner: the silo chooses one by its own records. As ``pseudo-weight``: they decide it."""
+
+
+def _number_or_auto(value: object) -> object:
+    if value == AUTO:
+        return value
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = 0.0
+    if isinstance(value, bool) or not isfinite(number) or number <= 0:
+        raise ValueError("give a number above 0, or 'auto' for what the silo's own records support")
+    return number
+
+
+PseudoWeight: TypeAlias = Annotated[float | Literal["auto"], BeforeValidator(_number_or_auto)]
+"""Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo's records decide."""
+
+_WITHOUT_CHOICE: Final = "logistic-regression"
+_YOUNGER: Final = ("calibration", "class_weight", "optimizer", "epochs")
 
 
 class LearnerSettings(Settings):
@@ -27,10 +48,13 @@ class LearnerSettings(Settings):
     packages: Names = ()
     """Installed packages whose learners may be trained, beside the short names: importing them runs their code."""
     preprocessing: Literal["standard", "none"] = "standard"
-    pseudo_weight: float = Field(default=1.0, gt=0)
-    """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    pseudo_weight: PseudoWeight = 1.0
+    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: the silo's own records decide, see
+    ``learners/guard.py``."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that it is trained on count the same, however many examples each has."""
+    calibration: Literal["none", "sigmoid", "isotonic"] = "none"
+    """How the model's probabilities are fitted to own records that it has not learned; its classes stay the same."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
@@ -47,9 +71,33 @@ class LearnerSettings(Settings):
     seed: int = Field(default=0, ge=0, le=MAX_INT)
 
     @property
+    def given(self) -> list[str]:
+        """Keys that somebody has chosen; a weight that is left to the records is no choice."""
+        return [key for key in super().given if not (key == "pseudo-weight" and self.guarded)]
+
+    @property
     def balanced(self) -> bool:
         """Whether all classes count the same."""
         return self.class_weight == "balanced"
+
+    @property
+    def of_parts(self) -> Self:
+        """The same for models that see neither pseudo-labels nor all records: teachers and their students.
+
+        Which learner these are must not depend on the records, so where the silo chooses one, they are linear.
+        """
+        fixed = {"name": _WITHOUT_CHOICE} if self.name == AUTO else {}
+        return self.model_copy(update={"pseudo_weight": 1.0, **fixed})
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the silo's own records decide how much the consensus counts."""
+        return self.pseudo_weight == AUTO
+
+    @property
+    def full_weight(self) -> float:
+        """Weight of a pseudo-labeled example where nothing speaks against the consensus."""
+        return 1.0 if self.pseudo_weight == AUTO else self.pseudo_weight
 
     @property
     def decides_model(self) -> dict[str, object]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from fedct_flwr.config.settings import NAME_PATTERN, Settings
+from fedct_flwr.config.tables import Side
 
 _MOST_FEATURES: Final = 3 * 4096 * 4096
 """Of one example: a color image of the largest size that a study takes."""
@@ -19,15 +20,21 @@ class ModelDescription(Settings):
     format: Literal[1] = 1
     study: str = Field(pattern=NAME_PATTERN)
     classes: tuple[str, ...]
-    """Names of the classes, as the model numbers them."""
+    """Names of the classes, as the model numbers them; empty where it predicts a quantity."""
+    quantity: str = ""
+    """Name of the number that the model predicts in place of a class."""
     columns: tuple[tuple[str, tuple[str, ...] | None], ...] = ()
     """Name and categories of each column, None for a numeric one; empty where features are no table."""
+    text: tuple[str, ...] = ()
+    """Names of the columns that hold text, which have no categories either."""
     learner: Annotated[str, Field(max_length=_LONGEST_NAME, pattern=r"^[\w.-]*$")]
     """Short name or import path."""
     params: dict[str, Any] = Field(default_factory=dict)
     shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
     """Of one example's features, before preprocessing."""
-    image_size: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] | None = None
+    any_width: bool = False
+    """Whether the network's hidden layers may be wider than its factory makes them: those that were matched are."""
+    image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
 

@@ -51,6 +51,8 @@ class OwnSettings(OfDpSgd, OfTeachers):
 def whole_learner(learner: LearnerSettings) -> dict[str, object]:
     """All that decides what a learner learns, without where it is trained."""
     settings = learner.decides_model
+    # Pseudo-labels are weighed for the personal model alone; the labelers here see none, or what it says after it.
+    settings["pseudo_weight"] = learner.full_weight
     return {"learner": {name: value for name, value in settings.items() if name not in ("device", "packages")}}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedct_flwr.config.learner import LearnerSettings, Optimizer
+from fedct_flwr.config.learner import AUTO, LearnerSettings, Optimizer, PseudoWeight
 from fedct_flwr.config.mechanisms import ANSWERING, MECHANISMS, TallyNoise
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import (
@@ -44,17 +44,18 @@ OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
-    "label-column", "outcome", "num-silos", "private-size", "public-size", "partition", "dirichlet-concentration",
-    "public-fraction", "test-fraction", "bad-silos", "corruption", "corruption-number", "learner", "learner-params",
-    "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay",
-    "optimizer", "epochs", "device", "protection", "epsilon", "delta", *own_keys(PROTECTIONS),
+    "label-column", "text-columns", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size",
+    "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
+    "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
+    "calibration", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device",
+    "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
     "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
     "epochs", "device",
 )  # fmt: skip
 
-_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "protection", "student")
+_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "calibration", "protection", "student")
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
@@ -72,11 +73,20 @@ class RunConfig(OwnSettings):
     data: str
     """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""
     data_dir: str = ""
-    """For ``files`` the folder of tables, for ``study`` the study's; absolute for runs by plain ``flwr``."""
+    """For ``files`` the folder of tables or images, for ``study`` the study's; absolute for runs by plain ``flwr``."""
     label_column: str = ""
-    """For ``files``: the column of the silos' tables that is to be predicted."""
+    """For ``files``: the column of the silos' tables that is to be predicted; images need none."""
+    text_columns: Names = ()
+    """For ``files``: columns of free text, which learners for text read, besides those that ``data.toml`` names."""
+    group_column: str = ""
+    """For ``files``: the column that says which records belong together, such as a patient's number. All records of a
+    group are on one side of every split, and the column is no feature. Empty: what ``data.toml`` says, or none."""
     outcome: Literal["class", "number"] = "class"
     """For data = files: whether ``label-column`` holds classes, or numbers to predict."""
+    positive_class: str = ""
+    """Of two classes the one that sensitivity is about, such as the ill; empty: the last one."""
+    accept: Names = ()
+    """For data = files: findings of the inspection that are meant so, by name: 'one-per-record:ward'."""
     num_silos: int = Field(default=0, ge=0, le=MAX_INT)
     """Silos to split a data set into that has none of its own; 0: its default."""
     private_size: int = Field(default=0, ge=0, le=MAX_INT)
@@ -111,16 +121,21 @@ class RunConfig(OwnSettings):
     warm_up_rounds: int = Field(default=5, ge=1, le=1000)
     """For networks that share probabilities: rounds of training alone before a silo's first answer, at no bytes. Other
     learners start anew each time. Real silos refuse more than their policy allows, 100 unless they say otherwise."""
-    learner: Names = ("logistic-regression",)
-    """One learner for all silos, or one for each in the data set's order."""
+    learner: Names = (AUTO,)
+    """One learner for all silos, or one for each in the data set's order; auto: each silo chooses by its own
+    records."""
     learner_params: str = "{}"
     """JSON object with the learners' parameters, or a JSON list with an object for each learner."""
     preprocessing: Literal["standard", "none"] = "standard"
     """Standard: impute and scale numbers, one column for each category."""
-    pseudo_weight: float = Field(default=1.0, gt=0)
-    """Weight of a pseudo-labeled public example beside 1 for a private one."""
+    pseudo_weight: PseudoWeight = AUTO
+    """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo trusts the consensus unless
+    its own records speak against it."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that a learner is trained on count the same, however many examples each has."""
+    calibration: Literal["none", "sigmoid", "isotonic"] = "none"
+    """How the probabilities of each silo's model are fitted to private records that it has not learned. The classes
+    that a model says, and so the labels that leave, stay the same. Isotonic needs about a thousand records."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
@@ -199,6 +214,9 @@ class RunConfig(OwnSettings):
     save_models: bool = True
     """Keep each simulated silo's model in the run folder (real silos keep theirs to themselves). Networks go on after a
     resume with the models that were kept."""
+    baselines: Literal["all", "local", "none"] = "all"
+    """For simulations: which models the co-trained ones are compared with at the end. All trains each silo's learner
+    alone and on all private records in one place; local trains it alone only."""
     run_dir: str = ""
     """Folder of the run, absolute; empty: ``~/.fedct/runs/<study>-<run id>``."""
     resume: bool = False
@@ -244,8 +262,8 @@ class RunConfig(OwnSettings):
         params = json.loads(self.learner_params)
         if isinstance(params, list) and len(params) != len(self.learner):
             raise ValueError(f"learner-params must be one object, or a list of {len(self.learner)} for the learners")
-        if self.data == "files" and not (self.data_dir and self.label_column):
-            raise ValueError("data = 'files' needs data-dir and label-column")
+        if self.data == "files" and not self.data_dir:
+            raise ValueError("data = 'files' needs data-dir")
         if self.outcome == "number" and self.data not in ("files", MEMORY):
             raise ValueError(
                 "outcome = 'number' is for data = 'files' in a simulation: named data sets know what their outcome is, "
@@ -254,7 +272,11 @@ class RunConfig(OwnSettings):
         if self.data == STUDY and not (self.data_dir and self.roster):
             raise ValueError("data = 'study' needs data-dir, the study's folder, and the silos' names as roster")
         if self.data not in ("files", MEMORY, STUDY):
-            for name, value in (("data-dir", self.data_dir), ("label-column", self.label_column)):
+            given = {
+                "data-dir": self.data_dir, "label-column": self.label_column, "text-columns": self.text_columns,
+                "group-column": self.group_column,
+            }  # fmt: skip
+            for name, value in given.items():
                 if value:
                     raise ValueError(f"{name} has no effect on {self.data!r}: set data to 'files', or leave it out")
         twice = sorted({silo for silo in self.roster if self.roster.count(silo) > 1})
@@ -275,7 +297,7 @@ class RunConfig(OwnSettings):
             )
         if self.algorithm == "fedct-agreement" and self.trust == "naive":
             raise ValueError("with trust = 'naive' fedct-agreement would be fedct: set algorithm to that, or trust")
-        if self.soft and self.pseudo_weight != 1.0:
+        if self.soft and self.pseudo_weight not in (AUTO, 1.0):
             raise ValueError(
                 f"pseudo-weight has no effect on algorithm {self.algorithm!r}: set consensus-weight instead"
             )
@@ -416,7 +438,9 @@ class RunConfig(OwnSettings):
 
     def student_settings(self) -> LearnerSettings:
         """The learner of the global model, where ``student`` names one."""
-        return self._learner(self.student, json.loads(self.student_params)).model_copy(update={"pseudo_weight": 1.0})
+        return self._learner(self.student, json.loads(self.student_params)).model_copy(
+            update={"pseudo_weight": 1.0, "calibration": "none"}
+        )
 
     def _learner(self, name: str, params: dict[str, Any]) -> LearnerSettings:
         same = {kebab(field): getattr(self, field) for field in LearnerSettings.model_fields if hasattr(self, field)}

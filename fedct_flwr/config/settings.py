@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Self, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
@@ -152,12 +152,19 @@ def _unknown(model: type[BaseModel], raw: Mapping[str, Any], path: str = "") -> 
     """Keys that no field has, in tables within tables too: the table's path, the key, and the keys that there are."""
     fields = {kebab(name): field for name, field in model.model_fields.items()}
     for key, value in raw.items():
+        here = f"{path}.{key}" if path else key
         if key not in fields:
             yield path, key, list(fields)
         elif isinstance(value, Mapping) and (inner := _table(fields[key])):
-            yield from _unknown(inner, value, f"{path}.{key}" if path else key)
+            if get_origin(fields[key].annotation) is dict:
+                for name, table in value.items():
+                    if isinstance(table, Mapping):
+                        yield from _unknown(inner, table, f'{here}."{name}"')
+            else:
+                yield from _unknown(inner, value, here)
 
 
 def _table(field: FieldInfo) -> type[BaseModel] | None:
-    kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
+    """The settings that a field holds: one, or in a dict one for each name."""
+    kinds = [field.annotation, *get_args(field.annotation)]
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

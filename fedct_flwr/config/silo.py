@@ -19,6 +19,7 @@ from fedct_flwr.config.settings import (
     Settings,
     VisibleName,
 )
+from fedct_flwr.config.tables import SiloTables
 from fedct_flwr.config.transfer import TransferSettings
 from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
 from fedct_flwr.types import ConfigError
@@ -62,7 +63,7 @@ _OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
 
 
 class DataSettings(Settings):
-    """Where the silo's records are. A CSV or Parquet file with a label column, or a folder of images for each class."""
+    """Where the silo's records are. A table in a file, with a label column, or a folder of images for each class."""
 
     file: RelativePath
     label: str = ""
@@ -72,6 +73,9 @@ class DataSettings(Settings):
     test_file: OptionalRelativePath = None
     """Labeled records that are never trained on, to score the model with; empty: ``test-fraction`` of ``file``."""
     test_fraction: float = Field(default=0.0, ge=0, lt=1)
+    tables: SiloTables = SiloTables()
+    """The form of ``file`` and ``test-file``, where they are tables; the study's may have another. ``group`` keeps a
+    patient's records on one side of the split."""
 
     @model_validator(mode="after")
     def _check_test(self) -> Self:
@@ -154,9 +158,12 @@ class SiloConfig(Settings):
         # Only where something is promised: what was approved before there were promises stays approved.
         promised = {"privacy": self.privacy.decides} if self.privacy.enabled else {}
         taught = {"transfer": self.transfer.model_dump(mode="json")} if "counts" in self.policy.kinds else {}
+        # So for whoever says nothing of the form of tables.
+        tables = {key: self.data.tables.model_dump(mode="json", by_alias=True)[key] for key in self.data.tables.given}
         return {
             **promised,
             **taught,
+            **({"tables": tables} if tables else {}),
             "learner": self.learner.decides_model,
             "label": self.data.label,
             "mapping": self.data.mapping,

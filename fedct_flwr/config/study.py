@@ -1,7 +1,7 @@
 """``study.toml``: what a coordinator and its silos agree upon before the first message."""
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,7 @@ from fedct_flwr.config.settings import (
     VisibleName,
     VisiblePath,
 )
+from fedct_flwr.config.tables import Side, StudyTables
 
 
 class StudyConfig(Settings):
@@ -27,14 +28,16 @@ class StudyConfig(Settings):
     classes: tuple[ClassName, ...] = Field(min_length=2)
     """Names of the classes, in the order that messages number them."""
     public: VisiblePath = Path("public.csv")
-    """The public set: a CSV or Parquet file without labels, or a folder of images."""
+    """The public set: a table in a file, without labels, or a folder of images."""
     test_file: OptionalVisiblePath = None
     """Labeled records that all silos score their models with, if any (a table, for experiments)."""
     test_label: VisibleName = ""
     """The label column of ``test-file``."""
-    image_size: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] | None = None
+    image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
+    tables: StudyTables = StudyTables()
+    """The form of the public set and the test file, where they are tables."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -42,4 +45,6 @@ class StudyConfig(Settings):
             raise ValueError("test-file and test-label belong together: give both or neither")
         if len(set(self.classes)) != len(self.classes):
             raise ValueError("classes repeat")
+        if self.image_size and self.tables.given:
+            raise ValueError("tables is for tables, and image-size for images: leave one of them out")
         return self

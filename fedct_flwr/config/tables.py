@@ -1,31 +1,96 @@
-"""``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables in files are to be read."""
+"""``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables and images are to be read."""
 
+import string
+import unicodedata
+from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from fedct_flwr.config.settings import Names, Settings
+from fedct_flwr.config.settings import NAME_PATTERN, Names, Settings, kebab
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
 
+_NO_SEPARATORS: Final = frozenset(string.ascii_letters + string.digits + "\"'\r\n+-_.")
+# A year, a month and a day that no two other directives could show alike.
+_PROBE: Final = datetime(2003, 2, 28)
 
-class TableSettings(Settings):
-    """The form of tables in files, and what their columns are. Columns are named as the files' headers name them."""
+Side = Annotated[int, Field(ge=1, le=4096)]
+"""Pixels along one side of an image."""
 
-    separator: str = Field(default="", max_length=1)
+
+class ImageSettings(Settings):
+    """The form that images in folders are brought into, ``[images]`` in ``data.toml``."""
+
+    size: tuple[Side, Side] | None = None
+    """Height and width that all images are scaled to; empty: those of most images of the public set."""
+    mode: Literal["", "gray", "color"] = ""
+    """One channel or three; empty: color if an image of the public set has any."""
+
+
+def _separator(sign: str) -> str:
+    if sign in _NO_SEPARATORS or not sign.isascii():
+        raise ValueError('it cannot stand between fields: write "," or ";" or "\\t" (a tab), as the file has it')
+    return sign
+
+
+def _encoding(name: str) -> str:
+    try:
+        # Python calls more than text's encodings so, and only these encode text.
+        "text".encode(name)
+    except (LookupError, ValueError):
+        raise ValueError("Python knows no such encoding of text: try utf-8, cp1252 or latin-1") from None
+    return name
+
+
+def _form_of_dates(form: str) -> str:
+    try:
+        tells_the_day = not form or datetime.strptime(_PROBE.strftime(form), form).date() == _PROBE.date()
+    except ValueError:
+        tells_the_day = False
+    if not tells_the_day:
+        raise ValueError("it must have a year, a month and a day, such as '%d.%m.%Y' for 31.12.2024")
+    return form
+
+
+def _as_written(value: object) -> object:
+    """Numbers among the entries of a list as text: ``missing = [-9]``."""
+    if isinstance(value, list | tuple):
+        return tuple(str(item) if isinstance(item, int | float) else item for item in value)
+    return value
+
+
+class TableForm(Settings):
+    """The form of one table in a file. Columns are named as the file's header names them."""
+
+    separator: Annotated[str, AfterValidator(_separator)] = Field(default="", max_length=1)
     """Character between the fields of a CSV file; empty: a comma, or what the file's ending says."""
     decimal: Literal[".", ","] = "."
     """Decimal sign of numbers."""
-    encoding: str = "utf-8"
+    encoding: Annotated[str, AfterValidator(_encoding)] = "utf-8"
     """Encoding of text, by Python's name."""
-    dates: str = ""
+    sheet: str = ""
+    """Name of an Excel file's sheet; empty: the first one."""
+    dates: Annotated[str, AfterValidator(_form_of_dates)] = ""
     """Form of dates, as in strptime ('%d.%m.%Y'): such columns become numbers, days since 1970; empty: refused."""
-    missing: Names = ()
+    missing: Annotated[Names, BeforeValidator(_as_written)] = ()
     """Cells that mean a missing value, besides the empty one."""
     leave_out: Names = ()
     """Columns that are not used."""
+
+
+class FileForm(TableForm):
+    """What ``data.toml`` says of one file: keys that are given here replace those for all files."""
+
+    silo: str = Field(default="", pattern=f"{NAME_PATTERN}|^$")
+    """The silo whose records the file holds; empty: the file is named after it."""
+
+
+class TableSettings(TableForm):
+    """The form of tables in files, and what their columns are."""
+
     categories: Names = ()
     """Columns of numbers that are names: codes of wards, say."""
     text: Names = ()
@@ -36,14 +101,82 @@ class TableSettings(Settings):
     accept: Names = ()
     """Findings of the inspection that are meant so, by name, or by name and column: 'one-per-record:ward'."""
 
+    place: ClassVar[str] = DATA_FILE
+    """Where these settings are written, for messages."""
+
+    @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """The columns that each key names."""
+        group = (self.group,) if self.group else ()
+        found = {"leave-out": self.leave_out, "categories": self.categories, "text": self.text, "group": group}
+        return {key: names for key, names in found.items() if names}
+
     @model_validator(mode="after")
     def _check_together(self) -> Self:
-        if self.decimal == "," and self.separator == ",":
+        if self.decimal == self.separator:
             raise ValueError("decimal and separator are both a comma: set one of them to another character")
+        claimed: dict[str, str] = {}
+        for key, names in self.named.items():
+            for name in names:
+                if claimed.setdefault(name, key) != key:
+                    raise ValueError(f"{claimed[name]} and {key} both name {name!r}: keep one of them")
         return self
 
     @classmethod
-    def of_folder(cls, folder: Path) -> Self:
+    def of_folder(cls, folder: Path) -> "FolderTables":
         """What ``data.toml`` in a folder says, or the defaults without one. Raises ConfigError."""
         path = folder / DATA_FILE
-        return cls.read_toml(path) if path.is_file() else cls()
+        return FolderTables.read_toml(path) if path.is_file() else FolderTables()
+
+
+class FolderTables(TableSettings):
+    """``data.toml``: what holds for all tables of its folder, and for each file by its name; or for its images."""
+
+    files: dict[str, FileForm] = Field(default_factory=dict)
+    images: ImageSettings = ImageSettings()
+    """Where there are folders of images in place of tables."""
+
+    def form(self, name: str) -> FileForm | None:
+        """What is said of the file ``name`` alone."""
+        return next((form for known, form in self.files.items() if _same(known) == _same(name)), None)
+
+    def of(self, name: str) -> TableSettings:
+        """The settings of the file ``name``. Raises ConfigError where the two parts do not go together."""
+        given = _given(self) | _given(self.form(name) or FileForm())
+        return TableSettings.read(given, f'{self.place} for "{name}"')
+
+
+class StudyTables(TableSettings):
+    """``[tables]`` in ``study.toml``: the public set and the study's test file."""
+
+    place: ClassVar[str] = "study.toml under [tables]"
+
+    @property
+    def decides(self) -> dict[str, object]:
+        """What of it silos approve, as JSON takes it: what the columns mean. The rest shows in the public set itself.
+
+        Empty for a study that says nothing of its tables, as all did before they could.
+        """
+        said = self.model_dump(mode="json", by_alias=True, exclude={"separator", "decimal", "encoding", "sheet"})
+        return {key: said[key] for key in self.given if key in said}
+
+
+class SiloTables(TableSettings):
+    """``[data.tables]`` in ``silo.toml``: the silo's own records, and its test file."""
+
+    place: ClassVar[str] = "silo.toml under [data.tables]"
+
+    @model_validator(mode="after")
+    def _leave_to_the_study(self) -> Self:
+        if said := [key for key in ("categories", "text") if getattr(self, key)]:
+            raise ValueError(f"the study says what its columns are: leave {said[0]} out")
+        return self
+
+
+def _given(settings: TableForm) -> dict[str, object]:
+    given = settings.model_fields_set & set(TableSettings.model_fields)
+    return {kebab(name): getattr(settings, name) for name in given}
+
+
+def _same(name: str) -> str:
+    return unicodedata.normalize("NFC", name)

@@ -4,14 +4,23 @@ A. P. Dawid, A. M. Skene, "Maximum likelihood estimation of observer error-rates
 Statistics 28(1), 1979. With two classes this is STAPLE: S. K. Warfield, K. H. Zou, W. M. Wells, "Simultaneous truth and
 performance level estimation (STAPLE)", IEEE Transactions on Medical Imaging 23(7), 2004.
 
-Who is right where two silos disagree, their votes do not tell: with fewer than three silos there is nothing to estimate
-from (Zhang, Chen, Zhou, Jordan, "Spectral methods meet EM", NeurIPS 2014, arXiv:1406.3824, begins with three groups).
+EM estimates the classes' shares from the labels that it is about to decide. Where silos favour the frequent class, each
+iteration confirms it, and rare classes vanish. So the shares serve one thing only, to estimate the confusion matrices:
 
-The default for hard labels; with class-balanced silos where they know few of a class. It does not hold where nearly
-half of the silos err in the same way while the others differ: benchmarks/results/README.md, 14.
+1. EM begins with all classes equally probable, and goes on from there with their estimated shares. A Dirichlet prior
+   holds these even unless the votes speak against it: they often do not, as with two silos.
+2. The label is the class under which the votes are most probable; shares are no evidence. This is Bayes' decision where
+   an error in a rare class costs as much as one in a frequent class, thus for balanced accuracy.
+
+Then a vote for a class that the silo seldom names says much, and the votes of a silo that names a single class say
+nothing. MACE holds the prior uniform throughout (D. Hovy, T. Berg-Kirkpatrick, A. Vaswani, E. Hovy, "Learning whom to
+trust with MACE", NAACL 2013) and misreads good silos of a rare class: docs/decisions/dawid_skene.md has figures.
+
+The default for hard labels. It does not hold where nearly half of the silos err in the same way while the others
+differ: benchmarks/results/README.md, 14.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,18 +28,21 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fedct_flwr.consensus.counting import Ballot, Consensus, State, plurality, tally
+from fedct_flwr.consensus.counting import Ballot, Consensus, State
 from fedct_flwr.consensus.label_matrix import LabelMatrix, label_matrix, no_rows, rows_of, unanimous, with_rows
-from fedct_flwr.types import HardLabels, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, HardLabels, SiloName
 
 _PSEUDO_COUNT: Final = 0.5
 """Added to each count, so that what was not seen is not held to be impossible."""
+_EVEN: Final = 10.0
+"""Examples of each class that are added where the classes' shares are estimated."""
 _TOLERANCE: Final = 1e-3
-_CAP: Final = 50
-_UNIT: Final = 1 << 20
-"""Probabilities that differ by less than one part in so many are equal."""
+_CAP: Final = 200
+_UNDECIDED: Final = 0.98
+"""A class that is at least so probable, relative to the most probable one, is as good as it: pseudo-counts alone make
+that much of a difference where the votes tell nothing."""
 _FEWEST: Final = 3
-"""Silos whose votes tell how good each is."""
+"""Silos whose votes tell how good each is (Zhang, Chen, Zhou, Jordan, "Spectral methods meet EM", arXiv:1406.3824)."""
 _CONFUSION: Final = "confusion"
 
 
@@ -47,12 +59,21 @@ class Estimate(NamedTuple):
     iterations: int
 
 
-def estimate(matrix: LabelMatrix, *, tolerance: float = _TOLERANCE, cap: int = _CAP) -> Estimate:
-    """Dawid and Skene's estimate from the votes of at least one silo, beginning with the vote shares.
+def estimate(
+    matrix: LabelMatrix,
+    *,
+    begin: NDArray[np.float64] | None = None,
+    even: float = _PSEUDO_COUNT,
+    tolerance: float = _TOLERANCE,
+    cap: int = _CAP,
+) -> Estimate:
+    """Dawid and Skene's estimate from the votes of at least one silo.
 
-    Ends when no probability changes by more than ``tolerance``, or after ``cap`` iterations. An abstention tells
-    nothing; an example without votes has the classes' shares among the others. Beside the votes, memory is that of
-    four tables ``(examples, classes)`` of floats, and of one silo's votes as integers of 32 bits.
+    ``begin`` ``(examples, classes)`` is the posterior to begin with, by default the vote shares. ``even`` is added to
+    the number of examples of each class, so infinity holds all classes equally probable. Ends when no probability
+    changes by more than ``tolerance``, or after ``cap`` iterations. An abstention tells nothing; an example without
+    votes has the classes' shares among the others. Beside the votes, memory is that of four tables ``(examples,
+    classes)`` of floats, and of one silo's votes as integers of 32 bits.
 
     crowd-kit's ``DawidSkene`` does the same in pandas frames with a row of three columns for each vote: many times
     slower, and many bytes for one.
@@ -72,16 +93,12 @@ def estimate(matrix: LabelMatrix, *, tolerance: float = _TOLERANCE, cap: int = _
         row = matrix.votes[silo].astype(np.int32)
         return csr_array((ones, row, starts), shape=(examples, classes + 1))
 
-    posterior = np.zeros((examples, classes))
-    for silo in range(silos):
-        posterior += voted(silo) @ np.eye(classes + 1, classes)
-    posterior += posterior.sum(axis=1, keepdims=True) == 0
-    posterior /= posterior.sum(axis=1, keepdims=True)
+    posterior = begin if begin is not None else _shares(matrix, voted)
     iterations, change = 0, np.inf
     while change > tolerance and iterations < cap:
         iterations += 1
-        counts = posterior.sum(axis=0) + _PSEUDO_COUNT
-        priors = counts / counts.sum()
+        counts = posterior.sum(axis=0) + even
+        priors = counts / counts.sum() if np.isfinite(even) else np.full(classes, 1 / classes)
         confusion = np.stack([(voted(silo).T @ posterior)[:classes].T for silo in range(silos)]) + _PSEUDO_COUNT
         confusion /= confusion.sum(axis=2, keepdims=True)
         logs = np.zeros((silos, classes + 1, classes))
@@ -97,16 +114,27 @@ def estimate(matrix: LabelMatrix, *, tolerance: float = _TOLERANCE, cap: int = _
     return Estimate(posterior, confusion, priors, iterations)
 
 
-def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _CAP) -> Consensus:
-    """The consensus that takes the most probable class of each example.
+def _shares(matrix: LabelMatrix, voted: Callable[[int], csr_array]) -> NDArray[np.float64]:
+    """The share of each class in an example's votes ``(examples, classes)``; all the same without votes."""
+    counts = np.zeros((matrix.votes.shape[1], matrix.num_classes))
+    for silo in range(len(matrix.votes)):
+        counts += voted(silo) @ np.eye(matrix.num_classes + 1, matrix.num_classes)
+    counts += counts.sum(axis=1, keepdims=True) == 0
+    counts /= counts.sum(axis=1, keepdims=True)
+    return counts
 
-    Equally probable ones are tied as in ``plurality``. Where all votes cast agree, their label stands, also against
-    the estimate: so a single silo's votes are the consensus, and unanimous ones. ABSTAIN where nobody voted. In a round
-    in which fewer than three silos vote, all count the same, as in ``plurality``.
+
+def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _CAP) -> Consensus:
+    """The consensus that takes the class under which the votes on an example are most probable.
+
+    Where no class is more probable than another, the votes do not tell: the incumbent label stays if it is among these,
+    else the example gets none. Where all votes cast agree, their label stands, also against the estimate: so a single
+    silo's votes are the consensus, and unanimous ones. ABSTAIN where nobody voted. Of two silos that disagree, the one
+    that names its class less often decides.
 
     Every round is estimated from its own votes, so the same votes give the same labels. The state keeps each silo's
     last confusion matrix, for whoever wants to look at it: ``report`` has its diagonal, the ``recall`` of each class,
-    and their mean.
+    and their mean. Fewer than three silos do not tell how good each is, and change no state.
     """
 
     def init(silos: Sequence[SiloName]) -> State:
@@ -116,14 +144,15 @@ def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _
         ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
     ) -> tuple[HardLabels, State]:
         matrix = label_matrix(ballots, len(incumbent), num_classes)
-        if sum(bool((row < num_classes).any()) for row in matrix.votes) < _FEWEST:
-            return plurality(tally(matrix.votes, len(incumbent), num_classes), incumbent, rng), state
-        found = estimate(matrix, tolerance=tolerance, cap=cap)
-        counts = np.rint(found.posterior * _UNIT).astype(np.int32)
+        voting = sum(bool((row < num_classes).any()) for row in matrix.votes)
+        if not voting:
+            return np.full(len(incumbent), ABSTAIN, dtype=LABEL_DTYPE), state
+        fair = estimate(matrix, even=np.inf, tolerance=tolerance, cap=cap)
+        found = estimate(matrix, begin=fair.posterior, even=_EVEN, tolerance=tolerance, cap=cap)
+        labels = _decided(found.posterior / found.priors, incumbent)
         agreed, vote = unanimous(matrix)
-        counts[agreed] = np.eye(num_classes + 1, num_classes, dtype=np.int32)[vote[agreed]]
-        labels = plurality(counts, incumbent, rng)
-        return labels, with_rows(state, _CONFUSION, matrix.silos, found.confusion)
+        labels[agreed] = np.where(vote == num_classes, ABSTAIN, vote.astype(LABEL_DTYPE))[agreed]
+        return labels, with_rows(state, _CONFUSION, matrix.silos, found.confusion) if voting >= _FEWEST else state
 
     def report(state: State) -> dict[SiloName, dict[str, Any]]:
         recalls = {silo: np.diagonal(confusion) for silo, confusion in rows_of(state, _CONFUSION).items()}
@@ -133,3 +162,15 @@ def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _
         }
 
     return Consensus(init, apply, report)
+
+
+def _decided(likelihood: NDArray[np.float64], incumbent: HardLabels) -> HardLabels:
+    """The most likely class; where others are as good, the incumbent if it is one of them, else ABSTAIN."""
+    examples = np.arange(len(likelihood))
+    labels: HardLabels = likelihood.argmax(axis=1).astype(LABEL_DTYPE)
+    leaders = likelihood >= _UNDECIDED * likelihood.max(axis=1, keepdims=True)
+    undecided = leaders.sum(axis=1) > 1
+    # np.where evaluates both sides, so an abstaining incumbent must still index a class.
+    stays = (incumbent != ABSTAIN) & leaders[examples, np.maximum(incumbent, 0)]
+    labels[undecided] = np.where(stays, incumbent, ABSTAIN)[undecided]
+    return labels

@@ -2,12 +2,13 @@
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
-from fedct_flwr.config import ModelDescription, RunConfig
+from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.coordinator.ensemble import ModelPath, silos_vote
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.files.atomic import write_atomically
@@ -15,7 +16,7 @@ from fedct_flwr.kinds.base import Kind
 from fedct_flwr.models.card import STUDENT, as_markdown, card
 from fedct_flwr.models.model_file import save_model, suffix
 from fedct_flwr.models.student import make_student, train_student
-from fedct_flwr.scoring import Predictor, accuracy, balanced_accuracy
+from fedct_flwr.scoring import Predictor, both_accuracies
 from fedct_flwr.types import HardLabels, RunError
 
 logger = logging.getLogger("flwr.fedct")
@@ -45,7 +46,7 @@ def add_global_model(
     student = make_student(config, subject.schema, subject.public)
     labels = train_student(student, subject.public, targets)
     path = folder.global_model(suffix(student.learner))
-    scores: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float | None]] = {}
     most: float | None = None
     if subject.test.size:
         scores[STUDENT] = _scores(student.learner, subject)
@@ -54,7 +55,8 @@ def add_global_model(
         scores["ensemble"] = _scores(vote, subject)
     try:
         path.parent.mkdir(exist_ok=True)
-        content = save_model(path, student.learner, student.transformer, _description(config, subject))
+        description = description_of(config.study, subject, config.student_settings())
+        content = save_model(path, student.learner, student.transformer, description)
         facts = card(
             config,
             title,
@@ -83,22 +85,27 @@ def add_global_model(
     return {FACT: told if most is None else {**told, "most_frequent_class": most}}
 
 
-def _description(config: RunConfig, subject: Subject) -> ModelDescription:
-    settings = config.student_settings()
+def description_of(study: str, subject: Subject, settings: LearnerSettings) -> ModelDescription:
+    """What stands in the file of a model that ``settings`` describe, in a study of this name."""
     return ModelDescription.read(
         {
-            "study": config.study,
+            "study": study,
             "classes": subject.schema.classes,
+            "quantity": subject.schema.quantity,
             "columns": [(column.name, column.categories) for column in subject.schema.columns],
-            "learner": settings.name,
+            "text": [column.name for column in subject.schema.columns if column.text],
+            # An object in memory has an import path, and after it what tells it from others.
+            "learner": settings.name.partition("@")[0],
             "params": settings.params,
             "shape": subject.public.X.shape[1:],
             "image-size": subject.image_size,
             "image-mode": subject.image_mode,
         },
-        "the global model",
+        "the model's description",
     )
 
 
-def _scores(model: Predictor, subject: Subject) -> dict[str, float]:
-    return {"accuracy": accuracy(model, subject.test), "balanced_accuracy": balanced_accuracy(model, subject.test)}
+def _scores(model: Predictor, subject: Subject) -> dict[str, float | None]:
+    accuracy, balanced = both_accuracies(model, subject.test)
+    # Of one class alone there is none.
+    return {"accuracy": accuracy, "balanced_accuracy": None if math.isnan(balanced) else balanced}

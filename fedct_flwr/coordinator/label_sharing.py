@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.mechanisms import ON_COUNTS, wrong_delta
-from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus
 from fedct_flwr.coordinator.asking import Learning
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
@@ -35,7 +35,11 @@ logger = logging.getLogger("flwr.fedct")
 ASKING: Final[Uses] = uses("query-size", "student", "student-params")
 """The settings of every algorithm in which silos share votes."""
 
-IN_ROUNDS: Final[Uses] = ASKING | uses("report-scores", "stop-at-fixed-point")
+_KEEPS_MODELS: Final = Needs("save-models = true", lambda config: config.save_models)
+CALIBRATED: Final[Uses] = uses("calibration", needs=_KEEPS_MODELS)
+"""The settings of every algorithm that leaves each silo a model of its own."""
+
+IN_ROUNDS: Final[Uses] = ASKING | CALIBRATED | uses("report-scores", "stop-at-fixed-point")
 """And of those in which silos' own models learn from round to round."""
 
 CO_TRAINING: Final[Uses] = IN_ROUNDS | uses("pseudo-weight", "protection")

@@ -29,7 +29,8 @@ class Subject(NamedTuple):
     @classmethod
     def simulated(cls, dataset: FederatedDataset) -> "Subject":
         """Of a simulation."""
-        return cls(dataset.schema, dataset.public, dataset.test)
+        form = dataset.schema.images
+        return cls(dataset.schema, dataset.public, dataset.test, *(form or ()))
 
     @classmethod
     def real(cls, study: StudyFolder) -> "Subject":

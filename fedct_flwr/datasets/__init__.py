@@ -53,7 +53,7 @@ _PARTITIONED: Final = (
 SETTINGS: Final[dict[str, Uses]] = {
     # Hospitals, or whoever wrote the files, have split the records already.
     "heart-disease": uses("public-fraction", "test-fraction"),
-    "files": uses("data-dir", "label-column", "outcome", "test-fraction"),
+    "files": uses("data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "test-fraction"),
     # Silos differ by the subclasses that they have, which a partition would mix.
     "fashion-superclasses": _SPLIT,
     "breast-cancer": _PARTITIONED,
@@ -65,7 +65,7 @@ SETTINGS: Final[dict[str, Uses]] = {
     "fashion-mnist": _PARTITIONED,
     "cifar10": _PARTITIONED,
     "svhn": _PARTITIONED,
-    MEMORY: uses("data-dir", "label-column", "outcome", "test-fraction"),
+    MEMORY: uses("data-dir", "label-column", "text-columns", "group-column", "outcome", "accept", "test-fraction"),
     STUDY: uses("data-dir"),
 }
 """The settings of each data set. One that is not here may use all of them."""

@@ -4,19 +4,27 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
+from fedct_flwr.datasets.inspection.finding import Finding
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.types import Answers, DataError, Examples, SiloName
+from fedct_flwr.types import Answers, DataError, Examples, Features, Groups, SiloName
 
 
 @dataclass(frozen=True, eq=False)
 class SiloData:
-    """One silo's records: ``private`` for training; ``test`` held out, possibly empty."""
+    """One silo's records: ``private`` for training; ``test`` held out, possibly empty.
+
+    ``groups`` and ``test_groups`` say which of them belong together (one patient's, say): a split of the private
+    records keeps each group on one side. None where each record is by itself.
+    """
 
     name: SiloName
     private: Examples
     test: Examples
+    groups: Groups | None = None
+    test_groups: Groups | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +32,8 @@ class FederatedDataset:
     """All that a simulation needs. ``test`` is the pooled test set, over all silos.
 
     ``truth`` ``(num_public,)`` are the labels, or values, that the public examples lost, where the data set knows them:
-    to compare with, for nobody to train on.
+    to compare with, for nobody to train on. ``notes`` are sentences about the data that whoever runs it should read,
+    and ``findings`` what the inspection of its tables says.
     """
 
     name: str
@@ -33,6 +42,8 @@ class FederatedDataset:
     silos: tuple[SiloData, ...]
     test: Examples
     truth: Answers | None = None
+    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that co-training is possible at all."""
@@ -61,15 +72,46 @@ def hold_out(records: Examples, shares: tuple[float, ...], rng: Generator) -> li
     """Split records at random into parts of these shares (rounded down) and the rest, which comes last."""
     order = rng.permutation(records.size)
     cuts = np.cumsum([int(share * records.size + 1e-9) for share in shares])
-    return [Examples(records.X[part], records.y[part]) for part in np.split(order, cuts)]
+    return [take(records, part) for part in np.split(order, cuts)]
+
+
+def take(records: Examples, positions: NDArray[np.intp]) -> Examples:
+    """The records at these positions, in their order."""
+    return Examples(records.X[positions], records.y[positions])
 
 
 def pool(parts: list[Examples]) -> Examples:
-    """All records of several parts together."""
-    return Examples(np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts]))
+    """All records of several parts together; without a copy of those that ``side_by_side`` has put so."""
+    return Examples(_rows_of_one([part.X for part in parts]), np.concatenate([part.y for part in parts]))
+
+
+def side_by_side(parts: list[Examples]) -> list[Examples]:
+    """The same parts as rows of one array, which takes their place one after the other: the list is emptied."""
+    sizes = [part.size for part in parts]
+    whole = np.empty((sum(sizes), *parts[0].X.shape[1:]), dtype=parts[0].X.dtype)
+    found, start = [], 0
+    for size in sizes:
+        part = parts.pop(0)
+        rows = whole[start : start + size]
+        rows[:] = part.X
+        found.append(Examples(rows, part.y))
+        start += size
+    return found
+
+
+def _rows_of_one(arrays: list[Features]) -> Features:
+    base = arrays[0].base
+    if isinstance(base, np.ndarray) and all(array.base is base for array in arrays) and base.size:
+        size = base[:1].nbytes
+        starts = [(array.ctypes.data - base.ctypes.data) // size for array in arrays]
+        ends = [start + len(array) for start, array in zip(starts, arrays, strict=True)]
+        rows = base[starts[0] : ends[-1]]
+        same = all(array.shape[1:] == base.shape[1:] and array.strides == base.strides for array in arrays)
+        if same and starts[1:] == ends[:-1] and len(rows) == sum(map(len, arrays)):
+            return rows
+    return np.concatenate(arrays)
 
 
 def shuffled(records: Examples, rng: Generator) -> Examples:
     """The examples in random order, so that a position tells nothing of where an example came from."""
-    order = rng.permutation(records.size)
-    return Examples(records.X[order], records.y[order])
+    return take(records, rng.permutation(records.size))

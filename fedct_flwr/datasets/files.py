@@ -1,41 +1,84 @@
-"""A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it."""
+"""A folder of tables as a federation: ``public.csv`` and one file for each silo, named after it.
 
+``NAME.test.csv`` next to ``NAME.csv`` has the records that this silo is tested with.
+"""
+
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from fedct_flwr.config import RunConfig
+from fedct_flwr.config.tables import FolderTables, TableSettings
+from fedct_flwr.datasets import image_files
+from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source, federation
-from fedct_flwr.datasets.tables import SUFFIXES, read_table
-from fedct_flwr.types import DataError
-
-PUBLIC: Final = "public"
+from fedct_flwr.datasets.table_files import check_named, column_names, read_table
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.types import ConfigError, SiloName
 
 
 def load(config: RunConfig) -> FederatedDataset:
-    """``data-dir`` holds ``public.csv`` and a CSV or Parquet file per silo with the column ``label-column``.
+    """``data-dir`` holds ``public.csv`` and a table per silo with the column ``label-column``, see ``read_folder``.
 
-    The rest is as in ``from_tables.federation``. Raises DataError that names the file and the columns concerned.
+    ``data.toml`` in it tells the form of the tables. A folder of images is read as ``image_files`` says. The rest is as
+    in ``from_tables.federation``. Raises DataError that names the file and the columns concerned, ConfigError for
+    ``data.toml`` and where the label column is not named.
     """
-    folder = Path(config.data_dir)
-    if not folder.is_dir():
-        raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
-    paths: dict[str, Path] = {}
-    for path in sorted(folder.iterdir()):
-        if path.suffix.lower() not in SUFFIXES or path.name.startswith("."):
-            continue
-        if path.stem in paths:
-            raise DataError(f"{folder} has a CSV and a Parquet file of the same name, {path.stem!r}: keep one of them")
-        paths[path.stem] = path
-    public = paths.pop(PUBLIC, None)
-    if public is None:
-        raise DataError(f"no {PUBLIC}.csv or {PUBLIC}.parquet in {folder}: the public set is what silos label")
-    if not paths:
-        raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
-    silos = {silo: _file(path) for silo, path in paths.items()}
-    return federation(str(folder), folder, _file(public), silos, config, leave_out="take the file away")
+    path = Path(config.data_dir)
+    if image_files.holds_images(path):
+        return image_files.load(config)
+    if not config.label_column:
+        raise ConfigError(
+            f"label-column (--label) is missing: name the column of the tables in {path} that is to be predicted"
+        )
+    told = TableSettings.of_folder(path)
+    folder = read_folder(path, told)
+    _check_named(folder, told)
+    public, silos = sources(folder, told)
+    return federation(
+        str(path),
+        path,
+        public,
+        silos,
+        config,
+        leave_out="take the file away",
+        tests={silo: source(file, told) for silo, file in folder.tests.items()},
+        notes=tuple(_notes(path, folder, told)),
+    )
 
 
-def _file(path: Path) -> Source:
-    return Source(path, partial(read_table, path))
+def sources(folder: TableFolder, told: FolderTables) -> tuple[Source, dict[SiloName, Source]]:
+    """The public table and the silos', in the form that ``data.toml`` tells. Raises ConfigError."""
+    return source(folder.public, told), {silo: source(file, told) for silo, file in folder.silos.items()}
+
+
+def source(path: Path, told: FolderTables) -> Source:
+    """One table of a folder, in the form that ``data.toml`` tells. Raises ConfigError."""
+    tables = told.of(path.name)
+    return Source(path, partial(read_table, path, tables=tables), tables)
+
+
+def _check_named(folder: TableFolder, told: FolderTables) -> None:
+    """Raise ConfigError for settings that name a column which no file has, or not the one that they are for."""
+    if not told.named and not any(form.leave_out for form in told.files.values()):
+        return
+    headers = {path: column_names(path, told.of(path.name)) for path in folder.tables}
+    for path, header in headers.items():
+        form = told.form(path.name)
+        if form and form.leave_out:
+            check_named("leave-out", form.leave_out, header, told, f"{path.name} does not have")
+    for key, names in told.named.items():
+        check_named(key, names, [name for header in headers.values() for name in header], told, "no file here has")
+
+
+def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str]:
+    if folder.unused:
+        yield f"not used of {where}: {listed(folder.unused)}"
+    for path in folder.tables:
+        if path.name.lower().endswith(".xlsx") and (others := other_sheets(path, told.of(path.name))):
+            yield (
+                f"only the first sheet of {quoted(path.name)} is read, and not {listed(others)}: "
+                f"write sheet = '...' in {told.place} to read another"
+            )

@@ -1,26 +1,53 @@
 """Tables as a federation, wherever they come from: one of the public set, and one of each silo with a label column."""
 
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.config import RunConfig, TableSettings
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, side_by_side
+from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
+from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, refuse
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.tables import columns_of, encode, numbers
+from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.table_files import PLAIN
+from fedct_flwr.datasets.tables import columns_of, encode, numbers, text_columns
 from fedct_flwr.seeding import generator
-from fedct_flwr.text.printable import fault
-from fedct_flwr.types import Answers, DataError, Examples, SiloName
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import fault, listed
+from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
 
 class Source(NamedTuple):
-    """One table. ``where`` is how errors name it; ``read`` is told which columns are text whatever they look like."""
+    """One table. ``where`` is how errors name it; ``read`` is told which columns are text whatever they look like.
+
+    ``tables`` are the settings that ``read`` goes by.
+    """
 
     where: object
     read: Callable[[Collection[str]], pa.Table]
+    tables: TableSettings = PLAIN
+
+
+_NO_TESTS: Final[Mapping[SiloName, Source]] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class _Labeled:
+    """A table with labels, read: of a silo's own records, or of those that it is ``tested`` with."""
+
+    silo: SiloName
+    source: Source
+    table: pa.Table
+    tested: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.silo}.test" if self.tested else self.silo
 
 
 def federation(
@@ -31,52 +58,152 @@ def federation(
     config: RunConfig,
     *,
     leave_out: str,
+    tests: Mapping[SiloName, Source] = _NO_TESTS,
+    notes: tuple[str, ...] = (),
 ) -> FederatedDataset:
     """The data set ``name`` of these tables, whose columns are what the public table says.
 
     ``label-column`` holds classes, or numbers where ``outcome`` says so; in the public table it is not used. Each silo
-    holds ``test-fraction`` of its records out. ``where`` all tables are and how to ``leave_out`` one are for errors.
-    Raises DataError that names the table and the columns concerned.
+    holds ``test-fraction`` of its records out, unless ``tests`` has a table of its own for it. ``group-column``, or the
+    group that the public table's settings name, says which records belong together; it is no feature. Columns in
+    ``text-columns``, or in these settings' ``text``, stay text. ``where`` all tables are and how to ``leave_out`` one
+    are for errors, ``notes`` are the data set's.
+
+    Raises ConfigError for a label that is the group or text, or a name in ``accept`` that no finding has; DataError
+    that names the table and the columns concerned, also for what the inspection refuses and ``accept`` does not name.
     """
-    label = config.label_column
-    unlabeled = public.read(())
-    if label in unlabeled.column_names:
-        unlabeled = unlabeled.drop_columns([label])
+    label, group = config.label_column, config.group_column or public.tables.group
+    if group and group == label:
+        raise ConfigError(f"column {label!r} cannot be both the label and the group: name another column as group")
+    texts = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))
+    if label in texts:
+        raise ConfigError(f"column {label!r} cannot be both the label and text: name other columns as text")
+    unlabeled = public.read(texts)
+    no_features = {label, group} if group else {label}
+    unlabeled = unlabeled.drop_columns([column for column in unlabeled.column_names if column in no_features])
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
-    columns = columns_of(unlabeled, public.where)
-
     number = config.outcome == "number"
-    text = [*([] if number else [label]), *(column.name for column in columns if column.categories is not None)]
-    tables = {silo: source.read(text) for silo, source in silos.items()}
-    for silo, table in tables.items():
-        if label not in table.column_names:
-            raise DataError(f"{silos[silo].where} has no column {label!r}: it has {', '.join(table.column_names)}")
-        if table.num_rows == 0:
-            raise DataError(f"{silos[silo].where} has no records: add records or {leave_out}")
-    if number:
-        schema = Schema((), columns, quantity=label)
-        y: dict[str, Answers] = {silo: numbers(table, label, silos[silo].where) for silo, table in tables.items()}
-    else:
-        named = {silo: class_names(table.column(label), label, silos[silo].where) for silo, table in tables.items()}
-        classes = all_classes({name for names in named.values() for name in names})
-        if len(classes) == 1:
-            raise DataError(f"all records in {where} are of class {classes[0]!r}: at least two classes are needed")
-        if why := next(filter(None, map(fault, classes)), None):
-            # A label may be a patient's name: it is not quoted.
-            raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
-        schema = Schema(classes, columns)
-        y = {silo: encode_labels(names, classes) for silo, names in named.items()}
-    parts = []
-    for silo, table in tables.items():
-        X = encode(table.drop_columns([label]), columns, silos[silo].where)
-        records = Examples(X, y[silo])
-        test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
-        parts.append(SiloData(silo, private, test))
+    text = [*([] if number else [label]), *text_columns(unlabeled), *texts, *([group] if group else [])]
+    parts = [
+        *(_Labeled(silo, source, source.read(text), tested=False) for silo, source in silos.items()),
+        *(_Labeled(silo, source, source.read(text), tested=True) for silo, source in tests.items()),
+    ]
+    for part in parts:
+        if label not in part.table.column_names:
+            raise DataError(f"{part.source.where} has no column {label!r}: it has {listed(part.table.column_names)}")
+        if part.table.num_rows == 0:
+            remedy = "take it away" if part.tested else leave_out
+            raise DataError(f"{part.source.where} has no records: add records or {remedy}")
+    groups = _groups(parts, group)
+    parts = [
+        replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
+        for part in parts
+    ]
+    findings = _inspected(public, unlabeled, parts, texts, config)
+    columns = columns_of(unlabeled, public.where, public.tables, texts)
+    schema, labels = _labels(parts, columns, config, where)
+    examples = PublicSet(encode(unlabeled, columns, public.where))
+    del unlabeled
+    found: dict[SiloName, SiloData] = {}
+    # A table goes when its records are numbers: a million of them are there once, not twice.
+    for y, of in zip(labels, groups, strict=True):
+        part = parts.pop(0)
+        silo = part.silo
+        records = Examples(encode(part.table.drop_columns([label]), columns, part.source.where), y)
+        rng = generator(config.seed, "split", silo)
+        if part.tested:
+            found[silo] = replace(found[silo], test=records, test_groups=of)
+        elif silo in tests:
+            found[silo] = SiloData(silo, records, records, of, of)
+        elif of is not None:
+            found[silo] = split_silo(silo, records, of, config.test_fraction, rng)
+        else:
+            test, private = hold_out(records, (config.test_fraction,), rng)
+            found[silo] = SiloData(silo, private, test)
+    del part, records
+    pa.default_memory_pool().release_unused()
+    own = _side_by_side(found)
     return FederatedDataset(
         name=name,
         schema=schema,
-        public=PublicSet(encode(unlabeled, columns, public.where)),
-        silos=tuple(parts),
-        test=pool([part.test for part in parts]),
+        public=examples,
+        silos=own,
+        test=pool([silo.test for silo in own]),
+        notes=notes,
+        findings=findings,
     )
+
+
+def _side_by_side(found: dict[SiloName, SiloData]) -> tuple[SiloData, ...]:
+    """The silos, whose records are rows of one array; ``found`` is emptied.
+
+    All records in one place are what each silo is compared with: so they need no room of their own.
+    """
+    others = [(silo.name, silo.groups, silo.test_groups) for silo in found.values()]
+    private, test = [silo.private for silo in found.values()], [silo.test for silo in found.values()]
+    found.clear()
+    together = zip(others, side_by_side(private), side_by_side(test), strict=True)
+    return tuple(SiloData(name, kept, held_out, of, of_test) for (name, of, of_test), kept, held_out in together)
+
+
+def _inspected(
+    public: Source, unlabeled: pa.Table, parts: Sequence[_Labeled], texts: tuple[str, ...], config: RunConfig
+) -> tuple[Finding, ...]:
+    """What the inspection says. Raises DataError for what it refuses, also in tables that silos are tested with."""
+    label = config.label_column
+    theirs = {label, *unlabeled.column_names}
+    if apart := next((part for part in parts if {*part.table.column_names} != theirs), None):
+        # Nothing is said of cells before the columns are the same.
+        columns = columns_of(unlabeled, public.where, public.tables, texts)
+        encode(apart.table.drop_columns([label]), columns, apart.source.where)
+    found = inspect_tables(
+        unlabeled,
+        {part.name: part.table for part in parts},
+        label,
+        number=config.outcome == "number",
+        settings=public.tables.model_copy(update={"text": texts}),
+        accept=config.accept,
+        words=Words(settings=public.tables.place),
+    )
+    refuse(found.findings, {"": public.where, **{part.name: part.source.where for part in parts}})
+    # A test table is small, and of whom it likes.
+    tested = {part.name for part in parts if part.tested}
+    return tuple(
+        finding for finding in found.findings if finding.severity is Severity.SAID and finding.silo not in tested
+    )
+
+
+def _labels(
+    parts: Sequence[_Labeled], columns: tuple[Column, ...], config: RunConfig, where: object
+) -> tuple[Schema, list[Answers]]:
+    """What is predicted, and the outcomes of each table ``(n,)``."""
+    label = config.label_column
+    if config.outcome == "number":
+        values: list[Answers] = [numbers(part.table, label, part.source.where) for part in parts]
+        return Schema((), columns, quantity=label), values
+    named = [class_names(part.table.column(label), label, part.source.where) for part in parts]
+    classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
+    if len(classes) == 1:
+        raise DataError(f"all records in {where} are of class {classes[0]!r}: at least two classes are needed")
+    if why := next(filter(None, map(fault, classes)), None):
+        # A label may be a patient's name: it is not quoted.
+        raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
+    schema = Schema(classes, columns)
+    for part, names in zip(parts, named, strict=True):
+        if unknown := len(set(names) - set(classes)):
+            raise DataError(
+                f"{part.source.where} has {count(unknown, 'label')} that no silo's own table has ({listed(classes)}): "
+                "spell labels alike, or take these records out"
+            )
+    return schema, [encode_labels(names, classes) for names in named]
+
+
+def _groups(parts: Sequence[_Labeled], group: str) -> list[Groups | None]:
+    """Of each table, which records belong together; a test table, which is not split, may lack the column."""
+    concerned = [
+        number for number, part in enumerate(parts) if group and (not part.tested or group in part.table.column_names)
+    ]
+    columns = [column_of_groups(parts[number].table, group, parts[number].source.where) for number in concerned]
+    found = dict(zip(concerned, numbered(columns), strict=True)) if columns else {}
+    return [found.get(number) for number in range(len(parts))]

@@ -1,51 +1,93 @@
-"""Images in folders, as numbers: ``(n, channels, height, width)`` in 0..1, for networks.
+"""Images in folders, for networks: ``(n, channels, height, width)``, a byte for each value (``images.as_numbers``).
+
+One image after the other is unpacked and scaled down, so that memory never holds more than one in its full size.
 
 A public set should be PNG or TIFF: what a JPEG's pixels are depends on the library that unpacks it, and silos whose
 pixels differ have another fingerprint.
 """
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedct_flwr.datasets.images import scaled
-from fedct_flwr.types import ConfigError, DataError, Features
+from fedct_flwr.datasets.schema import ImageForm
+from fedct_flwr.types import ConfigError, DataError
 
 if TYPE_CHECKING:
     from PIL import Image
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 _MODES: Final = {"gray": "L", "color": "RGB"}
+_GRAY: Final = ("1", "L", "LA", "La", "F")
+"""Pillow's modes without color, but for those of more than 8 bits."""
+_LARGEST_USUAL: Final = 224
+"""Pixels along a side that most image networks are made for."""
 
 
-def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str) -> Features:
+def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str) -> NDArray[np.uint8]:
     """All images, scaled to ``size`` (height, width); ``mode`` is gray (1 channel) or color (3).
 
     Images with 16 bits a pixel, as X-rays often are, keep the upper 8. Raises DataError for one that cannot be read,
     which does not quote the file's name, as it may be a patient's; ConfigError where Pillow is not installed.
     """
+    Image = _pillow()
+    height, width = size
+    pixels = np.empty((len(paths), 3 if mode == "color" else 1, height, width), dtype=np.uint8)
+    for number, path in enumerate(paths):
+        try:
+            with Image.open(path) as image:
+                resized = _eight_bits(image).convert(_MODES[mode]).resize((width, height), Image.Resampling.BILINEAR)
+        except Exception:  # Pillow raises whatever a damaged file leads its decoders to
+            raise _damaged(paths, number) from None
+        pixels[number] = np.asarray(resized, dtype=np.uint8).reshape(height, width, -1).transpose(2, 0, 1)
+    return pixels
+
+
+def usual_form(paths: Sequence[Path]) -> ImageForm:
+    """The size of most of these images, at most 224 pixels along a side, and color if one of them has any.
+
+    Reads their headers alone. Raises as ``read_images``.
+    """
+    Image = _pillow()
+    sizes: Counter[tuple[int, int]] = Counter()
+    mode: Literal["gray", "color"] = "gray"
+    for number, path in enumerate(paths):
+        try:
+            with Image.open(path) as image:
+                sizes[(image.height, image.width)] += 1
+                if image.mode not in _GRAY and not image.mode.startswith("I"):
+                    mode = "color"
+        except Exception:
+            raise _damaged(paths, number) from None
+    (height, width), _ = max(sizes.items(), key=lambda found: (found[1], found[0]))
+    shrink = min(1.0, _LARGEST_USUAL / max(height, width))
+    return ImageForm((max(1, round(height * shrink)), max(1, round(width * shrink))), mode)
+
+
+def _pillow() -> "ModuleType":
     try:
         from PIL import Image
     except ImportError:
         raise ConfigError(
             "folders of images need Pillow, the extra 'images': pip install -c constraints.txt -e '.[images]'"
         ) from None
-    height, width = size
-    pixels = np.empty((len(paths), height, width, 3 if mode == "color" else 1), dtype=np.uint8)
-    for number, path in enumerate(paths):
-        try:
-            with Image.open(path) as image:
-                resized = _eight_bits(image).convert(_MODES[mode]).resize((width, height), Image.Resampling.BILINEAR)
-        except Exception:  # Pillow raises whatever a damaged file leads its decoders to
-            raise DataError(
-                f"cannot read image {number + 1} of {len(paths)}, by name, in {path.parent}: it is damaged or of "
-                "another kind"
-            ) from None
-        pixels[number] = np.asarray(resized, dtype=np.uint8).reshape(height, width, -1)
-    return scaled(pixels.transpose(0, 3, 1, 2))
+    return Image
+
+
+def _damaged(paths: Sequence[Path], number: int) -> DataError:
+    """The error for the image at this position, which counts within its own folder."""
+    folder = paths[number].parent
+    before = sum(path.parent == folder for path in paths[:number])
+    among = sum(path.parent == folder for path in paths)
+    return DataError(
+        f"cannot read image {before + 1} of {among}, by name, in {folder}: it is damaged or of another kind"
+    )
 
 
 def _eight_bits(image: "Image.Image") -> "Image.Image":
@@ -67,7 +109,7 @@ def _eight_bits(image: "Image.Image") -> "Image.Image":
 
 def images_in(folder: Path) -> list[Path]:
     """The image files right in a folder, by name. Raises DataError if there are none."""
-    found = _images(_listed(folder))
+    found = images_among(listed_in(folder))
     if not found:
         raise DataError(f"no images in {folder}: it must hold files such as {', '.join(_SUFFIXES[:3])}")
     return found
@@ -78,19 +120,20 @@ def labeled_images_in(folder: Path) -> tuple[list[Path], list[str]]:
 
     Raises DataError if there are none.
     """
-    classes = [path for path in _listed(folder) if path.is_dir()]
-    found = [(path, inner.name) for inner in classes for path in _images(_listed(inner))]
+    classes = [path for path in listed_in(folder) if path.is_dir()]
+    found = [(path, inner.name) for inner in classes for path in images_among(listed_in(inner))]
     if not found:
         raise DataError(f"no images in {folder}: it must hold a folder for each class, with images in it")
     paths, names = zip(*found, strict=True)
     return list(paths), list(names)
 
 
-def _images(paths: Iterable[Path]) -> list[Path]:
+def images_among(paths: Iterable[Path]) -> list[Path]:
+    """Those of these files that are images by their names."""
     return [path for path in paths if path.suffix.lower() in _SUFFIXES and path.is_file()]
 
 
-def _listed(folder: Path) -> list[Path]:
+def listed_in(folder: Path) -> list[Path]:
     """What is in a folder, in the same order on every system; not what systems hide there. Raises DataError."""
     if not folder.is_dir():
         return []

@@ -1,49 +1,80 @@
 """The label column of a table: class names, spelled alike however a file writes them, and their numbers."""
 
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from fedct_flwr.datasets.table_files import usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
+
+_WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+_LARGEST: Final = float(2**53)
+"""From here on a float stands for several whole numbers."""
 
 
 def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
     """The class of each record; numbers and truth values are named alike however a file writes them.
 
-    Raises DataError, which quotes no record, for missing labels or a column of another kind.
+    Raises DataError, which quotes no record, for missing labels, a column of another kind, or numbers that are no
+    labels: whole ones too large for a float to tell apart, and infinite ones.
     """
     kind = labels.type
     if pa.types.is_nested(kind) or pa.types.is_temporal(kind) or pa.types.is_binary(kind):
         raise DataError(f"column {label!r} of {path} holds {quoted(str(kind))}: labels must be numbers or text")
-    values = [None if value != value else value for value in labels.to_pylist()]
-    if missing := values.count(None):
+    labels = usual(labels)
+    # Each spelling is looked at once: a million records have a handful.
+    spellings = pc.unique(labels)
+    values = [None if value != value else value for value in spellings.to_pylist()]
+    if any(isinstance(value, float) and abs(value) > _LARGEST for value in values):
+        raise DataError(
+            f"column {label!r} of {path} holds numbers too large to tell apart: check that the label column is the "
+            "right one, or write the labels as text"
+        )
+    names = np.array([None if value is None else class_name(_text(value)) for value in values], dtype=object)
+    places = pc.index_in(labels, value_set=spellings)
+    found = [name for piece in places.chunks for name in names[piece.to_numpy()].tolist()]
+    if missing := found.count(None):
         raise DataError(f"{path} has {count(missing, 'record')} without a label: fill them in or take them out")
-    return [class_name(str(value)) for value in values]
+    return found
 
 
 def class_name(text: str) -> str:
-    """One name for all spellings: accents, blanks around it, ``1`` and ``1.0``, ``True`` and ``true``."""
+    """One name for all spellings: accents, blanks around it, ``1`` and ``1.0``, ``True`` and ``true``.
+
+    Only plain whole numbers are one however they are written. Whatever else looks like a number to a program is text:
+    ``1E50``, ``1_0``, ``0x10``, ``nan``, digits of another script. So is a code with zeros in front, such as ``01``.
+    """
     text = unicodedata.normalize("NFC", text).strip()
     if text.lower() in ("true", "false"):
         return text.lower()
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return str(int(number)) if number.is_integer() else text
+    if whole := _WHOLE.fullmatch(text):
+        sign, digits = whole.groups()
+        return f"-{digits}" if sign == "-" and digits != "0" else digits
+    return text
+
+
+def _text(value: object) -> str:
+    """A label as a CSV file would have it."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def all_classes(names: set[str]) -> tuple[str, ...]:
     """All labels found, numbers by value, text by alphabet."""
-    try:
-        return tuple(sorted(names, key=float))
-    except ValueError:
-        return tuple(sorted(names))
+    if all(_NUMBER.fullmatch(name) for name in names):
+        return tuple(sorted(names, key=lambda name: (Decimal(name), name)))
+    return tuple(sorted(names))
 
 
 def encode_labels(names: Sequence[str], classes: Sequence[str]) -> HardLabels:

@@ -9,37 +9,58 @@ import os
 from collections.abc import Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import ClassVar, Final
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.from_tables import Source, federation
-from fedct_flwr.datasets.tables import read_table
+from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.types import ConfigError, SiloName
 
 FOLDER: Final = "FEDCT_TABLES_FOLDER"
 """Environment variable: a folder in which ``Tables.write`` has left tables for other processes."""
 
 _PUBLIC: Final = "public.parquet"
+_TESTS: Final = "tests"
+
+
+class _InMemory(TableSettings):
+    """Nothing is told of tables in memory, and no file has a place for it."""
+
+    place: ClassVar[str] = ""
+
+
+_TOLD: Final = _InMemory()
 
 
 class Tables:
-    """The public table, and one for each silo with the label column. They are found as long as this object lives."""
+    """The public table, and one for each silo with the label column; perhaps test tables of some silos.
 
-    def __init__(self, public: pa.Table, silos: Mapping[SiloName, pa.Table]) -> None:
+    They are found as long as this object lives.
+    """
+
+    def __init__(
+        self,
+        public: pa.Table,
+        silos: Mapping[SiloName, pa.Table],
+        tests: Mapping[SiloName, pa.Table] = MappingProxyType({}),
+    ) -> None:
         self.public = public
         self.silos = dict(silos)
+        self.tests = {silo: tests[silo] for silo in self.silos if silo in tests}
         _HELD[self.digest] = self
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the silos' names and all tables, in hexadecimal: the same for the same contents."""
         digest = hashlib.sha256(b"fedct tables 1")
-        for name, table in [("", self.public), *self.silos.items()]:
+        tests = [(f"test of {silo}", table) for silo, table in self.tests.items()]
+        for name, table in [("", self.public), *self.silos.items(), *tests]:
             digest.update(f" {len(name)} {name}".encode())
             with pa.ipc.new_stream(_Hashed(digest), table.schema) as stream:
                 # In one piece: how a table is cut into pieces says nothing of what it holds.
@@ -54,6 +75,9 @@ class Tables:
         for position, (silo, table) in enumerate(self.silos.items()):
             # The order of the silos counts.
             pa.parquet.write_table(table, below / f"{position:06}-{silo}.parquet")
+        (below / _TESTS).mkdir()
+        for silo, table in self.tests.items():
+            pa.parquet.write_table(table, below / _TESTS / f"{silo}.parquet")
 
 
 class _Hashed:
@@ -87,18 +111,31 @@ def load(config: RunConfig) -> FederatedDataset:
     if held := _HELD.get(config.data_dir):
         public = _source("the public table", held.public)
         silos = {silo: _source(_where(silo), table) for silo, table in held.silos.items()}
+        tests = {silo: _source(_where_test(silo), table) for silo, table in held.tests.items()}
     elif FOLDER in os.environ and (folder / _PUBLIC).is_file():
-        public = Source("the public table", partial(read_table, folder / _PUBLIC))
+        public = Source("the public table", partial(read_table, folder / _PUBLIC), _TOLD)
         paths = {path.stem.partition("-")[2]: path for path in sorted(folder.glob("[0-9]*.parquet"))}
-        silos = {silo: Source(_where(silo), partial(read_table, path)) for silo, path in paths.items()}
+        silos = {silo: Source(_where(silo), partial(read_table, path), _TOLD) for silo, path in paths.items()}
+        own = {silo: folder / _TESTS / f"{silo}.parquet" for silo in paths}
+        tests = {
+            silo: Source(_where_test(silo), partial(read_table, path), _TOLD)
+            for silo, path in own.items()
+            if path.is_file()
+        }
     else:
         raise ConfigError("the tables of this run were in the memory of another process: hand them to simulate() again")
-    return federation(config.study, "the silos' tables", public, silos, config, leave_out="leave the silo out")
+    return federation(
+        config.study, "the silos' tables", public, silos, config, leave_out="leave the silo out", tests=tests
+    )
 
 
 def _where(silo: SiloName) -> str:
     return f"the table of silo {silo!r}"
 
 
+def _where_test(silo: SiloName) -> str:
+    return f"the test table of silo {silo!r}"
+
+
 def _source(where: str, table: pa.Table) -> Source:
-    return Source(where, lambda text: table)
+    return Source(where, lambda text: table, _TOLD)

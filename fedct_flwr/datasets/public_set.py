@@ -8,24 +8,28 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.images import are_bytes, as_numbers
 from fedct_flwr.types import DataError, Features
 
 FINGERPRINT_BYTES: Final = 32
 _BLOCK_BYTES: Final = 1 << 24
+_TABLE: Final = 2
+"""Axes of a table."""
 
 
 @dataclass(frozen=True, eq=False)
 class PublicSet:
     """Unlabeled examples that every silo and the coordinator hold a copy of.
 
-    ``X`` is numeric, first axis examples. Raises DataError if it is empty or not numeric.
+    ``X`` is numeric, or objects where columns of text hold strings; first axis examples. Raises DataError if it is
+    empty or holds anything else.
     """
 
     X: Features
 
     def __post_init__(self) -> None:
         """Check that the examples can be fingerprinted."""
-        if self.X.dtype.kind not in "biuf":
+        if self.X.dtype.kind not in "biuf" and not (_holds_text(self.X)):
             raise DataError(f"the public set must hold numbers, not {self.X.dtype}: encode text and dates first")
         if self.X.ndim < 2 or self.X.size == 0:
             raise DataError(f"the public set has shape {self.X.shape}: it needs at least one example and one feature")
@@ -39,18 +43,43 @@ class PublicSet:
         """SHA-256 over shape, dtype and values (32 bytes), independent of platform and memory layout.
 
         Values are read in C order, little-endian; every NaN counts as the same NaN and -0.0 as 0.0, because
-        no learner can tell them apart while file formats and processors do not preserve them.
+        no learner can tell them apart while file formats and processors do not preserve them. Images of bytes
+        count as the numbers that they stand for. Of columns of text, length and UTF-8 bytes of each string count.
         """
-        dtype = self.X.dtype.newbyteorder("<")
+        if self.X.dtype == np.object_:
+            return _of_objects(self.X)
+        dtype = np.dtype("<f4") if are_bytes(self.X) else self.X.dtype.newbyteorder("<")
         digest = hashlib.sha256(f"fedct public set 1 {dtype.str} {self.X.shape}".encode())
-        rows = max(1, _BLOCK_BYTES * len(self.X) // self.X.nbytes)
+        rows = max(1, _BLOCK_BYTES * len(self.X) // (self.X.size * dtype.itemsize))
         for start in range(0, len(self.X), rows):
-            block = np.array(self.X[start : start + rows], dtype=dtype, order="C")
+            block = np.array(as_numbers(self.X[start : start + rows]), dtype=dtype, order="C")
             if dtype.kind == "f":
                 block[np.isnan(block)] = np.nan
                 block += 0.0
             digest.update(block.data)
         return digest.digest()
+
+
+def _holds_text(X: Features) -> bool:
+    """Whether each column of a table is text or numbers, and one of them text."""
+    if X.dtype != np.object_ or X.ndim != _TABLE:
+        return False
+    kinds = [{type(value) for value in column} for column in X.T]
+    return all(kind in ({str}, {float}) for kind in kinds) and {str} in kinds
+
+
+def _of_objects(X: Features) -> bytes:
+    """Numbers as those of a table without text, and then each column of text with its position."""
+    is_text = [isinstance(value, str) for value in X[0]]
+    numbers = X[:, np.flatnonzero(np.logical_not(is_text))].astype(np.float64)
+    digest = hashlib.sha256(f"fedct public set with text 1 {X.shape}".encode())
+    digest.update(PublicSet(numbers).fingerprint if numbers.size else b"")
+    for position in np.flatnonzero(is_text):
+        digest.update(f" {position}".encode())
+        for text in X[:, position]:
+            encoded = text.encode()
+            digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.digest()
 
 
 class Query(NamedTuple):

@@ -14,14 +14,16 @@ from typing import Final
 
 import numpy as np
 
-from fedct_flwr.config import DataSettings, StudyConfig
+from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
+from fedct_flwr.datasets.groups import column_of_groups, numbered
 from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.datasets.schema import ImageForm, Schema
+from fedct_flwr.datasets.table_files import check_named, column_names, read_table
+from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.text.printable import fault, listed, quoted
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 
 STUDY_FILE: Final = "study.toml"
 
@@ -42,16 +44,23 @@ class StudyFolder:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, image form."""
-        agreed = {
+        """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, form of images.
+
+        And over what ``[tables]`` says the columns mean; a study without it has the digest that it always had.
+        """
+        agreed: dict[str, object] = {
             "study": self.config.study,
             "classes": self.schema.classes,
             "columns": [(column.name, column.categories) for column in self.schema.columns],
             "public": self.public.fingerprint.hex(),
             "test": PublicSet(self.test.X).fingerprint.hex() if self.test.size else None,
             "test-labels": hashlib.sha256(self.test.y.astype("<i2").tobytes()).hexdigest(),
+            # Only where there is text: studies without it keep the digest that they always had.
+            **({"text": texts} if (texts := [column.name for column in self.schema.columns if column.text]) else {}),
             "images": [self.config.image_size, self.config.image_mode] if self.config.image_size else None,
         }
+        if meant := self.config.tables.decides:
+            agreed["tables"] = meant
         return hashlib.sha256(b"fedct study 1 " + json.dumps(agreed, sort_keys=True).encode()).digest()
 
 
@@ -70,19 +79,21 @@ def read_study(folder: Path) -> StudyFolder:
         _check_inside(folder, "public", images)
         _check_file_names(images)
         public = read_images(images, config.image_size, config.image_mode)
-        schema = Schema(config.classes)
+        schema = Schema(config.classes, images=ImageForm(config.image_size, config.image_mode))
     else:
-        table = read_table(config.public)
+        table = read_table(config.public, tables=config.tables)
+        _check_named(config.tables, [config.public, *([config.test_file] if config.test_file else [])])
         if table.num_rows == 0 or not table.column_names:
             raise DataError(f"{config.public} is empty: it needs at least one record and one feature")
-        columns = columns_of(table, config.public)
+        columns = columns_of(table, config.public, config.tables, config.tables.text)
         public = encode(table, columns, config.public)
         schema = Schema(config.classes, columns)
     nothing = Examples(public[:0], np.zeros(0, dtype=LABEL_DTYPE))
     study = StudyFolder(config, schema, PublicSet(public), nothing)
     if not config.test_file:
         return study
-    return StudyFolder(config, schema, study.public, _read_table(config.test_file, config.test_label, study, None))
+    test, _ = _read_table(config.test_file, config.test_label, study)
+    return StudyFolder(config, schema, study.public, test)
 
 
 def read_records(data: DataSettings, study: StudyFolder, path: Path | None = None) -> Examples:
@@ -90,14 +101,26 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
 
     Raises DataError, which quotes no record.
     """
+    return read_grouped(data, study, path)[0]
+
+
+def read_grouped(data: DataSettings, study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
+    """The same, and which of them belong together, where ``silo.toml`` names a column of groups."""
     path = path or data.file
     if study.config.image_size:
         paths, names = labeled_images_in(path)
         y = map_labels([class_name(name) for name in names], data.mapping, study.schema.classes, path)
-        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y)
+        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y), None
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
-    return _read_table(path, data.label, study, data.mapping)
+    _check_named(data.tables, [path])
+    return _read_table(path, data.label, study, data)
+
+
+def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
+    """How a silo's tables are read: their form is the silo's, and what columns are is the study's."""
+    agreed = study.config.tables
+    return data.tables.model_copy(update={"categories": agreed.categories, "text": agreed.text})
 
 
 def _check_inside(folder: Path, key: str, paths: Sequence[Path]) -> None:
@@ -127,13 +150,29 @@ def _check_file_names(paths: Iterable[Path]) -> None:
             raise DataError(f"the file {quoted(path.name)} in {path.parent}: {why}; ask the coordinator to rename it")
 
 
-def _read_table(path: Path, label: str, study: StudyFolder, mapping: dict[str, str] | None) -> Examples:
-    columns = study.schema.columns
-    table = read_table(path, [label, *(column.name for column in columns if column.categories is not None)])
+def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
+    """Raise ConfigError for settings that name a column which no file has."""
+    if tables.named:
+        found = [name for path in paths for name in column_names(path, tables)]
+        for key, names in tables.named.items():
+            lacking = f"{' and '.join(path.name for path in paths)} {'does' if len(paths) == 1 else 'do'} not have"
+            check_named(key, names, found, tables, lacking)
+
+
+def _read_table(
+    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None
+) -> tuple[Examples, Groups | None]:
+    """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
+    columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
+    group = data.tables.group if data else ""
+    own = [label, group] if group else [label]
+    table = read_table(path, [*own, *(column.name for column in columns if column.spelled)], tables)
     if label not in table.column_names:
         raise DataError(f"{path} has no column {label!r}: it has {listed(table.column_names)}")
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
-    X = encode(table.drop_columns([label]), columns, path)
+    groups = numbered([column_of_groups(table, group, path)])[0] if group else None
+    X = encode(table.drop_columns(own), columns, path)
     names = class_names(table.column(label), label, path)
-    return Examples(X, map_labels(names, mapping, study.schema.classes, path))
+    mapping = data.mapping if data else None
+    return Examples(X, map_labels(names, mapping, study.schema.classes, path)), groups

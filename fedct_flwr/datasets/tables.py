@@ -1,90 +1,58 @@
-"""Tables in files (CSV, Parquet) to numbers: what the columns are is read from the public set alone."""
+"""Tables to numbers: what the columns are is read from the public set alone."""
 
 import re
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.dates import is_dated, likely_forms
 from fedct_flwr.datasets.schema import Column, check_names
+from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, read_table, usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import DataError, Features, Values
 
-SUFFIXES: Final = (".csv", ".parquet")
+_UNNAMED: Final = re.compile(r"\s*|Unnamed: \d+(_level_\d+)?|__index_level_\d+__|\.\.\.\d+")
+"""Names that pandas, pyarrow and R's readr give to a column without one."""
+_OR_CATEGORIES: Final = "or categories there"
 
 
-# What a CSV reader says about a row goes no further than this: the rest of its message quotes the row.
-_SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
-
-
-_NOT_UTF8: Final = "the text of {} is not in UTF-8: save it as CSV UTF-8"
-_LONGEST_HEADER: Final = 1_000_000
-
-
-def read_table(path: Path, text: Collection[str] = ()) -> pa.Table:
-    """Read a CSV (header in the first line, empty fields are missing) or Parquet file.
-
-    In a CSV file the columns named in ``text`` are text whatever they look like. Raises DataError, which quotes
-    no record.
-    """
-    try:
-        if path.suffix.lower() == ".parquet":
-            # Before reading: a table with columns of the same name cannot be read.
-            names = pyarrow.parquet.read_schema(path).names
-            table = pyarrow.parquet.read_table(path) if len(set(names)) == len(names) else None
-        else:
-            convert = pyarrow.csv.ConvertOptions(
-                strings_can_be_null=True, column_types=dict.fromkeys(text, pa.string())
-            )
-            _check_separator(path)
-            table = pyarrow.csv.read_csv(path, convert_options=convert)
-            names = table.column_names
-            if any(pa.types.is_binary(column.type) for column in table.columns):
-                raise DataError(_NOT_UTF8.format(path))
-    except UnicodeDecodeError:
-        raise DataError(_NOT_UTF8.format(path)) from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if "invalid UTF8" in str(error):
-            raise DataError(_NOT_UTF8.format(path)) from None
-        safe = _SAFE.search(str(error))
-        reason = safe[0] if safe else "it is missing, damaged or of another kind"
-        raise DataError(f"cannot read {path}: {reason}") from None
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
-    return table
-
-
-def _check_separator(path: Path) -> None:
-    # Unpacks a .gz file, as the reader does.
-    with pa.input_stream(path) as file:
-        header = file.read(_LONGEST_HEADER).partition(b"\n")[0]
-    if header.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(_NOT_UTF8.format(path))
-    for separator, name in ((b";", "semicolons"), (b"\t", "tabs")):
-        if separator in header and b"," not in header:
-            raise DataError(f"the fields of {path} are separated by {name}: save it with commas")
-
-
-def columns_of(table: pa.Table, path: object) -> tuple[Column, ...]:
+def columns_of(
+    table: pa.Table, path: object, tables: TableSettings = PLAIN, texts: Collection[str] = ()
+) -> tuple[Column, ...]:
     """What each column of the public table is: numeric, or categorical with the values found in it, sorted.
 
-    A column without any value counts as numeric. Raises DataError for dates, lists and the like, and for names or
-    values that hide something.
+    Those named in ``texts`` hold text, which stays text. A column without any value counts as numeric. Raises DataError
+    for dates, lists and the like, for a column without a name, for names or values that hide something, and for a
+    column of text that is not there.
     """
+    if missing := next((name for name in texts if name not in table.column_names), None):
+        raise DataError(f"{path} has no column of text {quoted(missing)}: {suggest(missing, table.column_names)}")
     columns = []
-    for name in table.column_names:
-        values = table.column(name)
-        if _is_text(values.type):
-            columns.append(Column(name, tuple(sorted(map(str, pc.unique(values.drop_null()).to_pylist())))))
-        elif _is_number(values.type):
+    named = {*texts, *(name for names in tables.named.values() for name in names)}
+    for name, values in zip(table.column_names, table.columns, strict=True):
+        if name not in named and _UNNAMED.fullmatch(name):
+            raise DataError(
+                f"column {quoted(name)} of {path} has no name, as row numbers have that a program wrote: "
+                + _remedy(f"leave-out = [{quoted(name)}]", tables, "drop it, or give it one")
+            )
+        if name in texts:
+            columns.append(Column(name, text=True))
+        elif is_text(values.type):
+            found = sorted(map(str, pc.unique(usual(values).drop_null()).to_pylist()))
+            if name not in named and (forms := likely_forms(found)):
+                raise DataError(f"column {quoted(name)} of {path} holds dates: {_told_dates(forms, name, tables)}")
+            columns.append(Column(name, tuple(found)))
+        elif is_number(values.type):
             columns.append(Column(name))
+        elif is_dated(values.type):
+            told = _told_dates(["%Y-%m-%d"], name, tables)
+            raise DataError(f"column {quoted(name)} of {path} holds dates ({quoted(str(values.type))}): {told}")
         else:
             raise DataError(
                 f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: turn it into numbers or text"
@@ -93,19 +61,63 @@ def columns_of(table: pa.Table, path: object) -> tuple[Column, ...]:
     return tuple(columns)
 
 
+def text_columns(table: pa.Table) -> list[str]:
+    """Names of the columns that hold text."""
+    return [name for name, column in zip(table.column_names, table.columns, strict=True) if is_text(column.type)]
+
+
+def _told_dates(forms: Sequence[str], name: str, tables: TableSettings) -> str:
+    keys = f"dates = {' or '.join(map(quoted, forms))}"
+    or_else = "turn it into numbers, such as days since a day, or drop it"
+    return _remedy(keys, tables, or_else, f", or name the column under leave-out {_OR_CATEGORIES}")
+
+
+def _remedy(key: str, tables: TableSettings, or_else: str, more: str = "") -> str:
+    """What to write where settings for files are, or what to do to a table in memory."""
+    return f"write {key} in {tables.place}{more}" if tables.place else or_else
+
+
 def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features:
     """The table as float64 ``(rows, columns)`` in the order of ``columns``, see ``schema.Column``.
 
-    Raises DataError that lists every column which is missing or of another kind than in the public set.
+    With columns of text it is an array of objects: strings in these, floats in all others. Raises DataError that
+    lists every column which is missing or of another kind than in the public set.
     """
-    missing = [column.name for column in columns if column.name not in table.column_names]
+    _check_fit(table, columns, path)
+    # A table looks a name up among all of its names.
+    there = dict(zip(table.column_names, table.columns, strict=True))
+    X = np.full((table.num_rows, len(columns)), np.nan)
+    for position, column in enumerate(columns):
+        if column.text:
+            continue
+        try:
+            _fill(X[:, position], there[column.name], column)
+        except pa.ArrowInvalid:
+            raise DataError(
+                f"column {quoted(column.name)} of {path} holds whole numbers too long for a float: turn them into text"
+            ) from None
+    infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
+    if infinite:
+        raise DataError(f"{path} has infinite values in {listed(infinite)}: leave the field empty where none is known")
+    if not any(column.text for column in columns):
+        return X
+    objects: Features = X.astype(np.object_)
+    for position, column in enumerate(columns):
+        if column.text:
+            objects[:, position] = _texts(there[column.name], column.name, path)
+    return objects
+
+
+def _check_fit(table: pa.Table, columns: Sequence[Column], path: object) -> None:
+    there, wanted = dict(zip(table.column_names, table.columns, strict=True)), {column.name for column in columns}
+    missing = [column.name for column in columns if column.name not in there]
     if len(missing) == len(columns):
         raise DataError(f"{path} shares no column with the public set: it needs {listed(missing)}")
-    extra = [name for name in table.column_names if name not in {column.name for column in columns}]
+    extra = [name for name in table.column_names if name not in wanted]
     kinds = [
         f"{quoted(column.name)} must hold {'numbers' if column.categories is None else 'text'}"
         for column in columns
-        if column.name in table.column_names and not _fits(table.column(column.name), column)
+        if column.name in there and not _fits(there[column.name], column)
     ]
     problems = [
         *([f"missing {listed(missing)}"] if missing else []),
@@ -114,30 +126,19 @@ def encode(table: pa.Table, columns: Sequence[Column], path: object) -> Features
     ]
     if problems:
         raise DataError(f"the columns of {path} disagree with the public set: {'; '.join(problems)}")
-    X = np.empty((table.num_rows, len(columns)), dtype=np.float64)
-    for position, column in enumerate(columns):
-        try:
-            X[:, position] = _numbers(table.column(column.name), column)
-        except pa.ArrowInvalid:
-            raise DataError(
-                f"column {quoted(column.name)} of {path} holds whole numbers too long for a float: turn them into text"
-            ) from None
-    infinite = [column.name for position, column in enumerate(columns) if np.isinf(X[:, position]).any()]
-    if infinite:
-        raise DataError(f"{path} has infinite values in {listed(infinite)}: leave the field empty where none is known")
-    return X
 
 
 def numbers(table: pa.Table, name: str, path: object) -> Values:
     """The column that is to be predicted as float64 ``(rows,)``, finite. Raises DataError, which quotes no record."""
     values = table.column(name)
-    if not _is_number(values.type):
+    if not is_number(values.type):
         raise DataError(
             f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: with outcome = 'number' it must hold "
             "numbers"
         )
     try:
-        found = _numbers(values, Column(name))
+        found = np.empty(len(values), dtype=np.float64)
+        _fill(found, values, Column(name))
     except pa.ArrowInvalid:
         raise DataError(
             f"column {quoted(name)} of {path} holds whole numbers too long for a float: shorten them"
@@ -149,30 +150,34 @@ def numbers(table: pa.Table, name: str, path: object) -> Values:
     return found
 
 
-def _numbers(values: pa.ChunkedArray, column: Column) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _texts(values: pa.ChunkedArray, name: str, path: object) -> list[str]:
+    try:
+        return [text or "" for text in values.cast(pa.string()).to_pylist()]
+    except pa.ArrowException:
+        raise DataError(f"column {quoted(name)} of {path} holds {quoted(str(values.type))}: make it text") from None
+
+
+def _fill(target: np.ndarray[Any, np.dtype[np.float64]], values: pa.ChunkedArray, column: Column) -> None:
+    """Write the numbers of a column, piece by piece: a copy of all of it would have to have room beside the others."""
     if values.null_count == len(values):
-        return np.full(len(values), np.nan)
-    if column.categories is None or not _is_text(values.type):
-        floats: np.ndarray[Any, np.dtype[np.float64]] = values.cast(pa.float64()).to_numpy()
-        return floats
-    positions = pc.index_in(values.cast(pa.string()), value_set=pa.array(column.categories, pa.string()))
-    unknown = pc.and_(pc.is_null(positions), pc.is_valid(values))
-    codes = pc.if_else(unknown, len(column.categories), positions)
-    found: np.ndarray[Any, np.dtype[np.float64]] = codes.cast(pa.float64()).to_numpy()
-    return found
+        target[:] = np.nan
+        return
+    known = pa.array(column.categories or (), pa.string())
+    start = 0
+    for piece in values.chunks:
+        if column.categories is not None and is_text(piece.type):
+            positions = pc.index_in(piece.cast(pa.string()), value_set=known)
+            unknown = pc.and_(pc.is_null(positions), pc.is_valid(piece))
+            piece = pc.if_else(unknown, len(known), positions)
+        target[start : start + len(piece)] = piece.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        start += len(piece)
 
 
 def _fits(values: pa.ChunkedArray, column: Column) -> bool:
-    # A column without any value fits both kinds: readers cannot know what it would have held.
-    if values.null_count == len(values):
+    # A column without any value fits both kinds: readers cannot know what it would have held. All can be text.
+    if column.text or values.null_count == len(values):
         return True
-    return _is_number(values.type) if column.categories is None else _is_text(values.type)
+    return is_number(values.type) if column.categories is None else is_text(values.type)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
-    return any(test(kind) for test in tests)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary))
+__all__ = ["columns_of", "encode", "numbers", "read_table"]

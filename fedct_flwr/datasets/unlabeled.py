@@ -1,14 +1,18 @@
 """New records, for a model to say the class of: a table with a model's columns among others, or a folder of images."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from fedct_flwr.config import TableSettings
 from fedct_flwr.datasets.image_folder import images_in, read_images
+from fedct_flwr.datasets.inspection import Finding, Severity, inspect_new, refuse
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.tables import encode, read_table
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import encode
 from fedct_flwr.types import DataError, Features
 
 
@@ -16,19 +20,30 @@ class Unlabeled(NamedTuple):
     """Records without labels: a name for each (its number from 1, or the image's file name), and their features.
 
     ``unknown`` counts, by column, values that are no category of the study's; ``table`` is all that was read, of images
-    their names.
+    their names. ``findings`` are what the inspection says of them.
     """
 
     names: list[str]
     X: Features
     unknown: dict[str, int]
     table: pa.Table
+    findings: tuple[Finding, ...] = ()
 
 
-def read_unlabeled(schema: Schema, image_size: tuple[int, int] | None, image_mode: str, path: Path) -> Unlabeled:
+def read_unlabeled(
+    schema: Schema,
+    image_size: tuple[int, int] | None,
+    image_mode: str,
+    path: Path,
+    *,
+    public: Features | None = None,
+    accept: Collection[str] = (),
+) -> Unlabeled:
     """New records as the study numbers columns. Columns that it does not have are left aside.
 
-    Raises DataError, which quotes no record.
+    With the ``public`` set, units and ranges are looked at as well. ``accept`` names findings that are meant so.
+
+    A ``data.toml`` next to a table tells its form. Raises DataError, which quotes no record, and ConfigError.
     """
     if image_size:
         paths = images_in(path)
@@ -37,9 +52,12 @@ def read_unlabeled(schema: Schema, image_size: tuple[int, int] | None, image_mod
     columns = schema.columns
     if not columns:
         raise DataError(f"the model was trained on arrays that no file format here holds, so {path} cannot be read")
-    table = read_table(path, [column.name for column in columns if column.categories is not None])
+    told = TableSettings.of_folder(path.parent).of(path.name)
+    table = read_table(path, [column.name for column in columns if column.spelled], told)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
+    found = inspect_new(table, columns, public, [*told.accept, *accept])
+    refuse(found, {"": path})
     known = [name for name in table.column_names if name in {column.name for column in columns}]
     X = encode(table.select(known), columns, path)
     counts = {
@@ -48,4 +66,5 @@ def read_unlabeled(schema: Schema, image_size: tuple[int, int] | None, image_mod
         if column.categories is not None
     }
     names = [str(number) for number in range(1, table.num_rows + 1)]
-    return Unlabeled(names, X, {name: count for name, count in counts.items() if count}, table)
+    unknown = {name: count for name, count in counts.items() if count}
+    return Unlabeled(names, X, unknown, table, tuple(each for each in found if each.severity is Severity.SAID))

@@ -25,6 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 from client_app.main import app
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approving_digests, current
@@ -181,6 +182,8 @@ class _Agent:
             f"{config.learner.name}; {_approval(config, study, log)}")  # fmt: skip
         for sentence in _promised(config, site.private.size):
             self._say(sentence)
+        for found in gathered(site.findings):
+            self._say(found.sentence)
 
     def run(self) -> None:
         """Answer messages until stopped."""

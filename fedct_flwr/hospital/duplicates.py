@@ -27,14 +27,15 @@ Not noticed: few near copies (one patient with noise .1 in 6% to 45%), near copi
 (1% to 99%), and copies that were changed further. A silo with 20 records or fewer notices exact copies alone.
 """
 
+import unicodedata
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.hospital.own_scale import EMPTY, Measured, OwnScale
 from fedct_flwr.hospital.standing_out import FEWEST, Chance, scores
 from fedct_flwr.types import DataError, Features
@@ -92,6 +93,8 @@ def find_duplicates(records: Features, public: Features, schema: Schema) -> Dupl
     """
     if records.shape[1:] != public.shape[1:]:
         raise DataError(f"records have the shape {records.shape[1:]}, but public examples {public.shape[1:]}")
+    if schema.texts:
+        records, public, schema = _texts_as_categories(records, public, schema)
     scale = OwnScale.of(records, schema)
     ours, theirs = scale.measure(records), scale.measure(public)
     own, in_public = Counter(ours.keys), set(theirs.keys) - {EMPTY}
@@ -109,6 +112,32 @@ def find_duplicates(records: Features, public: Features, schema: Schema) -> Dupl
         own_exact=sum(own[key] > 1 for key in ours.keys if key != EMPTY),
         by_chance=round(near.by_chance),
     )
+
+
+def _texts_as_categories(records: Features, public: Features, schema: Schema) -> tuple[Features, Features, Schema]:
+    """Both as numbers: a text is a category, the same wherever the silo has the same, and another where it never has.
+
+    Case and blanks do not count; an empty text is a missing value.
+    """
+    ours, theirs = (np.full(X.shape, np.nan) for X in (records, public))
+    columns = list(schema.columns)
+    for position, column in enumerate(columns):
+        if not column.text:
+            ours[:, position], theirs[:, position] = records[:, position], public[:, position]
+            continue
+        spelled = [_spelled(text) for text in records[:, position]]
+        known = {text: float(number) for number, text in enumerate(sorted({*spelled} - {""}))}
+        unknown = float(len(known))
+        ours[:, position] = [known.get(text, np.nan) for text in spelled]
+        theirs[:, position] = [
+            known.get(text, unknown) if text else np.nan for text in map(_spelled, public[:, position])
+        ]
+        columns[position] = Column(column.name, tuple(known))
+    return ours, theirs, replace(schema, columns=tuple(columns))
+
+
+def _spelled(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 class _Near(NamedTuple):

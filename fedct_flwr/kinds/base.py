@@ -15,6 +15,8 @@ from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.facts import Decision, Facts, facts_of_labels
 from fedct_flwr.kinds.words import AGREEMENT, LABELS, Decided, Near
 from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.guard import Guard
+from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, Examples, HardLabels, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
@@ -48,6 +50,11 @@ class Bench(Protocol):
     @property
     def public(self) -> PublicSet:
         """Its copy of the public set."""
+        ...
+
+    @property
+    def guard(self) -> Guard | None:
+        """What decides how much others' labels count; None where that is set."""
         ...
 
     @property
@@ -164,10 +171,7 @@ class Kind(Protocol):
 
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
         """How good a model is on a silo's own and on the pooled test set."""
-        # scikit-learn takes its time to import, and most who read messages score nothing.
-        from fedct_flwr.scoring import accuracy, balanced_accuracy
-
-        return Scores(*(score(learner, test) for test in (own, pooled) for score in (accuracy, balanced_accuracy)))
+        return Scores(*both_accuracies(learner, own), *both_accuracies(learner, pooled))
 
     def facts(
         self,

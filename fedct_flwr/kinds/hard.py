@@ -64,7 +64,8 @@ class Hard(Kind):
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
         """Learn the consensus labels along with the records, then label the queried examples."""
         targets, query = instruction.targets, instruction.query
-        return cotrain(bench.learner, bench.private, bench.public, targets, query, bench.settings.pseudo_weight)
+        weight = bench.settings.full_weight
+        return cotrain(bench.learner, bench.private, bench.public, targets, query, weight, bench.guard)
 
 
 def labels_message(labels: HardLabels, terms: Terms) -> labels_pb2.Labels:

@@ -10,6 +10,7 @@ from fedct_flwr.kinds.targeted import Targeted
 from fedct_flwr.kinds.words import DISTANCE, Near
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.soft import train_on_values
+from fedct_flwr.scoring import r_squared
 from fedct_flwr.types import Answers, Examples, Features, SiloName, SoftVotes, Votes
 from fedct_flwr.wire.content import Fit, Scores, Terms
 from fedct_flwr.wire.values import pack_values, unpack_values, values_size
@@ -58,9 +59,6 @@ class Values(Targeted):
 
     def score(self, learner: Learner, own: Examples, pooled: Examples) -> Scores | Fit:
         """R², as there are no classes."""
-        # scikit-learn takes its time to import.
-        from fedct_flwr.scoring import r_squared
-
         return Fit(r_squared(learner, own), r_squared(learner, pooled))
 
     def facts(

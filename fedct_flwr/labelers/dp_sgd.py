@@ -13,9 +13,11 @@ import torch
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from torch import Tensor, nn
 
+from fedct_flwr.config.learner import AUTO
+from fedct_flwr.datasets.images import as_numbers
 from fedct_flwr.labelers.clipping import ClippedGradients
 from fedct_flwr.labelers.labeler import Asked, Start
-from fedct_flwr.learners.build import is_network, wanted_of
+from fedct_flwr.learners.build import AUGMENT, is_network, wanted_of
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
 from fedct_flwr.privacy.calibration import calibrate
@@ -88,9 +90,14 @@ def labeler(start: Start) -> "DpSgdLabeler":
 def _network(start: Start, transformer: Any) -> Any:
     """Makes the network. Raises ConfigError for a learner that is none."""
     learner = start.learner
+    if AUGMENT in learner.params:
+        raise ConfigError(
+            f"{AUGMENT!r} in the learner's parameters has no effect with protection = 'dp-sgd', which clips the "
+            "gradient of each image as it is: leave it out"
+        )
     wanted = wanted_of(start.num_classes, start.public.X[:2], transformer)
     made = partial(make, learner.name, learner.params, **wanted)
-    if not is_network(made()):
+    if learner.name == AUTO or not is_network(made()):
         raise ConfigError(
             f"protection = 'dp-sgd' trains networks, and learner {learner.name!r} is none: choose a network, or "
             "another protection, such as 'dp-linear'"
@@ -307,8 +314,9 @@ class DpSgdLabeler(TrainedNetwork):
 
     def _tensor(self, X: Features) -> Tensor:
         """What is huge, infinite or no number in one record must not make training fail, which would tell of it."""
+        X = as_numbers(X)
         if self._transformer is not None:
-            X = np.clip(X.astype(np.float64), -_HUGE, _HUGE)
+            X = X if X.dtype == np.object_ else np.clip(X.astype(np.float64), -_HUGE, _HUGE)
         with np.errstate(over="ignore"):
             return super()._tensor(X).nan_to_num().clamp(-_REACH, _REACH)
 

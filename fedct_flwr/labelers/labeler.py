@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import LearnerSettings, PrivacySettings
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import Examples, Features, HardLabels, SiloName, TrainingError, Votes
@@ -45,8 +45,7 @@ class Start(NamedTuple):
 
     def transformer(self) -> Any:
         """Preprocessing with the statistics of the public set alone, or None if the learner wants none."""
-        wanted = self.learner.preprocessing == "standard"
-        return preprocessing.standard(self.schema, self.public.X) if wanted else None
+        return transformer_for(self.learner, self.schema, self.public.X)
 
 
 class Asked(NamedTuple):

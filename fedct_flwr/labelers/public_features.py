@@ -6,6 +6,7 @@ al., "Randomized nonlinear component analysis", ICML 2014.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 
+from fedct_flwr.datasets.images import as_numbers
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.seeding import generator, random_state
@@ -65,11 +67,11 @@ class PublicFeatures:
     """A map from examples to integer vectors, no longer than ``NORM``; the last component is a constant.
 
     ``public`` ``(num_public, ...)``, at most 10,000 of them are looked at, and of images with more than 25,000 values
-    as many as fill 2 GB of memory. Tables are imputed, scaled and one-hot;
-    images, and rows of at least 64 pixels in 0..1, are taken as they are. Of these columns at most ``num_components``
-    principal components are taken (``linear``), or those of 1,000 cosines of their random projections, which stand for
-    a Gaussian kernel as wide as the examples are apart (``kernel``). Small components are enlarged, and every vector is
-    made as long as may be.
+    as many as fill 2 GB of memory. Tables are imputed, scaled and one-hot, without their columns of text; images, and
+    rows of at least 64 pixels in 0..1, are taken as they are. Of these columns at most ``num_components`` principal
+    components are taken (``linear``), or those of 1,000 cosines of their random projections, which stand for a Gaussian
+    kernel as wide as the examples are apart (``kernel``). Small components are enlarged, and every vector is made as
+    long as may be.
     Raises DataError for features that are no numbers, ConfigError for no components.
 
     Formal guarantees:
@@ -84,6 +86,13 @@ class PublicFeatures:
     ) -> None:
         if num_components < 1:
             raise ConfigError(f"num-components of public features is {num_components}; set it to 1 or more")
+        self._shape, self._kept = public.shape[1:], None
+        if schema.texts:
+            self._kept = list(schema.without_texts)
+            schema = replace(schema, columns=tuple(schema.columns[position] for position in self._kept))
+            if not self._kept:
+                raise DataError("features of the public set are made of numbers and categories: it holds text alone")
+        public = self._without_texts(public)
         self._scaled = not _is_image(public, schema)
         self._schema = schema
         width = max(1, math.prod(public.shape[1:]))
@@ -101,10 +110,10 @@ class PublicFeatures:
 
     def check(self, X: Features) -> None:
         """Raise DataError unless records have the shape of public examples and are numbers. No value is looked at."""
-        if X.shape[1:] != self._public.shape[1:] or X.dtype.kind not in _NUMBERS:
+        if X.shape[1:] != self._shape or X.dtype.kind not in (_NUMBERS if self._kept is None else "O"):
             raise DataError(
                 f"examples of shape {X.shape[1:]} and type {X.dtype} do not fit a public set of shape "
-                f"{self._public.shape[1:]}: read both with the same schema"
+                f"{self._shape}: read both with the same schema"
             )
 
     def __call__(self, X: Features) -> NDArray[np.float64]:
@@ -112,8 +121,11 @@ class PublicFeatures:
         vectors = np.empty((len(X), self.size))
         for start in range(0, len(X), self._rows):
             rows = slice(start, start + self._rows)
-            vectors[rows] = self._of(self._columns(X[rows]))
+            vectors[rows] = self._of(self._columns(self._without_texts(X[rows])))
         return vectors
+
+    def _without_texts(self, X: Features) -> Features:
+        return X if self._kept is None else X[:, self._kept].astype(np.float64)
 
     def _of(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         raw = self._components(self._bent(columns))
@@ -135,7 +147,7 @@ class PublicFeatures:
 
     def _columns(self, X: Features) -> NDArray[np.float64]:
         """Integers ``(n, columns)``, in ``_COLUMN``-ths."""
-        X = X.astype(np.float64).reshape(len(X), -1)
+        X = as_numbers(X).astype(np.float64).reshape(len(X), -1)
         if self._scaled:
             # What is infinite is no reason to fail: that would tell of one record.
             X = np.asarray(self._transformer.transform(np.clip(X, -_HUGE, _HUGE)))

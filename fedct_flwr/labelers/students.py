@@ -4,8 +4,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from fedct_flwr.config import LearnerSettings, PrivacySettings, TransferSettings
 from fedct_flwr.config.protections import COVER_VOTES, said
 from fedct_flwr.datasets.public_set import PublicSet
@@ -16,8 +14,9 @@ from fedct_flwr.labelers.transfer import Transfer
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.text import reading_of, transformer_for
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import ConfigError, Features, SiloName, VoteCounts
+from fedct_flwr.types import ConfigError, Features, LearnerError, SiloName, VoteCounts
 
 if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
@@ -65,14 +64,16 @@ def transfer_for(
     check_votes(settings, privacy, votes)
     noisy, num_records = privacy.enabled, len(private)
     # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
-    own = learner.model_copy(update={"pseudo_weight": 1.0})
-    transformer = None
-    if learner.preprocessing == "standard":
-        seen = public.X if noisy else np.concatenate([public.X, private])
-        transformer = preprocessing.standard(schema, seen)
+    own = learner.of_parts
+    if schema.texts and reading_of(learner) != "nothing":
+        raise LearnerError(
+            f"learner {learner.name!r} reads text, and students and their teachers learn from numbers alone: choose "
+            "another learner, or another algorithm, such as 'fedct'"
+        )
+    transformer = transformer_for(learner, schema, public.X, *([] if noisy else [private]))
     classes, few = len(schema.classes), public.X[:2]
     if transformer is not None:
-        few = transformer.transform(few.astype(np.float64))
+        few = preprocessing.transformed(transformer, few)
     # Without a closure: it goes to other processes.
     make_learner = partial(_untrained, own, classes, few)
     make_learner(0)  # what is wrong with the learner is said now, and not by its first teacher

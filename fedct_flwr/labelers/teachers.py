@@ -77,7 +77,7 @@ def labeler(start: Start) -> "TeachersLabeler":
 def _maker(start: Start) -> Callable[[int], Learner]:
     """Makes the teacher of a number."""
     # Teachers see no pseudo-labels, so a learner that takes no weights will do.
-    settings = start.learner.model_copy(update={"pseudo_weight": 1.0})
+    settings = start.learner.of_parts
     transformer = start.transformer()
     steps = settings.local_steps * start.privacy.rounds
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.types import Answers, Examples, Features, HardLabels
+from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels
 
 
 class Learner(Protocol):
@@ -23,6 +23,18 @@ class Learner(Protocol):
 
     def predict(self, X: Features) -> Answers:
         """The class of each example, ``(n,)``, never ABSTAIN; or its value."""
+        ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A learner that is another one for other records."""
+
+    def choose(self, private: Examples, groups: Groups | None = None) -> None:
+        """Become what suits a silo's records, once: it then stays the same over all rounds.
+
+        ``groups`` ``(n,)`` say which records belong together: none is on two sides of a split.
+        """
         ...
 
 
@@ -76,6 +88,15 @@ class Probabilistic(Protocol):
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
         """Of each class for each example, ``(n, num_classes)``, rows sum to 1; None if the model knows none."""
+        ...
+
+
+@runtime_checkable
+class Calibratable(Probabilistic, Protocol):
+    """A learner whose probabilities can be replaced by others that are made of them."""
+
+    def calibrate(self, calibration: Any) -> None:
+        """Answer with calibrated probabilities until the next ``fit``; classes stay the same."""
         ...
 
 

@@ -1,22 +1,33 @@
 """From settings to a learner that is ready for one silo."""
 
 import sys
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings, RunConfig
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners import preprocessing
+from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import make, make_regressor, packages
+from fedct_flwr.learners.catalog import SOME_REGRESSORS, make, make_regressor, packages
 from fedct_flwr.learners.colluder import Colluder
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
+from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.seeding import random_state
-from fedct_flwr.types import DataError, Features, SiloName
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import DataError, Features, LearnerError, SiloName
+
+AUGMENT: Final = "augment"
+"""A parameter of all networks: how images are changed at random while they train, see ``learners.augment``."""
+
+_IMAGES: Final = 4
+"""Axes of images."""
 
 
 def build_learner(config: RunConfig, dataset: FederatedDataset, position: int, private: Features) -> Learner:
@@ -64,9 +75,7 @@ def learner_for(
     parameter, or one that takes no weights where pseudo-weight needs them; DataError for features that cannot be
     preprocessed.
     """
-    transformer = None
-    if settings.preprocessing == "standard":
-        transformer = preprocessing.standard(schema, np.concatenate([public.X, private]))
+    transformer = transformer_for(settings, schema, public.X, private)
     seed = random_state(settings.seed, "learner", silo)
     # What is tried out first are public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, len(schema.classes), public.X[:2], transformer, total_steps=total_steps)
@@ -85,25 +94,55 @@ def untrained(
 
     Without classes it is one for a quantity. Raises as ``learner_for``.
     """
+    learner = _untrained(settings, seed, num_classes, examples, transformer, total_steps)
+    if settings.calibration == "none":
+        return learner
+    if not num_classes:
+        raise LearnerError(f"learner {settings.name!r} predicts a number, not probabilities: set calibration = 'none'")
+    if not isinstance(learner, SklearnLearner):
+        raise LearnerError(
+            f"learner {settings.name!r} is not calibrated, as it trains on from round to round: set calibration = "
+            "'none', or calibrate its probabilities by 'fedct predict --calibrate-with'"
+        )
+    learner.check_calibrated()
+    return learner
+
+
+def _untrained(
+    settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any, total_steps: int
+) -> Learner:
+    if settings.name == AUTO:
+        return _automatic(settings, seed, num_classes, examples, transformer)
     name = settings.name
     wanted = wanted_of(num_classes or 1, examples, transformer)
     if not num_classes:
         estimator = prepare_regressor(make_regressor(name, settings.params, **wanted), name, seed)
         return SklearnRegressor(estimator, transformer, packages=packages(name))
-    model = make(name, settings.params, **wanted)
+    params, augment = split_augment(settings.params)
+    model = make(name, params, **wanted)
     if not is_network(model):
+        if augment:
+            # Perhaps a parameter of its own; if it has none, making it says so.
+            model = make(name, settings.params, **wanted)
         estimator = prepare(model, name, seed)
         if examples.ndim != 2:
             raise DataError(
-                f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network"
+                f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network, such as "
+                "'small-cnn' for images"
             )
-        weighted = settings.pseudo_weight != 1.0
+        weighted = settings.full_weight != 1.0
         return SklearnLearner(
-            estimator, transformer, weighted=weighted, balanced=settings.balanced, packages=packages(name)
+            estimator,
+            transformer,
+            weighted=weighted,
+            balanced=settings.balanced,
+            packages=packages(name),
+            num_classes=num_classes,
         )
 
     from fedct_flwr.learners.torch_net import TorchLearner, Training
 
+    _check_augment(augment, examples)
     training = Training(
         steps=settings.local_steps,
         total_steps=total_steps,
@@ -113,9 +152,10 @@ def untrained(
         optimizer=settings.optimizer,
         balanced=settings.balanced,
         epochs=settings.epochs,
+        augment=augment,
     )
     learner = TorchLearner(
-        lambda: make(name, settings.params, **wanted),
+        lambda: make(name, params, **wanted),
         num_classes,
         training,
         seed=seed,
@@ -126,10 +166,54 @@ def untrained(
     return learner
 
 
+def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any) -> Learner:
+    """A learner that chooses for itself, where there is something to choose from. Raises LearnerError."""
+    if settings.params:
+        raise LearnerError(f"learner {AUTO!r} takes no parameters: name a learner, or leave learner-params out")
+    if not num_classes:
+        raise LearnerError(f"learner {AUTO!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
+    if examples.ndim != 2:
+        raise LearnerError(
+            f"learner {AUTO!r} is for tables, but features have shape {examples.shape[1:]}: name a network, such as "
+            "that of examples/own_network"
+        )
+    return Automatic(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
+
+
 def wanted_of(num_classes: int, examples: Features, transformer: Any) -> dict[str, int]:
-    """What a function that makes networks may ask for: classes, and features after the transformer, if there is one."""
-    first = examples[:1] if transformer is None else transformer.transform(examples[:1].astype(np.float64))
-    return {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
+    """What a function that makes networks may ask for: classes, features after the transformer, channels of images."""
+    first = examples[:1] if transformer is None else apply(transformer, examples[:1])
+    wanted = {"num_classes": num_classes, "num_features": int(np.prod(first.shape[1:]))}
+    return {**wanted, "num_channels": first.shape[1]} if first.ndim == _IMAGES else wanted
+
+
+def split_augment(params: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A learner's parameters without ``augment``, which is for the training of any network, and what that says.
+
+    A text with commas, or a list. Raises LearnerError for anything else.
+
+    >>> split_augment({"width": 8, "augment": "flip, shift"})
+    ({'width': 8}, ('flip', 'shift'))
+    """
+    others = {key: value for key, value in params.items() if key != AUGMENT}
+    given = params.get(AUGMENT, ())
+    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise LearnerError(f"{AUGMENT!r} in the learner's parameters must be names such as 'flip,shift'")
+    return others, tuple(filter(None, names))
+
+
+def _check_augment(names: Sequence[str], examples: Features) -> None:
+    """Raise LearnerError for what is no way to change images, or no images."""
+    from fedct_flwr.learners.augment import NAMES
+
+    if unknown := next((name for name in names if name not in NAMES), None):
+        raise LearnerError(f"{AUGMENT!r} in the learner's parameters names {unknown!r}: {suggest(unknown, NAMES)}")
+    if names and examples.ndim != _IMAGES:
+        raise LearnerError(
+            f"{AUGMENT!r} in the learner's parameters is for images, but features have shape {examples.shape[1:]}: "
+            "leave it out"
+        )
 
 
 def is_network(model: object) -> bool:

@@ -9,10 +9,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import LearnerError
 
 TORCHVISION: Final = "torchvision"
+TFIDF: Final = "tfidf-linear"
+"""The learner that reads columns of text, see ``learners.text``."""
 
 CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
@@ -27,6 +30,7 @@ CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     # One thread per silo: threads of several silos on the same cores only wait for each other.
     "xgboost": ("xgboost.XGBClassifier", {"n_jobs": 1}),
     "rulefit": ("fedct_flwr.learners.rules.rule_fit", {}),
+    TFIDF: ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000, "C": 5.0}),
 }
 """Classifiers in scikit-learn's manner: import path and default parameters."""
 
@@ -40,6 +44,7 @@ REGRESSORS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "ridge": ("sklearn.linear_model.Ridge", {}),
     "svm": ("sklearn.svm.SVR", {}),
     "xgboost": ("xgboost.XGBRegressor", {"n_jobs": 1}),
+    TFIDF: ("sklearn.linear_model.Ridge", {}),
 }
 """The same for a quantity, all of which take sample weights."""
 
@@ -51,11 +56,11 @@ SOME_REGRESSORS: Final = (
 NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     **{
         name: (f"fedct_flwr.learners.networks.{name.replace('-', '_')}", {})
-        for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn")
+        for name in ("fashion-mnist-mlp", "cifar10-cnn", "svhn-cnn", "pneumonia-cnn", "mri-cnn", "small-cnn")
     },
     TORCHVISION: ("fedct_flwr.learners.vision.torchvision_network", {}),
 }
-"""The networks of the FedCT paper, and torchvision's by the name of their ``model``."""
+"""The networks of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
 
 MAKING: Final = threading.RLock()
 """Held while a learner is made: torch has one random generator for all threads, and networks begin with what it gives.
@@ -73,6 +78,9 @@ LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 SHORT_NAMES: Final = {**CLASSIFIERS, **NETWORKS}
 
 _ALL_NAMES: Final = {**REGRESSORS, **SHORT_NAMES}
+
+NAMES: Final = (AUTO, *_ALL_NAMES)
+"""All short names; the first leads to a choice, see ``automatic``."""
 
 _EXTRAS: Final = {
     "torch": "torch",
@@ -160,7 +168,7 @@ def check_allowed(name: str, packages: Collection[str]) -> None:
     Short names are trusted, but for torchvision, which would fetch weights if it were told to.
     """
     needed = name if name == TORCHVISION else package(name)
-    if (name == TORCHVISION or name not in _ALL_NAMES) and needed not in packages:
+    if (name == TORCHVISION or name not in NAMES) and needed not in packages:
         raise LearnerError(
             f"learner {name!r} is not allowed at this silo: use another short name, or add {needed!r} to packages "
             "under [learner] in silo.toml"
@@ -180,7 +188,7 @@ def _held(name: str, params: Mapping[str, Any]) -> Any:
 def packages(name: str) -> Collection[str]:
     """The top packages whose types a file of the learner's model may hold."""
     held = _HELD.get(name)
-    return held.packages if held else [package(name)]
+    return held.packages if held else [] if name == AUTO else [package(name)]
 
 
 def package(name: str) -> str:
@@ -203,7 +211,7 @@ def _import(name: str, path: str, names: Mapping[str, Any]) -> Any:
         sys.path.append(folder)
     module, _, attribute = path.replace(":", ".").rpartition(".")
     if not module:
-        raise LearnerError(f"unknown learner {path!r}: {suggest(path, names)} (or give an import path)")
+        raise LearnerError(f"unknown learner {path!r}: {suggest(path, [AUTO, *names])} (or give an import path)")
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:

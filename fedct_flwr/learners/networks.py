@@ -1,4 +1,4 @@
-"""The networks of the FedCT paper (Abourayya et al., arXiv:2310.05696, Appendix E, tables 12 to 16).
+"""The networks of the FedCT paper (Abourayya et al., arXiv:2310.05696, Appendix E, tables 12 to 16), and a small one.
 
 All take float images with channels first, or flat rows where the first layer flattens anyway, and return logits.
 """
@@ -71,3 +71,15 @@ def _small_cnn(num_classes: int, size: int) -> nn.Module:
         nn.Linear(64 * (size // 4) ** 2, num_classes),
     ]
     return nn.Sequential(*layers)
+
+
+def small_cnn(num_classes: int = 2, num_channels: int = 3, width: int = 16) -> nn.Module:
+    """A network of a few thousand weights for images of any size, gray or color; no paper's."""
+    blocks: list[nn.Module] = []
+    channels = num_channels
+    for wide in (width, 2 * width, 4 * width):
+        # Rounded up, so that an image of one pixel passes, too.
+        pool = nn.MaxPool2d(2, ceil_mode=True)
+        blocks += [nn.Conv2d(channels, wide, 3, padding=1), nn.BatchNorm2d(wide), nn.ReLU(), pool]
+        channels = wide
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, num_classes))

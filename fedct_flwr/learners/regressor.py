@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
+from fedct_flwr.learners.answered import values_of
 from fedct_flwr.learners.catalog import SOME_REGRESSORS
-from fedct_flwr.learners.sklearn import SklearnLearner, is_kind, last_step, seeded, weight_parameter
+from fedct_flwr.learners.sklearn import SklearnLearner, is_kind, last_step, said, seeded, weight_parameter
 from fedct_flwr.types import Answers, Features, LearnerError, TrainingError, Values
 
 
@@ -29,21 +30,16 @@ class SklearnRegressor(SklearnLearner):
         """Train a fresh clone on values ``(n,)``."""
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
         try:
-            self._trained = clone(self._template).fit(self._transform(X), y, **weights)
+            model = clone(self._template)
+            model.fit(self._transform(X), y, **weights)
         except Exception as error:
-            raise TrainingError(f"{type(self._template).__name__} could not be trained: {error}") from error
+            raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
+        self._trained = model
         return self
 
     def predict(self, X: Features) -> Values:
         """The value of each example, ``(n,)``, finite."""
-        try:
-            # Those that were trained on one column may give one back.
-            values: Values = np.asarray(self._trained.predict(self._transform(X)), dtype=np.float64).reshape(len(X))
-        except Exception as error:
-            raise TrainingError(f"{type(self._trained).__name__} could not predict: {error}") from error
-        if not np.isfinite(values).all():
-            raise TrainingError(f"{type(self._trained).__name__} could not predict: its values are not finite")
-        return values
+        return values_of(self._asked("predict", X), len(X), model=self._name)
 
     def probabilities(self, X: Features, num_classes: int) -> None:
         """None: a value is no class."""

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 
+from fedct_flwr.learners.answered import classes_of
 from fedct_flwr.types import Features, HardLabels
 
 
@@ -29,7 +30,10 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
 
     def predict(self, X: Features) -> NDArray[Any]:
         """The class of each example in the numbering that ``fit`` was given."""
-        labels: NDArray[Any] = self.classes_[self.estimator_.predict(X)]
+        codes = classes_of(
+            self.estimator_.predict(X), X.shape[0], len(self.classes_), model=type(self.estimator_).__name__
+        )
+        labels: NDArray[Any] = self.classes_[codes]
         return labels
 
     @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))  # type: ignore[untyped-decorator]

@@ -1,7 +1,7 @@
 """Any scikit-learn classifier as a learner that refits from scratch every round.
 
-skops is imported where a file is written or read: it loads all of scikit-learn, and torch where that is installed,
-which takes as long as everything else that a silo or a command needs.
+skops is imported where a file is written or read: it loads all of scikit-learn, which takes as long as everything else
+that a silo or a command needs.
 """
 
 from collections.abc import Callable, Collection
@@ -16,11 +16,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.answered import classes_of, probabilities_of
 from fedct_flwr.learners.balance import balanced_weights
+from fedct_flwr.learners.calibrated import Calibrated, Calibration
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.relabel import Relabeled
+from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
-from fedct_flwr.types import LABEL_DTYPE, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
+from fedct_flwr.types import MAX_CLASSES, Answers, DataError, Features, HardLabels, LearnerError, TrainingError
+
+CONTAINERS: Final = frozenset({"collections.OrderedDict", "functools.partial"})
+"""What trained models keep their parts in: LightGBM's scores, scikit-learn's functions. Both hold what is in the file
+and call nothing when they are made; the parts are looked at like all others."""
 
 _LONGEST_REASON: Final = 300
 
@@ -76,8 +84,9 @@ class SklearnLearner:
     """A scikit-learn classifier behind a transformer that is already fitted (or none).
 
     Satisfies ``Learner`` and ``Saveable``. ``balanced``: all classes that it is trained on count the same. ``packages``
-    are those whose types its files may hold, beside scikit-learn's. Raises LearnerError if it is ``weighted`` or
-    ``balanced`` but takes no sample weights.
+    are those whose types its files may hold, beside scikit-learn's and those that the estimator is made of.
+    ``num_classes`` are the study's: any other answer than 0..num_classes-1 is refused. Raises LearnerError if it is
+    ``weighted`` or ``balanced`` but takes no sample weights.
     """
 
     suffix = ".skops"
@@ -90,13 +99,15 @@ class SklearnLearner:
         weighted: bool = False,
         balanced: bool = False,
         packages: Collection[str] = (),
+        num_classes: int = MAX_CLASSES,
     ) -> None:
         if weighted or balanced:
             weight_parameter(estimator)
         self._balanced = balanced
         self._template = estimator
         self._transformer = transformer
-        self._packages = packages
+        self._packages = {*packages, *packages_in(estimator)}
+        self._num_classes = num_classes
         self._trained: Any = None
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -115,35 +126,20 @@ class SklearnLearner:
                 model = clone(self._template)
             model.fit(self._transform(X), y, **weights)
         except Exception as error:
-            raise TrainingError(f"{type(self._template).__name__} could not be trained: {error}") from error
+            raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
         self._trained = model
         return self
 
     def predict(self, X: Features) -> Answers:
         """The class of each example, ``(n,)``."""
-        try:
-            # CatBoost's have a second axis of one if there are more than two classes.
-            labels: HardLabels = np.asarray(self._trained.predict(self._transform(X))).reshape(len(X))
-            labels = labels.astype(LABEL_DTYPE, copy=False)
-        except Exception as error:
-            raise TrainingError(f"{type(self._trained).__name__} could not predict: {_first_line(error)}") from error
-        return labels
+        return classes_of(self._asked("predict", X), len(X), self._num_classes, model=self._name)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
         """Of each class, ``(n, num_classes)``, 0 for those never seen; None for a classifier that knows none."""
         if not hasattr(self._trained, "predict_proba"):
             return None
-        found = np.zeros((len(X), num_classes))
-        try:
-            known = np.asarray(self._trained.classes_, dtype=np.intp)
-            shares = np.asarray(self._trained.predict_proba(self._transform(X)), dtype=np.float64)
-            # NumPy would take a single column for all classes.
-            if shares.shape != (len(X), len(known)):
-                raise ValueError(f"probabilities of shape {shares.shape} for {len(X)} examples of {len(known)} classes")
-            found[:, known] = shares
-        except Exception as error:
-            raise TrainingError(f"{type(self._trained).__name__} could not predict: {_first_line(error)}") from error
-        return found
+        shares, known = self._asked("predict_proba", X), getattr(self._trained, "classes_", None)
+        return probabilities_of(shares, known, len(X), num_classes, model=self._name)
 
     def check_soft(self) -> None:
         """Raise LearnerError unless its models know probabilities and it takes sample weights."""
@@ -154,20 +150,28 @@ class SklearnLearner:
         if not has_fit_parameter(classifier, "sample_weight"):
             raise LearnerError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
 
+    def check_calibrated(self) -> None:
+        """Raise LearnerError unless its models know probabilities that can be calibrated."""
+        classifier = last_step(self._template)
+        if not hasattr(classifier, "predict_proba"):
+            raise LearnerError(
+                f"{type(classifier).__name__} knows no probabilities to calibrate: set calibration = 'none', or name "
+                "another learner"
+            )
+
     def save(self, path: Path) -> None:
         """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be."""
         write_atomically(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Transformer and classifier as one pipeline in skops format. Raises TrainingError if it cannot be."""
-        import skops.io
+        from fedct_flwr.learners.skops_file import dumps
 
         steps = [("transform", self._transformer)] if self._transformer is not None else []
         try:
-            content: bytes = skops.io.dumps(Pipeline([*steps, ("classify", self._trained)]))
+            return dumps(Pipeline([*steps, ("classify", with_plain_numbers(self._trained))]))
         except Exception as error:
             raise TrainingError(f"{type(self._trained).__name__} cannot be saved: {error}") from error
-        return content
 
     def load(self, path: Path) -> Self:
         """Take over a saved pipeline: its transformer and its classifier. Raises DataError."""
@@ -179,18 +183,41 @@ class SklearnLearner:
         self._transformer = transform[0][1] if transform else None
         return self
 
+    def calibrate(self, calibration: Calibration) -> None:
+        """Answer with calibrated probabilities until the next ``fit``; classes stay the same."""
+        self._trained = Calibrated(self._trained, calibration)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether its probabilities were fitted to records that it had not learned."""
+        return isinstance(self._trained, Calibrated)
+
     @property
     def parts(self) -> tuple[Any, Any]:
         """The transformer (None for none) and the trained classifier."""
         return self._transformer, self._trained
 
+    @property
+    def _name(self) -> str:
+        """What errors call the trained model."""
+        return type(self._trained.estimator if isinstance(self._trained, Relabeled) else self._trained).__name__
+
+    def _asked(self, method: str, X: Features) -> Any:
+        """What the trained model says of examples, as it says it. Raises TrainingError where it raises."""
+        try:
+            return getattr(self._trained, method)(self._transform(X))
+        except TrainingError:
+            raise
+        except Exception as error:
+            raise TrainingError(f"{self._name} could not predict: {said(error)}") from error
+
     def _transform(self, X: Features) -> Features:
-        return X if self._transformer is None else self._transformer.transform(X.astype(np.float64, copy=False))
+        return X if self._transformer is None else apply(self._transformer, X)
 
 
-def _first_line(error: Exception) -> str:
-    """What scikit-learn says, without the paragraphs of advice that it may add; it may quote a file at any length."""
-    return cut(str(error).partition("\n")[0], _LONGEST_REASON)
+def said(error: Exception) -> str:
+    """Type and text, without the paragraphs of advice that scikit-learn may add; it may quote a file at any length."""
+    return cut(f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": "), _LONGEST_REASON)
 
 
 def _soft_ones() -> str:
@@ -214,23 +241,36 @@ def weight_parameter(estimator: Any) -> str:
     return "sample_weight"
 
 
+def packages_in(estimator: Any) -> set[str]:
+    """The top packages that an estimator and its parts come from.
+
+    A function of one package may make a pipeline with another's classifier, and its file then holds that one's types.
+    """
+    if not hasattr(estimator, "get_params"):
+        return set()
+    parts = [part for part in estimator.get_params(deep=True).values() if hasattr(part, "get_params")]
+    return {type(part).__module__.partition(".")[0] for part in (estimator, *parts) if not isinstance(part, type)}
+
+
 def load_model(path: Path, packages: Collection[str] = ()) -> Any:
     """A pipeline that ``SklearnLearner.save`` wrote on this machine.
 
-    Nothing is unpickled: skops builds only objects whose types come from scikit-learn, NumPy, here or the named
-    ``packages``. A forged file could still hold a tree that reads out of bounds: for a file from elsewhere there is
-    ``model_file``.
+    Nothing is unpickled: skops builds only objects whose types come from scikit-learn, the packages that it stands on,
+    here or the named ``packages``, and harmless containers (``CONTAINERS``). XGBoost's, LightGBM's and CatBoost's
+    models are in formats of their own within it, which their own parsers read. A forged file could still hold a tree
+    that reads out of bounds: for a file from elsewhere there is ``model_file``.
     Raises DataError for other types or a damaged file.
     """
-    import skops.io
+    from fedct_flwr.learners.skops_file import skops_io
 
-    trusted_packages = {"sklearn", "numpy", "fedct_flwr", *packages}
+    skops = skops_io()
+    trusted = {"sklearn", "numpy", "scipy", "fedct_flwr", *packages}
     try:
-        found = skops.io.get_untrusted_types(file=path)
-        foreign = [name for name in found if name.partition(".")[0] not in trusted_packages]
+        found = skops.get_untrusted_types(file=path)
+        foreign = [name for name in found if name not in CONTAINERS and name.partition(".")[0] not in trusted]
         if foreign:
             raise DataError(f"the model {path} needs {', '.join(foreign)}: load it only if you wrote it yourself")
-        return skops.io.load(path, trusted=found)
+        return skops.load(path, trusted=found)
     except DataError:
         raise
     except Exception as error:  # zipfile and skops raise many types

@@ -12,17 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.trust import check_probabilities
-from fedct_flwr.learners.base import Distillable, Learner, Probabilistic, Resumable, SoftFittable, SoftTrainable
+from fedct_flwr.learners.answered import check_probabilities as check_answered
+from fedct_flwr.learners.base import (
+    Choosing,
+    Distillable,
+    Learner,
+    Probabilistic,
+    Resumable,
+    SoftFittable,
+    SoftTrainable,
+)
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
     ConfigError,
-    DataError,
     Examples,
     Features,
     HardLabels,
     SoftVotes,
-    TrainingError,
 )
 
 
@@ -63,11 +70,8 @@ def soft_labels(learner: Learner, X: Features, num_classes: int) -> SoftVotes:
     if found is None:
         check_soft(learner)
         raise ConfigError(f"{type(learner).__name__} knows no probabilities, which this algorithm shares")
+    check_answered(found, model=type(learner).__name__)
     votes: SoftVotes = found.astype(np.float32)
-    try:
-        check_probabilities(votes)
-    except DataError as error:
-        raise TrainingError(f"the learner could not predict: {error}") from error
     shares: SoftVotes = votes / votes.sum(axis=1, keepdims=True)
     return shares
 
@@ -79,6 +83,8 @@ def train_soft(learner: Learner, private: Examples, public: Features, targets: S
     is the paper's lambda. Without targets (warm-up) or weight it is training on private examples alone. Raises
     ConfigError as ``check_soft``, DataError for targets that are no probabilities, TrainingError.
     """
+    if isinstance(learner, Choosing):
+        learner.choose(private)
     if targets is None or not weight or not targets.any():
         if isinstance(learner, Resumable):
             learner.advance(private, public, np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE), 1.0)

@@ -29,6 +29,15 @@ def to_bytes(network: Averageable, preprocessing: bytes | None, description: str
     return content
 
 
+def described(content: bytes, preprocessing: bytes | None, description: str) -> bytes:
+    """What ``TorchLearner.dump`` wrote, with these two: whoever trains on from it still can."""
+    tensors: dict[str, NDArray[Any]] = load(content)
+    if preprocessing is not None:
+        tensors[_PREPROCESSING] = np.frombuffer(preprocessing, dtype=np.uint8)
+    found: bytes = save(tensors, metadata={METADATA: description})
+    return found
+
+
 def weights_in(content: bytes) -> dict[str, NDArray[Any]]:
     """The network's weights by name, of any network. Raises TrainingError for a damaged file."""
     try:

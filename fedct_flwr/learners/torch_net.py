@@ -19,10 +19,11 @@ from torch.nn.utils import skip_init
 
 from fedct_flwr.config.learner import Optimizer
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.augment import augmented
 from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
 from fedct_flwr.learners.tensors import weights_in
-from fedct_flwr.learners.trained_network import TrainedNetwork, seeded
+from fedct_flwr.learners.trained_network import TrainedNetwork, as_floats, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3
@@ -42,6 +43,7 @@ class Training:
     A network that only fits trains for ``epochs``, if there are any, instead of ``total_steps``. A minibatch is
     ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy; ``balanced``: weighted
     so that on average all classes count the same. ``optimizer`` is Adam, or plain SGD without momentum.
+    ``augment`` names how each batch of images is changed at random (``learners.augment``).
     """
 
     steps: int = 50
@@ -52,6 +54,7 @@ class Training:
     optimizer: Optimizer = "adam"
     balanced: bool = False
     epochs: int = 0
+    augment: tuple[str, ...] = ()
 
     def steps_to_fit(self, num_examples: int) -> int:
         """Minibatch steps of a network that is trained on so many examples once and for all.
@@ -335,6 +338,7 @@ class TorchLearner(TrainedNetwork):
         worst = torch.zeros((), device=self._device)
         for batch, labels in batches:
             optimizer.zero_grad(set_to_none=True)
+            batch = augmented(as_floats(batch), self._training.augment)
             with mixed_precision:
                 logits = network(batch)
             losses = nn.functional.cross_entropy(logits.float(), labels, reduction="none")

@@ -1,6 +1,7 @@
 """What all networks here have in common: made from a seed, on a device, asked for labels, dumped and put back.
 
-Data stay on the device: the arrays that a round needs are taken there once.
+Data stay on the device: the arrays that a round needs are taken there once. Images of bytes stay bytes there, and
+become 0..1 batch by batch.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,10 +15,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from fedct_flwr.datasets.images import are_bytes
+from fedct_flwr.learners.answered import check_probabilities
 from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
 _PREDICT_BATCH: Final = 1024
+_BRIGHTEST: Final = 255
 
 
 def choose_device(name: str) -> torch.device:
@@ -77,7 +82,7 @@ class TrainedNetwork:
         """Raise LearnerError unless the network maps examples like these to one logit per class."""
         try:
             with torch.inference_mode():
-                shape = tuple(self._network.eval()(self._tensor(X[:2])).shape)
+                shape = tuple(self._network.eval()(as_floats(self._tensor(X[:2]))).shape)
         except Exception as error:
             raise LearnerError(
                 f"the network does not take features of shape {X.shape[1:]}, use one that is made for them (for tables "
@@ -97,8 +102,10 @@ class TrainedNetwork:
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
         """The softmax of the network's logits, ``(n, num_classes)``."""
         network = self._network.eval()
-        parts = [network(part).double().softmax(dim=1) for part in torch.split(self._tensor(X), _PREDICT_BATCH)]
+        batches = torch.split(self._tensor(X), _PREDICT_BATCH)
+        parts = [network(as_floats(batch)).double().softmax(dim=1) for batch in batches]
         found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
+        check_probabilities(found, model=type(self._network).__name__)
         return found
 
     @property
@@ -164,7 +171,13 @@ class TrainedNetwork:
     def _logits(self, X: Tensor) -> Tensor:
         network = self._network.eval()
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda"):
-            return torch.cat([network(part) for part in torch.split(X, _PREDICT_BATCH)])
+            logits = torch.cat([network(as_floats(part)) for part in torch.split(X, _PREDICT_BATCH)])
+        # The largest of them is a class as well, where some are NaN.
+        if torch.isnan(logits).any():
+            raise TrainingError(
+                f"{type(network).__name__} answered NaN: lower the learning rate, or look for bad values"
+            )
+        return logits
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(
@@ -176,7 +189,9 @@ class TrainedNetwork:
 
     def _tensor(self, X: Features) -> Tensor:
         if self._transformer is not None:
-            X = self._transformer.transform(X.astype(np.float64, copy=False))
+            X = apply(self._transformer, X)
+        if are_bytes(X):
+            return torch.from_numpy(np.ascontiguousarray(X)).to(self._device)
         return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)
 
     def _on_device(self, X: Features) -> Tensor:
@@ -185,6 +200,11 @@ class TrainedNetwork:
                 return tensor
         self._resident = [*self._resident[-1:], (X, self._tensor(X))]
         return self._resident[-1][1]
+
+
+def as_floats(batch: Tensor) -> Tensor:
+    """A batch as networks take it: bytes of images become 0..1."""
+    return batch.float() / _BRIGHTEST if batch.dtype is torch.uint8 else batch
 
 
 class _Decided(nn.Module):

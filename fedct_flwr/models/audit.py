@@ -28,7 +28,13 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
+        "fedct_flwr.learners.calibrated.Calibrated",
+        "fedct_flwr.learners.calibrated.Calibration",
+        "fedct_flwr.learners.preprocessing.Numbers",
+        "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.relabel.Relabeled",
+        "fedct_flwr.learners.text.Table",
+        "fedct_flwr.learners.text.Texts",
         "numpy.dtype",
         "sklearn._loss._loss.CyHalfBinomialLoss",
         "sklearn._loss._loss.CyHalfMultinomialLoss",
@@ -40,13 +46,17 @@ TYPES: Final = frozenset(
         "sklearn.compose._column_transformer.ColumnTransformer",
         "sklearn.dummy.DummyClassifier",
         "sklearn.ensemble._forest.ExtraTreesClassifier",
+        "sklearn.ensemble._forest.ExtraTreesRegressor",
         "sklearn.ensemble._forest.RandomForestClassifier",
+        "sklearn.ensemble._forest.RandomForestRegressor",
         "sklearn.ensemble._gb.GradientBoostingClassifier",
         "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
         "sklearn.ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.impute._base.SimpleImputer",
+        "sklearn.linear_model._base.LinearRegression",
         "sklearn.linear_model._logistic.LogisticRegression",
+        "sklearn.linear_model._ridge.Ridge",
         "sklearn.metrics._dist_metrics.EuclideanDistance64",
         "sklearn.naive_bayes.GaussianNB",
         "sklearn.neighbors._classification.KNeighborsClassifier",
@@ -59,12 +69,19 @@ TYPES: Final = frozenset(
         "sklearn.tree._classes.DecisionTreeClassifier",
         "sklearn.tree._classes.DecisionTreeRegressor",
         "sklearn.tree._classes.ExtraTreeClassifier",
+        "sklearn.tree._classes.ExtraTreeRegressor",
         "sklearn.tree._tree.Tree",
         "xgboost.core.Booster",
         "xgboost.sklearn.XGBClassifier",
     }
 )
-"""What the catalog's classifiers and the preprocessing are made of, but for RuleFit, beside numbers and arrays."""
+"""What the catalog's classifiers, some of its regressors and the preprocessing are made of, but for RuleFit.
+
+Numbers and arrays are allowed besides.
+"""
+
+_CONTAINERS: Final = frozenset({"collections.OrderedDict"})
+"""What other packages' models keep their parts in (LightGBM's), which are looked at like all others."""
 
 _VALUES: Final = (
     *(type(None), bool, int, float, str, slice),
@@ -84,7 +101,7 @@ def read_object(content: bytes, what: str, packages: Collection[str] = ()) -> An
     """
     try:
         found = _types(content)
-        foreign = sorted(name for name in found - TYPES if name.partition(".")[0] not in packages)
+        foreign = sorted(name for name in found - TYPES - _CONTAINERS if name.partition(".")[0] not in packages)
         if foreign:
             needed = sorted({f"--package {name.partition('.')[0]}" for name in foreign})
             raise DataError(

@@ -43,7 +43,8 @@ _USE: Final = (
 _LIMITS: Final = (
     "It has learned what the silos' models agreed on, not what is true: their shared mistakes are in it.",
     "It has not seen one private record; where the public set has few examples of a kind, it knows little of it.",
-    "Its probabilities say how sure it is of the silos' label, and are not calibrated to anything.",
+    "Its probabilities say how sure it is of the silos' label. They are not calibrated: calibrate them by labeled "
+    "records of your own ('fedct predict --calibrate-with') before you read them as chances.",
     "It is no medical device. Nobody has checked it for groups of people whom it may serve worse.",
     "Nearest neighbors and support vector machines contain public examples: share such a file only with those who may "
     "see the public set.",
@@ -167,7 +168,8 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
     if facts["scores"]:
         lines += ["## Accuracy on the study's test set", "", "| | accuracy | balanced |", "| --- | --- | --- |"]
         lines += [
-            f"| {name} | {s['accuracy']:.3f} | {s['balanced_accuracy']:.3f} |" for name, s in facts["scores"].items()
+            f"| {name} | {_score(s['accuracy'])} | {_score(s['balanced_accuracy'])} |"
+            for name, s in facts["scores"].items()
         ]
         if "most-frequent-class" in facts:
             share = facts["most-frequent-class"]
@@ -175,3 +177,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         lines += [""]
     lines += ["## Intended use", "", *facts["intended-use"], "", "## Limits", ""]
     return "\n".join([*lines, *(f"- {limit}" for limit in facts["limits"])]) + "\n"
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import ModelDescription
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.text.printable import escape_warnings
-from fedct_flwr.types import DataError, Features, FedctError, HardLabels
+from fedct_flwr.types import Answers, DataError, Features, FedctError
 
 LIMIT: Final = 600.0
 """Seconds for reading a file, for exporting it, and for each piece of the records."""
@@ -45,13 +45,14 @@ class ForeignModel:
         quiet = {"PYTHONFAULTHANDLER": ""}
         self._process: Any = ProcessPoolExecutor(max_workers=1, initializer=_begin, env=quiet)
         try:
-            self.description, self.schema = self._ask(_read, path, packages)
+            self.description, self.schema, self.calibrated = self._ask(_read, path, packages)
         except BaseException:
             self._end()
             raise
 
     description: ModelDescription
     schema: Schema
+    calibrated: bool
 
     def __enter__(self) -> Self:
         return self
@@ -59,8 +60,8 @@ class ForeignModel:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def predict(self, X: Features) -> tuple[HardLabels, NDArray[np.float64] | None]:
-        """The class of each example ``(n,)`` and probabilities ``(n, classes)``, None if the model knows none."""
+    def predict(self, X: Features) -> tuple[Answers, NDArray[np.float64] | None]:
+        """The class or value of each example ``(n,)`` and probabilities ``(n, classes)``, None if it knows none."""
         # Records of a table go by the ten thousands: each trip to the process costs milliseconds.
         piece = max(PIECE, VALUES // max(1, math.prod(X.shape[1:])))
         pieces = [self._ask(_predict, X[start : start + piece]) for start in range(0, max(1, len(X)), piece)]
@@ -112,15 +113,15 @@ def _begin() -> None:
             Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _read(path: Path, packages: Collection[str]) -> tuple[ModelDescription, Schema]:
+def _read(path: Path, packages: Collection[str]) -> tuple[ModelDescription, Schema, bool]:
     global _model
     from fedct_flwr.models.model_file import load_model
 
     _model = load_model(path, packages)
-    return _model.description, _model.schema
+    return _model.description, _model.schema, _model.calibrated
 
 
-def _predict(X: Features) -> tuple[HardLabels, NDArray[np.float64] | None]:
+def _predict(X: Features) -> tuple[Answers, NDArray[np.float64] | None]:
     return _model.predict(X), _model.probabilities(X)
 
 

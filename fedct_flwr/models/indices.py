@@ -10,16 +10,24 @@ from typing import Any, Final
 import numpy as np
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
-from sklearn.ensemble._forest import ForestClassifier
+from sklearn.ensemble._forest import ForestClassifier, ForestRegressor
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
-from sklearn.tree import BaseDecisionTree, DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
+from sklearn.tree import (
+    BaseDecisionTree,
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+)
 from sklearn.tree._tree import Tree
 
 _KERNELS: Final = ("linear", "poly", "rbf", "sigmoid")
+_CLASSIFYING: Final = (DecisionTreeClassifier, ExtraTreeClassifier)
+_REGRESSING: Final = (DecisionTreeRegressor, ExtraTreeRegressor)
 MOST_JOBS: Final = 256
 """Threads that a model may say it predicts with. An operating system that cannot start them ends the process."""
 
@@ -43,9 +51,11 @@ def check(part: Any) -> None:
     if isinstance(part, BaseDecisionTree):
         if "tree_" in own:
             _check_tree(part.tree_, part.n_features_in_)
-    elif isinstance(part, ForestClassifier):
+    elif isinstance(part, ForestClassifier | ForestRegressor):
         if "estimators_" in own:
-            require(all(type(tree) in (DecisionTreeClassifier, ExtraTreeClassifier) for tree in part.estimators_))
+            # One value for each leaf, or one for each class.
+            trees = _CLASSIFYING if isinstance(part, ForestClassifier) else _REGRESSING
+            require(all(type(tree) in trees for tree in part.estimators_))
             require(all(tree.n_features_in_ == part.n_features_in_ for tree in part.estimators_))
     elif isinstance(part, GradientBoostingClassifier):
         if "estimators_" in own:

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema, check_names
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.learners.base import Averageable, Learner, Probabilistic, Resumable
-from fedct_flwr.learners.build import untrained, wanted_of
+from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
+from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, make, package
+from fedct_flwr.learners.regressor import SklearnRegressor
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.types import ConfigError, DataError, Features, HardLabels, TrainingError
+from fedct_flwr.types import Answers, ConfigError, DataError, Features, TrainingError
 
 _MEMBER: Final = "fedct.json"
 _ZIP: Final = b"PK\x03\x04"
@@ -44,12 +45,19 @@ class Model:
     schema: Schema
     learner: Learner
 
-    def predict(self, X: Features) -> HardLabels:
-        """The class of each example ``(n, ...)``, ``(n,)``. Raises TrainingError; DataError for what is no class."""
+    def predict(self, X: Features) -> Answers:
+        """The class or the value of each example ``(n,)``. Raises TrainingError; DataError for what is no class."""
         labels = self.learner.predict(X)
+        if self.schema.quantity:
+            return labels
         if not ((labels >= 0) & (labels < len(self.schema.classes))).all():
             raise DataError("the model predicts what is no class of its own study: the file is damaged or forged")
         return labels
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether its probabilities were fitted to records that it had not learned."""
+        return isinstance(self.learner, SklearnLearner) and self.learner.calibrated
 
     def probabilities(self, X: Features) -> NDArray[np.float64] | None:
         """Of each class, ``(n, classes)``; None if the model knows none. Raises TrainingError."""
@@ -68,21 +76,36 @@ def suffix(learner: Learner) -> str:
     return ".skops" if isinstance(learner, SklearnLearner) else ".safetensors"
 
 
+def describe(path: Path, learner: Learner, transformer: Any, description: ModelDescription, target: Path) -> None:
+    """Make of ``path``, which ``learner`` wrote, a file that says how it is to be used; it goes to ``target``.
+
+    Nothing else in it changes: a network can train on from it. Files of learners of other kinds stay as they are.
+    Raises OSError, and what readers of a damaged file raise.
+    """
+    content = path.read_bytes()
+    if isinstance(learner, SklearnLearner):
+        found = content if _member(content) else _with_member(content, _text(description))
+    elif isinstance(learner, Averageable):
+        from fedct_flwr.learners import tensors
+
+        found = tensors.described(content, _dumped(transformer), _text(description))
+    else:
+        return
+    write_atomically(target, found)
+
+
 def save_model(path: Path, learner: Learner, transformer: Any, description: ModelDescription) -> bytes:
     """Write a trained learner with the ``transformer`` it was made with (None for none); returns what was written.
 
     Raises TrainingError if it cannot be saved, OSError.
     """
-    said = json.dumps(description.model_dump(by_alias=True))
+    said = _text(description)
     if isinstance(learner, SklearnLearner):
         content = _with_member(learner.to_bytes(), said)
     elif isinstance(learner, Averageable):
-        import skops.io
-
         from fedct_flwr.learners import tensors
 
-        preprocessing = None if transformer is None else skops.io.dumps(transformer)
-        content = tensors.to_bytes(learner, preprocessing, said)
+        content = tensors.to_bytes(learner, _dumped(transformer), said)
     else:
         raise TrainingError("models of this learner cannot be saved")
     write_atomically(path, content)
@@ -108,12 +131,23 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     from fedct_flwr.models.audit import read_object
 
     pipeline = read_object(content, what, packages)
-    learner = SklearnLearner(None)
+    learner: SklearnLearner = SklearnRegressor(None) if schema.quantity else SklearnLearner(None)
     try:
         learner.take_over(pipeline)
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(f"{what} holds no classifier") from error
     return Model(description, schema, learner)
+
+
+def _dumped(transformer: Any) -> bytes | None:
+    import skops.io
+
+    return None if transformer is None else bytes(skops.io.dumps(transformer))
+
+
+def _text(description: ModelDescription) -> str:
+    # Without text the file is as it always was, for whoever reads it with an earlier version.
+    return json.dumps(description.model_dump(by_alias=True, exclude=set() if description.text else {"text"}))
 
 
 def _with_member(content: bytes, said: str) -> bytes:
@@ -150,11 +184,13 @@ def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
         if not isinstance(raw, dict):
             raise ValueError
         description = ModelDescription.read(raw, what)
-        columns = tuple(Column(name, categories) for name, categories in description.columns)
-        return description, Schema(description.classes, columns)
+        texts = description.text
+        columns = tuple(Column(name, categories, name in texts) for name, categories in description.columns)
+        return description, Schema(description.classes, columns, description.quantity)
     except (ValueError, RecursionError, ConfigError, DataError) as error:
         raise DataError(
-            f"{what} is damaged, or no global model: silos' own models are for 'fedct silo predict'"
+            f"{what} is damaged, or does not say what its columns are: real silos' own models are for 'fedct silo "
+            "predict', and 'fedct simulate' describes those of its silos when it ends"
         ) from error
 
 
@@ -166,6 +202,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         )
     # What torchvision trained would be downloaded, to be replaced by what is in the file.
     params = {**description.params, **({"weights": None} if name == TORCHVISION else {})}
+    params.pop(AUGMENT, None)
     settings = LearnerSettings.read({"name": name, "params": params, "preprocessing": "none"}, what)
     try:
         from fedct_flwr.learners import tensors
@@ -188,6 +225,8 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
         learner = untrained(settings, 0, len(description.classes), examples, transformer)
         if not isinstance(learner, Resumable):
             raise DataError(f"{what} is no network's, though it is said to be one of {name!r}")
+        if description.any_width and isinstance(learner, Layered) and learner.layers:
+            learner.widen(tensors.weights_in(content))
         learner.restore(content)
     except DataError:
         raise

@@ -8,6 +8,7 @@ model's description stands in the file's metadata under ``fedct``. Needs the ext
 
 import copy
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -40,6 +41,11 @@ class _Exportable(Protocol):
 
 def to_onnx(model: Model) -> bytes:
     """The model in ONNX format. Raises ConfigError where there is no converter for it, or an extra is missing."""
+    if model.calibrated:
+        raise ConfigError(
+            "no converter makes ONNX of a calibrated model: use it with 'fedct predict', or export the model of a run "
+            "with calibration = 'none'"
+        )
     try:
         whole = _converted(model)
     except ImportError as error:
@@ -48,12 +54,18 @@ def to_onnx(model: Model) -> bytes:
         ) from error
     except Exception as error:  # converters raise many types
         raise ConfigError(
-            f"no converter makes ONNX of this model ({type(error).__name__}): use it with 'fedct predict'"
+            f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
+            "predict'"
         ) from error
     entry = whole.metadata_props.add()
     entry.key, entry.value = "fedct", json.dumps(model.description.model_dump(by_alias=True))
     content: bytes = whole.SerializeToString()
     return content
+
+
+def _kind(model: Model) -> str:
+    learner = model.learner
+    return type(learner.parts[1] if isinstance(learner, SklearnLearner) else learner).__name__
 
 
 def _converted(model: Model) -> "onnx.ModelProto":
@@ -91,21 +103,18 @@ def _renamed(network: "onnx.ModelProto") -> "onnx.ModelProto":
 
 
 def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
-    """Scikit-learn's classifiers and XGBoost's, on features in single precision."""
-    from skl2onnx import convert_sklearn, update_registered_converter
+    """Scikit-learn's classifiers, XGBoost's and LightGBM's, on features in single precision."""
+    from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import FloatTensorType
-    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
 
     if type(classifier).__module__.startswith("xgboost."):
         from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost
 
-        update_registered_converter(
-            type(classifier),
-            "XGBoostXGBClassifier",
-            calculate_linear_classifier_output_shapes,
-            convert_xgboost,
-            options={"nocl": [True, False], "zipmap": [True, False, "columns"]},
-        )
+        _register(classifier, "XGBoostXGBClassifier", convert_xgboost)
+    elif type(classifier).__module__.startswith("lightgbm."):
+        from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm
+
+        _register(classifier, "LightGbmLGBMClassifier", convert_lightgbm)
     elif hasattr(classifier, "classes_"):
         classifier = copy.copy(classifier)
         classifier.classes_ = classifier.classes_.astype(np.int64)
@@ -118,6 +127,20 @@ def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
     if not hasattr(classifier, "predict_proba"):
         del core.graph.output[1:]
     return core
+
+
+def _register(classifier: Any, name: str, convert: Callable[..., Any]) -> None:
+    """Have scikit-learn's converter use another package's for classifiers of this type."""
+    from skl2onnx import update_registered_converter
+    from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+
+    update_registered_converter(
+        type(classifier),
+        name,
+        calculate_linear_classifier_output_shapes,
+        convert,
+        options={"nocl": [True, False], "zipmap": [True, False, "columns"]},
+    )
 
 
 def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelProto":

@@ -13,10 +13,10 @@ import numpy as np
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.catalog import UNSAVED
+from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.models.model_file import can_be_saved
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ABSTAIN, ConfigError, HardLabels, RunError
@@ -43,7 +43,7 @@ def make_student(config: RunConfig, schema: Schema, public: PublicSet) -> Studen
     be preprocessed.
     """
     settings = config.student_settings()
-    transformer = preprocessing.standard(schema, public.X) if settings.preprocessing == "standard" else None
+    transformer = transformer_for(settings, schema, public.X)
     learner = untrained(
         settings,
         random_state(config.seed, "student"),

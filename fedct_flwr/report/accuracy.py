@@ -10,8 +10,9 @@ from fedct_flwr.report import over_rounds
 from fedct_flwr.report.figure import COLORS, DASHES, MUTED, Figure, Section, Table, layout, numbers, plain
 from fedct_flwr.report.over_rounds import Scale
 from fedct_flwr.report.round_log import Course
-from fedct_flwr.report.summary import METHODS, Run, Test
+from fedct_flwr.report.summary import Run, Test
 from fedct_flwr.report.words import UNKNOWN, either, score, sentence
+from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED
 
 _TESTS: Final[tuple[tuple[Test, str], ...]] = (
@@ -127,9 +128,11 @@ def _final(runs: Sequence[Run]) -> Figure | None:
     if not tests:
         return None
     titles = {"local": "alone", "federated": runs[0].title if single else "co-trained", "centralized": "central"}
-    columns = ["Silo" if single else "Run", *(f"{test}: {titles[m]}" for test, _ in tests for m in METHODS)]
-    rows = [[n, *(score(values[t][m][i]) for t, _ in tests for m in METHODS)] for i, n in enumerate(names)]
-    foot = [["mean", *(score(run.mean_score(t, m)) for t, _ in tests for m in METHODS)]] if single else []
+    # A run may go without baselines.
+    shown = [m for m in METHODS if m == "federated" or any(np.isfinite(values[test][m]).any() for test, _ in tests)]
+    columns = ["Silo" if single else "Run", *(f"{test}: {titles[m]}" for test, _ in tests for m in shown)]
+    rows = [[n, *(score(values[t][m][i]) for t, _ in tests for m in shown)] for i, n in enumerate(names)]
+    foot = [["mean", *(score(run.mean_score(t, m)) for t, _ in tests for m in shown)]] if single else []
     levels = dict(known[0].global_scores or {}) if single and tests[-1][0] == "pooled" else {}
     for name, value in levels.items():
         place = columns.index(f"pooled: {titles['federated']}")

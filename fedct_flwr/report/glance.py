@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedct_flwr.report.figure import Table
-from fedct_flwr.report.summary import METHODS, TESTS, Run, Test
+from fedct_flwr.report.summary import TESTS, Run, Test
 from fedct_flwr.report.words import UNKNOWN, duration, either, formatted, number, score, share, size, total_of_each
+from fedct_flwr.runs.scores import METHODS
 from fedct_flwr.text.plural import count
 
 _STATUS = {"unfinished": "has not ended", "completed": "completed", "failed": "failed"}
@@ -45,6 +46,7 @@ def glance(runs: Sequence[Run]) -> Glance:
         whose = f"{run.label}: " if len(runs) > 1 else ""
         if run.status == "failed":
             problems.append(f"{whose}the run failed{': ' + run.reason if run.reason else ''}")
+        problems += [f"{whose}{warning}" for warning in run.gains.warnings]
         if not len(run.course):
             yet = " yet" if run.status == "unfinished" else ""
             problems.append(f"{whose}no round has ended{yet}, so there is nothing to draw")
@@ -100,6 +102,7 @@ def _words(run: Run) -> str:
     if run.global_scores:
         known = [f"{score(value)} of the {name}" for name, value in run.global_scores.items()]
         said += f". Balanced accuracy of global models on the pooled test set: {', '.join(known)}"
+    said += "".join(f". {sentence[0].upper()}{sentence[1:]}" for sentence in run.gains.sentences)
     return f"{said}."
 
 
@@ -112,7 +115,8 @@ def _tiles(run: Run) -> list[Tile]:
     tiles = [Tile("Rounds", f"{len(course):,}", ended)]
     mean = {method: run.mean_score("pooled", method) for method in METHODS}
     if np.isfinite(mean["federated"]):
-        beside = f"{score(mean['local'])} alone, {score(mean['centralized'])} central"
+        others = {"alone": mean["local"], "central": mean["centralized"]}
+        beside = ", ".join(f"{score(value)} {name}" for name, value in others.items() if np.isfinite(value))
         tiles.append(Tile(either([run.measure]), score(mean["federated"]), beside))
     elif np.isfinite(last := course.of_run("balanced_accuracy")[-1]):
         tiles.append(Tile("Balanced accuracy", score(last), "global model, pooled test set"))

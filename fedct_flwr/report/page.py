@@ -12,6 +12,7 @@ from typing import Any
 
 from fedct_flwr import __version__
 from fedct_flwr.report.accuracy import accuracy
+from fedct_flwr.report.clinical import clinical
 from fedct_flwr.report.consensus import consensus
 from fedct_flwr.report.facts import privacy, settings
 from fedct_flwr.report.figure import Section
@@ -43,7 +44,7 @@ class Content:
 
 def content(runs: Sequence[Run]) -> Content:
     """All sections that have something to say."""
-    made = [section(runs) for section in (accuracy, consensus, traffic, privacy, trust, silos, settings)]
+    made = [section(runs) for section in (accuracy, clinical, consensus, traffic, privacy, trust, silos, settings)]
     return Content(glance(runs), [section for section in made if not section.empty])
 
 

@@ -95,6 +95,8 @@ def silos(runs: Sequence[Run]) -> Section:
         whose = f" ({run.label})" if len(runs) > 1 else ""
         if run.course.absences:
             tables.append((f"Silos that did not count{whose}", _absences(run.course)))
+        if (gains := run.gains.table) is not None:
+            tables.append((f"What each silo makes of the consensus{whose}", gains))
         if run.course.quality and not (run.trust and run.trust.same):
             tables.append((f"What the consensus thinks of each silo{whose}", _quality(run)))
     whole = [run.label for run in started if not run.course.absences]

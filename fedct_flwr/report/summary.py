@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -14,18 +14,20 @@ from fedct_flwr.config import STUDY
 from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.report.gains import Gains
 from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Books, spending
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.scores import FILE, SiloScores, means, read
 from fedct_flwr.scoring import measure_of
-from fedct_flwr.types import RunError, SiloName
+from fedct_flwr.types import SiloName
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
 
 Test: TypeAlias = Literal["own", "pooled"]
 
 TESTS: Final[tuple[Test, ...]] = ("own", "pooled")
-METHODS: Final = ("local", "federated", "centralized")
+
 _STUDENT: Final = "student"
 """Its name among a run's global scores."""
 _ARRAY_HEADER: Final = 128
@@ -33,15 +35,6 @@ _ARRAY_HEADER: Final = 128
 _DIGITS: Final = 1e-3
 _HEADER_BYTES: Final = 8
 _MOST_HEADER: Final = 10_000_000
-
-
-@dataclass(frozen=True)
-class Scores:
-    """A silo's balanced accuracies, or R², at the end on its ``TESTS`` by ``METHODS``; NaN where there is none."""
-
-    silo: SiloName
-    own: Mapping[str, float]
-    pooled: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +70,12 @@ class Run:
     course: Course
     status: Status = "unfinished"
     reason: str = ""
-    scores: tuple[Scores, ...] = ()
+    scores: tuple[SiloScores, ...] = ()
     global_scores: Mapping[str, float] | None = None
     spending: Books | None = None
     network_bytes: int | None = None
     trust: Trust | None = None
+    gains: Gains = field(default_factory=Gains)
     quantity: str = ""
     """What is predicted, where it is a number."""
 
@@ -130,10 +124,7 @@ class Run:
 
     def mean_score(self, test: Test, method: str) -> float:
         """Over silos that have a score for every method that any silo has one for; NaN without such silos."""
-        tables = [getattr(row, test) for row in self.scores]
-        known = [name for name in METHODS if any(np.isfinite(table.get(name, np.nan)) for table in tables)]
-        compared = [table for table in tables if all(np.isfinite(table.get(name, np.nan)) for name in known)]
-        return float(np.mean([table.get(method, np.nan) for table in compared])) if compared else float("nan")
+        return means(self.scores, test)[method]
 
     def pooled_score(self, method: str) -> float:
         """On the pooled test set: of the scoreboard, or else of the global model, as one-shot runs leave no other."""
@@ -179,8 +170,9 @@ class RunReader:
             course=course,
             status=_status(result) if ended else "unfinished",
             reason=str(result.get("reason", "")),
-            scores=_scores(self.folder),
+            scores=tuple(read(self.folder.path / FILE)),
             global_scores=_global_scores(result),
+            gains=Gains.read(self.folder.path),
             spending=spending(self.folder, self._settings, course.silos, result) if ended else None,
             network_bytes=_network_bytes(self.folder, course),
             trust=self._last_trust(),
@@ -220,20 +212,6 @@ def _names(value: Any) -> tuple[str, ...]:
 
 def _status(result: Mapping[str, Any]) -> Status:
     return "completed" if result.get("status") == "completed" else "failed"
-
-
-def _scores(folder: RunFolder) -> tuple[Scores, ...]:
-    try:
-        rows = json.loads((folder.path / "scores.json").read_text("utf-8"))
-        return tuple(Scores(str(row["silo"]), _known(row["own"]), _known(row["pooled"])) for row in rows)
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise RunError(f"{folder.path / 'scores.json'} is damaged: take it away, and the report goes without") from None
-
-
-def _known(scores: Mapping[str, Any]) -> dict[str, float]:
-    return {method: finite(scores.get(method)) for method in METHODS}
 
 
 def _global_scores(result: Mapping[str, Any]) -> dict[str, float]:

@@ -11,6 +11,7 @@
 - ``answers/``: each silo's last answer and its network after it, until the run is complete (simulation only, where
   networks are kept)
 - ``privacy/``: each silo's ledger and labeler (simulation only, where a protection is set)
+- ``errors.jsonl``: what silos' learners raised (simulation only)
 - ``mlflow.db``, ``mlflow.json``, ``mlflow/`` or ``tensorboard/``: the run in a tracker, where one is wanted
 - ``scores.json``, ``report.html``: what ``fedct`` adds at the end, how good the models are and the run as one page
 - ``.lock``: held by the coordinator that writes here
@@ -252,6 +253,10 @@ class RunFolder:
     def silo_model(self, silo: SiloName, suffix: str) -> Path:
         """Where a simulated silo keeps its model."""
         return self.models / f"{silo}{suffix}"
+
+    def silo_judgment(self, silo: SiloName) -> Path:
+        """Where a simulated silo keeps what it makes of the consensus."""
+        return self.path / "judgments" / f"{silo}.json"
 
     def silo_students(self, silo: SiloName) -> Path:
         """Where a simulated silo keeps its students, in an algorithm that has some."""

@@ -13,11 +13,13 @@ import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.kinds import kind_of
-from fedct_flwr.learners.base import Resumable, Saveable
+from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
+from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.silo.answers import Answers
+from fedct_flwr.silo.judgment import Judge, Judgment
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, TrainingError, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
 from fedct_flwr.wire.content import Instruction
 
 logger = logging.getLogger("flwr.fedct")
@@ -48,6 +50,7 @@ class Personal:
         self._site = workplace.site
         self._name = f"{_LEARNER}{run_id}"
         self._learned = b""
+        self._judge = Judge(workplace.site, workplace.state, workplace.model_digest.hex()[:16])
         self._taken_over = False
         if workplace.state.get(self._name, 0) is None:
             # An earlier version kept it with the answer, in whose place the next one will be.
@@ -59,12 +62,16 @@ class Personal:
         resumed = self._workplace.resumes and question.instruction.round > 1
         mine = state.progress if state and state.model_digest == self._workplace.model_digest else None
         set_back(learner, mine or None, self._workplace.model if resumed else None)
+        if isinstance(learner, Choosing):
+            learner.choose(self._site.private, self._site.groups)
+        self._judge.before(question.instruction.targets)
         votes = kind_of(question.instruction, self._site.terms).cotrain(self._site, question.instruction)
         self._learned = question.digest
         return votes
 
     def keep(self, question: Question) -> None:
         """Write the model that has learned a question, and where it stands. Never raises: nothing of it is to leave."""
+        self._write_judgment(question)
         learner, now = self._site.learner, (question.digest, self._workplace.model_digest)
         if not (isinstance(learner, Resumable) or (isinstance(learner, Saveable) and self._workplace.model)):
             return
@@ -74,6 +81,7 @@ class Personal:
             # In a run that has taken it over, the model on disk may be that of a run in between.
             if not learned or self._taken_over:
                 progress = self._progress(state if learned else None, question)
+                self._calibrate(question)
                 self._write(self._workplace.model, learner, progress)
                 self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
                 self._forget_others()
@@ -96,6 +104,18 @@ class Personal:
         elif before := Answers(state).learned_before(run_id):
             answered, progress = before
             state.put(self._name, _State(answered.digest, answered.model_digest, progress).to_bytes())
+
+    def _calibrate(self, question: Question) -> None:
+        """Calibrate the model to be kept, if the silo wants that: models that have left records out learn as it did.
+
+        Raises TrainingError or ConfigError.
+        """
+        site, kind = self._site, kind_of(question.instruction, self._site.terms)
+
+        def fit(learner: Learner, records: Examples) -> object:
+            return kind.cotrain(site.with_records(learner, records), question.instruction)
+
+        calibrate(site.learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes, fit)
 
     def _progress(self, learned: "_State | None", question: Question) -> bytes:
         """Where a network stands after a question: as it was ``learned`` before, or else as it is learned now.
@@ -126,10 +146,25 @@ class Personal:
                     learner.advance(site.private, site.public.X, nobody, site.pseudo_weight)
             else:
                 learner.fit(*site.private)
+                calibrate(learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes)
             with WRITING:
                 learner.save(path)
         except (TrainingError, OSError) as error:
             logger.warning("Silo %s: the model of before the study was not kept in %s: %s", site.silo, path, error)
+
+    def _write_judgment(self, question: Question) -> None:
+        """Write what the silo makes of the consensus, for itself alone."""
+        path = self._workplace.judgment
+        if path is None or self._learned != question.digest:
+            return
+        instruction = question.instruction
+        try:
+            found = self._judge.after(instruction.round, instruction.targets, Judgment.read(path))
+            if found.says_something:
+                with WRITING:
+                    found.write(path)
+        except (DataError, TrainingError, OSError) as error:
+            logger.warning("Silo %s: what it makes of the consensus was not kept: %s", self._site.silo, error)
 
     def _write(self, path: Path | None, model: object, progress: bytes) -> None:
         """Write the silo's model, if it keeps one; where a network trains on from is its model."""

@@ -19,6 +19,7 @@ import numpy as np
 from dp_accounting import NoOpDpEvent
 
 from fedct_flwr.config import PrivacySettings, SiloConfig
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.protect import decides_labeler
 from fedct_flwr.privacy.budget import Budget, budget_of
@@ -234,9 +235,7 @@ def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState,
         "labels": dict(labels),
         "public": site.public.fingerprint.hex(),
     }
-    named = {"schema": asdict(site.schema)}
-    # Always empty, as protections cover labels alone; and digests were made before it was there.
-    del named["schema"]["quantity"]
+    named = {"schema": _of_schema(site.schema)}
     versions = [decisive | named, decisive]
     if votes:
         transfer = site.transfer
@@ -247,6 +246,19 @@ def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState,
     now, *earlier = (_digest(version) for version in versions)
     begun = (digest for digest in earlier if state.get(_name(site.terms.study, digest), 0) is not None)
     return next(begun, now)
+
+
+def _of_schema(schema: Schema) -> dict[str, object]:
+    """Classes and columns, without what came later and says nothing of them, as digests were made before it was there.
+
+    There is never a quantity, as protections cover labels alone; images' form shows in the public set.
+    """
+    columns = [asdict(column) if column.text else _without_text(column) for column in schema.columns]
+    return {"classes": schema.classes, "columns": columns}
+
+
+def _without_text(column: Column) -> dict[str, object]:
+    return {"name": column.name, "categories": column.categories}
 
 
 def _digest(decisive: Mapping[str, object]) -> bytes:

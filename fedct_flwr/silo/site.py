@@ -1,7 +1,7 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
 from fedct_flwr.datasets.federated import SiloData, hold_out
+from fedct_flwr.datasets.groups import split_silo
+from fedct_flwr.datasets.inspection import Finding, refuse
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, read_records
+from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records
+from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.labelers.protect import labeler_for
-from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
+from fedct_flwr.learners.guard import Guard
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
+from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Terms
 
 if TYPE_CHECKING:
@@ -46,11 +50,29 @@ class Site:
     terms: Terms
     workers: int = 1
     """Models that are trained at the same time, where several are."""
+    groups: Groups | None = None
+    """Which private records belong together: a split of them keeps each group on one side."""
+    findings: tuple[Finding, ...] = ()
+    """What the inspection says of a real silo's records; no value of a cell is in it."""
 
     @property
     def pseudo_weight(self) -> float:
-        """Weight of a pseudo-labeled public example, where a private one has 1."""
-        return self.settings.pseudo_weight
+        """Weight of a pseudo-labeled public example, where a private one has 1 and the consensus is trusted."""
+        return self.settings.full_weight
+
+    def with_records(self, learner: Learner, private: Examples) -> "Site":
+        """The same silo with another learner and a part of its records; it trusts the consensus as the whole does."""
+        part = replace(self, learner=learner, private=private, groups=None)
+        # Of a cached property the value stands among the attributes.
+        vars(part)["guard"] = self.guard
+        return part
+
+    @cached_property
+    def guard(self) -> Guard | None:
+        """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
+        if not self.settings.guarded or isinstance(self.learner, Resumable) or not self.schema.classes:
+            return None
+        return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     @cached_property
     def labeler(self) -> "Labeler":
@@ -96,6 +118,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         config.transfer_settings(min(silo.private.size for silo in dataset.silos)),
         dataset.schema,
         Terms.of(config.study, dataset.public, dataset.schema),
+        groups=data.groups,
     )
 
 
@@ -110,34 +133,43 @@ def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
 def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
     check_allowed(config.learner.name, config.learner.packages)
-    private, test = _own_records(config, study)
-    if private.size == 0:
+    found = inspect_records(config.data, study, config.silo)
+    refuse(found.findings, {"": study.config.public, config.silo: config.data.file})
+    own = _own_records(config, study)
+    if own.private.size == 0:
         raise DataError(f"{config.data.file} leaves no records to train on: lower test-fraction")
     return Site(
         config.silo,
-        private,
-        test,
+        own.private,
+        own.test,
         study.test,
         study.public,
-        learner_for(config.learner, config.silo, study.schema, study.public, private.X),
+        learner_for(config.learner, config.silo, study.schema, study.public, own.private.X),
         config.learner,
         config.privacy,
         config.transfer,
         study.schema,
         terms_of(study),
         workers=os.cpu_count() or 1,
+        groups=own.groups,
+        findings=tuple(found.said),
     )
 
 
-def _own_records(config: SiloConfig, study: StudyFolder) -> tuple[Examples, Examples]:
+def _own_records(config: SiloConfig, study: StudyFolder) -> SiloData:
     """The silo's records to train on and to test with."""
-    data, records = config.data, read_records(config.data, study)
+    data = config.data
+    records, groups = read_grouped(data, study)
+    nothing = Examples(records.X[:0], records.y[:0])
     if data.test_file:
-        return records, read_records(data, study, data.test_file)
+        return SiloData(config.silo, records, read_records(data, study, data.test_file), groups)
+    rng = generator(config.learner.seed, "test", config.silo)
+    if data.test_fraction and groups is not None:
+        return split_silo(config.silo, records, groups, data.test_fraction, rng)
     if data.test_fraction:
-        test, private = hold_out(records, (data.test_fraction,), generator(config.learner.seed, "test", config.silo))
-        return private, test
-    return records, Examples(records.X[:0], records.y[:0])
+        test, private = hold_out(records, (data.test_fraction,), rng)
+        return SiloData(config.silo, private, test)
+    return SiloData(config.silo, records, nothing, groups)
 
 
 def terms_of(study: StudyFolder) -> Terms:

@@ -47,6 +47,8 @@ class Workplace:
 
     ``before`` is where a real silo keeps the model of before the study, trained on its own records alone.
 
+    ``judgment`` is where the silo keeps what it makes of the consensus.
+
     ``runs_kept``: number of Flower's runs of which ``state`` keeps where the learner stood.
 
     ``students`` is the folder where a simulated silo keeps its students, if it shall: a real one keeps none.
@@ -68,6 +70,7 @@ class Workplace:
     release_of: "Callable[[int], Release] | None" = None
     students: Path | None = None
     before: Path | None = None
+    judgment: Path | None = None
     runs_kept: int = 8
 
     @cached_property
@@ -111,6 +114,7 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
             hands_out_weights=False,
             release_of=partial(_own_release, own, site) if own.privacy.enabled else None,
             before=model_before(own, site),
+            judgment=judgment_of(own, site.terms.study),
         )
     config = RunConfig.from_flower(context.run_config)
     site = simulated_site(config, node.partition_id or 0)
@@ -127,8 +131,16 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
         hands_out_weights=True,
         release_of=_simulated_releases(config, site, context.run_id) if site.privacy.enabled else None,
         students=_simulated_students(config, site, context.run_id),
+        judgment=_simulated_judgment(config, site, context.run_id),
         runs_kept=1,
     )
+
+
+def run_of_simulation(context: Context) -> RunFolder | None:
+    """The run's folder, if the silo is a simulated one and has it on this machine; a real silo is told of none."""
+    if NodeConfig.from_flower(context.node_config).silo_file:
+        return None
+    return _run_folder(RunConfig.from_flower(context.run_config), context.run_id)
 
 
 @contextmanager
@@ -165,6 +177,11 @@ def model_before(config: SiloConfig, site: Site) -> Path | None:
     if (path := model_of(config, site)) is None:
         return None
     return path.with_name(f"before-{path.stem}-{_model_digest(config).hex()[:16]}{path.suffix}")
+
+
+def judgment_of(config: SiloConfig, study: str) -> Path:
+    """Where a real silo keeps what it makes of the consensus."""
+    return config.state / f"judgment-{study}.json"
 
 
 # Read once: what changes on disk while the process lives has no effect, and the agent's gate shuts when it does.
@@ -259,6 +276,11 @@ def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:
 def _simulated_students(config: RunConfig, site: Site, run_id: int) -> Path | None:
     run = _run_folder(config, run_id) if config.save_models else None
     return run.silo_students(site.silo) if run else None
+
+
+def _simulated_judgment(config: RunConfig, site: Site, run_id: int) -> Path | None:
+    run = _run_folder(config, run_id)
+    return run.silo_judgment(site.silo) if run else None
 
 
 def _run_folder(config: RunConfig, run_id: int) -> RunFolder | None:

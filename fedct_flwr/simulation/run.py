@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -24,6 +25,8 @@ from fedct_flwr.report.page import check_extra
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.report.write import NAME, write_report
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.score_notes import notes
+from fedct_flwr.runs.scores import TESTS, SiloScores
 from fedct_flwr.scoring import measure_of
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.drawn import Drawn
@@ -33,6 +36,8 @@ from fedct_flwr.types import ConfigError, RunError, SiloName
 DataFrame: TypeAlias = Any
 """One of pandas, which nothing else here needs."""
 _UNFINISHED: Final = "unfinished"
+_SAME_RUN: Final = frozenset({"run-dir", "resume", "baselines"})
+"""Settings that do not make another run of it."""
 _LONGEST: Final = 40
 """Characters of a setting that a comparison shows."""
 
@@ -83,6 +88,7 @@ class Run(Drawn):
         """Each silo's balanced accuracy (or R²) on its own and on the pooled test set, and bytes sent. Needs pandas.
 
         ``local`` is the silo alone, ``federated`` as it ended the run, ``centralized`` with all data in one place.
+        Other metrics have columns such as ``own_federated_auc``; their intervals are in ``metrics``.
         """
         rows = [
             {
@@ -90,14 +96,38 @@ class Run(Drawn):
                 **{f"own_{method}": score for method, score in row.own.items()},
                 **{f"pooled_{method}": score for method, score in row.pooled.items()},
                 "bytes_sent": row.bytes_sent,
+                **{f"{test}_n": found.n for test, found in row.tests.items()},
+                **{
+                    f"{test}_{method}_{name}": metric.value
+                    for test, found in row.tests.items()
+                    for method, model in found.models.items()
+                    for name, metric in model.metrics.items()
+                },
             }
             for row in self.rows
         ]
         return frame(rows, "silo")
 
     @property
-    def rows(self) -> list[scoreboard.SiloScores]:
-        """The same without pandas; none for a run that was not scored."""
+    def metrics(self) -> DataFrame:
+        """All metrics with their 95% intervals: one line for each silo, test set, method and metric. Needs pandas."""
+        rows = [
+            {"silo": row.silo, "test": test, "n": found.n, "method": method, "metric": name, **asdict(metric)}
+            for row in self.rows
+            for test, found in row.tests.items()
+            for method, model in found.models.items()
+            for name, metric in model.metrics.items()
+        ]
+        return frame(rows, "silo")
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on scores that are missing, and why, or that mislead."""
+        return notes(self.rows)
+
+    @property
+    def rows(self) -> list[SiloScores]:
+        """The same without pandas, with confusion matrices and calibration curves; none for a run without scores."""
         return scoreboard.read(self.path / scoreboard.FILE)
 
     @property
@@ -125,7 +155,10 @@ class Run(Drawn):
 
     @cached_property
     def models(self) -> Mapping[SiloName, SiloModel]:
-        """The model that each silo ended with, where the run has kept it. Raises as ``dataset``, and DataError."""
+        """The model that each silo ended with, where the run has kept it. Raises as ``dataset``.
+
+        A file that cannot be read is left out, with a warning that says why.
+        """
         return dict(self._models())
 
     def report(self, path: Path | str | None = None) -> Path:
@@ -142,7 +175,7 @@ class Run(Drawn):
     def _models(self) -> Iterator[tuple[SiloName, SiloModel]]:
         how = find_algorithm(self.config)
         for position, silo in enumerate(self.dataset.silos):
-            kept = scoreboard.kept_model(self.config, how, self.dataset, position, self._folder)
+            kept = scoreboard.readable_model(self.config, how, self.dataset, position, self._folder)
             if kept:
                 yield silo.name, SiloModel(kept, self.dataset.schema, self.config.label_column)
 
@@ -163,7 +196,7 @@ class Run(Drawn):
         if not (rows := self.rows):
             return None
         how, globally = find_algorithm(self.config), scoreboard.of_global_models(self._folder)
-        return scoreboard.table(rows, how.title, global_models=globally, measure=self.measure)
+        return scoreboard.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
 
 
 class Comparison(Drawn):
@@ -177,7 +210,7 @@ class Comparison(Drawn):
         """What tells each run from the others."""
         settings = [run.config.to_flower() for run in self.runs]
         differing = [
-            key for key in settings[0] if key != "run-dir" and len({repr(values[key]) for values in settings}) > 1
+            key for key in settings[0] if key not in _SAME_RUN and len({repr(values[key]) for values in settings}) > 1
         ]
         found = [
             ", ".join(f"{key}={_short(str(values[key]))}" for key in differing if values[key] != "")
@@ -197,11 +230,10 @@ class Comparison(Drawn):
     def _means(self) -> Iterator[tuple[str, dict[str, int | float]]]:
         for name, run in zip(self.names, self.runs, strict=True):
             rows, methods = run.rows, scoreboard.METHODS
-            complete = scoreboard.comparable(rows, methods)
             means = {
                 f"{test}_{method}": value
-                for test in ("own", "pooled")
-                for method, value in scoreboard.means(complete, test, methods).items()
+                for test in TESTS
+                for method, value in scoreboard.means(rows, test, methods).items()
             }
             yield name, {**means, "rounds": len(run.records), "bytes_sent": sum(row.bytes_sent for row in rows)}
 

@@ -1,47 +1,89 @@
-"""The table at the end of a run: every silo alone, co-trained, and with all data in one place."""
+"""The scores at the end of a run: every silo alone, co-trained, and with all data in one place."""
 
-import contextlib
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from statistics import fmean
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from warnings import warn
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
 from fedct_flwr.algorithms.table import Algorithm
-from fedct_flwr.baselines.references import centralized, local_only
+from fedct_flwr.baselines.references import References, baselines_of
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring import BALANCED_ACCURACY, Predictor, balanced_accuracy, measure_of
-from fedct_flwr.text.printable import json_text
-from fedct_flwr.types import RunError, SiloName, TrainingError
+from fedct_flwr.runs.scores import FILE, METHODS, OnTest, SiloScores, comparable, means, read, save
+from fedct_flwr.scoring import Predictor
+from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
+from fedct_flwr.simulation.kept_models import describe_model
+from fedct_flwr.simulation.score_table import table
+from fedct_flwr.simulation.who_gained import verdict_of
+from fedct_flwr.types import DataError, Examples, SiloName, TrainingError
 
-METHODS = ("local", "federated", "centralized")
-FILE: Final = "scores.json"
-"""Where a run folder has them."""
+__all__ = [
+    "FILE",
+    "METHODS",
+    "TRAINING",
+    "Predictions",
+    "SiloScores",
+    "comparable",
+    "kept_model",
+    "means",
+    "methods_of",
+    "of_global_models",
+    "predictions",
+    "read",
+    "readable_model",
+    "reported",
+    "save",
+    "score",
+    "table",
+    "with_baselines",
+]
+
+_WORDS: Final = {"local": "alone", "federated": "co-trained", "centralized": "all data in one place"}
 TRAINING: Final = "training the baselines"
 """What takes a while here."""
 _UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
 
 
-@dataclass(frozen=True)
-class SiloScores:
-    """One silo's row: balanced accuracy (or R²) by method on its own and on the pooled test set, payload bytes sent."""
+class Predictions(NamedTuple):
+    """What the models that a silo is compared by say of its ``own`` and of the ``pooled`` test set, by method.
 
-    silo: str
-    own: dict[str, float]
-    pooled: dict[str, float]
-    bytes_sent: int
+    Each model is asked once. A method is missing where there is no model, or where it cannot predict.
+    """
+
+    silo: SiloName
+    own: dict[str, Predicted]
+    pooled: dict[str, Predicted]
+
+
+def predictions(
+    config: RunConfig,
+    algorithm: Algorithm,
+    dataset: FederatedDataset,
+    folder: RunFolder,
+    progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+    tell: Callable[[str], None] = warn,
+) -> Iterator[Predictions]:
+    """Train the baselines, load the models that silos ended with from the run folder, and ask all of them.
+
+    ``progress`` goes through the silos, and may tell how far it is. A silo that had no part in the last round has none:
+    its model is not the run's, and its learner, which may have failed or hung, is not tried again. ``tell`` is told of
+    each model that cannot be read or cannot predict, in a sentence.
+    """
+    last, references = folder.rounds()[-1]["silos"], References(config, dataset)
+    for position, silo in enumerate(progress(dataset.silos)):
+        models: dict[str, Predictor] = {}
+        if silo.name in last:
+            models |= references.of(position)
+            if kept := readable_model(config, algorithm, dataset, position, folder, tell):
+                models["federated"] = kept
+                describe_model(config, algorithm, dataset, position, folder, kept)
+        yield _asked(models, dataset, position, tell)
 
 
 def score(
@@ -50,25 +92,59 @@ def score(
     dataset: FederatedDataset,
     folder: RunFolder,
     progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+    tell: Callable[[str], None] = warn,
 ) -> list[SiloScores]:
-    """Train the baselines, load the models that silos ended with from the run folder, and score all of them.
-
-    ``progress`` goes through the silos, and may tell how far it is.
-    A silo that had no part in the last round has NaN throughout: its model is not the run's, and its learner, which
-    may have failed or hung, is not tried again. NaN is also what stands for a model that was not kept.
-    """
+    """The scores of all ``predictions``; NaN stands for a model that was not kept, or that there is none of."""
     rounds = folder.rounds()
-    last = rounds[-1]["silos"]
-    measure = measure_of(dataset.schema.quantity).of
-    rows = []
-    for position, silo in enumerate(progress(dataset.silos)):
-        models = _models(config, algorithm, dataset, position, folder) if silo.name in last else {}
-        own, pooled = (
-            {name: measure(models[name], test) if name in models else float("nan") for name in METHODS}
-            for test in (silo.test, dataset.test)
-        )
-        rows.append(SiloScores(silo.name, own, pooled, _bytes_sent(rounds, silo.name)))
-    return rows
+    return [
+        _row(found, config, dataset, position, _bytes_sent(rounds, found.silo))
+        for position, found in enumerate(predictions(config, algorithm, dataset, folder, progress, tell))
+    ]
+
+
+def _asked(
+    models: Mapping[str, Predictor],
+    dataset: FederatedDataset,
+    position: int,
+    tell: Callable[[str], None],
+) -> Predictions:
+    silo, labels = dataset.silos[position], Labels(len(dataset.schema.classes))
+    found: list[dict[str, Predicted]] = []
+    for test in (silo.test, dataset.test):
+        found.append({})
+        for method, model in models.items():
+            try:
+                found[-1][method] = predict(model, test.X, labels)
+            except TrainingError as error:
+                tell(f"a model has no score ({silo.name}, {_WORDS[method]}): {error}")
+    return Predictions(silo.name, *found)
+
+
+def _row(
+    found: Predictions, config: RunConfig, dataset: FederatedDataset, position: int, bytes_sent: int
+) -> SiloScores:
+    tests = {
+        "own": on_test(config, dataset, dataset.silos[position].test, found.own),
+        "pooled": on_test(config, dataset, dataset.test, found.pooled),
+    }
+    measure = "balanced_accuracy" if dataset.schema.classes else "r_squared"
+    own, pooled = (
+        {method: test.models[method].value(measure) if method in test.models else float("nan") for method in METHODS}
+        for test in tests.values()
+    )
+    compared = verdict_of(found.own, dataset.silos[position].test) if dataset.schema.classes else None
+    return SiloScores(found.silo, own, pooled, bytes_sent, tests, compared)
+
+
+def on_test(config: RunConfig, dataset: FederatedDataset, test: Examples, predicted: Mapping[str, Predicted]) -> OnTest:
+    """All numbers of these predictions of a test set of the data set, by method."""
+    classes = dataset.schema.classes
+    labels = Labels(len(classes), dataset.schema.positive(config.positive_class))
+    models = {method: assess(test, said, labels) for method, said in predicted.items()}
+    if not classes:
+        return OnTest(test.size, models=models)
+    counts = dict(zip(classes, np.bincount(test.y, minlength=len(classes)).tolist(), strict=True))
+    return OnTest(test.size, counts, "" if labels.positive is None else classes[labels.positive], models)
 
 
 def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:
@@ -100,30 +176,42 @@ def with_baselines(
     it is.
     """
     last = folder.rounds()[-1]["silos"]
-    found = []
+    references, found = References(config, dataset), []
     for row in progress(sorted(rows, key=lambda row: dataset.position(row.silo))):
         position = dataset.position(row.silo)
-        models = _baselines(config, dataset, position) if row.silo in last else {}
-        tests = {"own": dataset.silos[position].test, "pooled": dataset.test}
+        models = references.of(position) if row.silo in last else {}
+        baselines = _row(_asked(models, dataset, position, warn), config, dataset, position, row.bytes_sent)
         own, pooled = (
-            getattr(row, name) | {method: balanced_accuracy(model, test) for method, model in models.items()}
-            for name, test in tests.items()
+            {**getattr(baselines, name), "federated": getattr(row, name)["federated"]} for name in ("own", "pooled")
         )
-        found.append(replace(row, own=own, pooled=pooled))
+        found.append(replace(baselines, own=own, pooled=pooled))
     return found
+
+
+def methods_of(config: RunConfig) -> tuple[str, ...]:
+    """The columns of a run: its own models, and the baselines that it is compared with."""
+    wanted = {"federated", *baselines_of(config)}
+    return tuple(method for method in METHODS if method in wanted)
 
 
 def _bytes_sent(rounds: Sequence[Mapping[str, Any]], silo: SiloName) -> int:
     return sum(entry["silos"].get(silo, {}).get("bytes_sent", 0) for entry in rounds)
 
 
-def _models(
-    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder
-) -> dict[str, Predictor]:
-    models = _baselines(config, dataset, position)
-    if kept := kept_model(config, algorithm, dataset, position, folder):
-        models["federated"] = kept
-    return models
+def readable_model(
+    config: RunConfig,
+    algorithm: Algorithm,
+    dataset: FederatedDataset,
+    position: int,
+    folder: RunFolder,
+    tell: Callable[[str], None] = warn,
+) -> Learner | None:
+    """What ``kept_model`` gives; None for a file that cannot be read, of which ``tell`` is told. Raises ConfigError."""
+    try:
+        return kept_model(config, algorithm, dataset, position, folder)
+    except DataError as error:
+        tell(f"the model of silo {dataset.silos[position].name!r} cannot be read, and is left out: {error}")
+        return None
 
 
 def kept_model(
@@ -138,110 +226,8 @@ def kept_model(
     return None
 
 
-def _baselines(config: RunConfig, dataset: FederatedDataset, position: int) -> dict[str, Predictor]:
-    models: dict[str, Predictor] = {}
-    for name, train in {"local": local_only, "centralized": centralized}.items():
-        # A learner that manages with pseudo-labels may fail without; what it says may quote data.
-        with contextlib.suppress(TrainingError):
-            models[name] = train(config, dataset, position)
-    return models
-
-
-def save(rows: list[SiloScores], path: Path) -> None:
-    """Write the scores as JSON, null where there is none."""
-    write_atomically(path, json_text(rows).encode())
-
-
-def read(path: Path) -> list[SiloScores]:
-    """What ``save`` wrote, NaN where there is none; no rows without the file. Raises RunError for a damaged one."""
-    try:
-        rows = json.loads(path.read_text("utf-8"))
-        return [
-            SiloScores(str(row["silo"]), _numbers(row["own"]), _numbers(row["pooled"]), int(row["bytes_sent"]))
-            for row in rows
-        ]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise RunError(f"{path} is damaged: take it away, and the run goes without scores") from None
-
-
-def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
-    found = {method: scores.get(method) for method in METHODS}
-    return {method: float("nan") if value is None else float(value) for method, value in found.items()}
-
-
 def of_global_models(folder: RunFolder) -> dict[str, float]:
     """Balanced accuracy on the pooled test set: of the student, and of the vote of the silos' models, where known."""
     scores = folder.read_json("result.json").get(FACT, {}).get("scores", {})
-    return {name: float(values["balanced_accuracy"]) for name, values in scores.items()}
-
-
-def table(
-    rows: list[SiloScores],
-    title: str,
-    methods: Sequence[str] = METHODS,
-    global_models: Mapping[str, float] | None = None,
-    measure: str = BALANCED_ACCURACY.name,
-) -> Table:
-    """The rows and their mean as a table of these methods; ``title`` is what the federated one is called.
-
-    ``measure`` is what the scores are. ``global_models`` are those that are no silo's: their scores on the pooled test
-    set, by name.
-    """
-    titles = {"local": "alone", "federated": title, "centralized": "central"}
-    sections = [("own test", "own"), ("pooled", "pooled")]
-    sections = [(section, name) for section, name in sections if any(_has_scores(getattr(row, name)) for row in rows)]
-    result = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    result.add_column(measure.replace(" ", "\n"), no_wrap=True)
-    for section, _ in sections:
-        for method in methods:
-            result.add_column(f"{section}\n{titles[method]}", justify="right", no_wrap=True)
-    result.add_column("bytes\nsent", justify="right", no_wrap=True)
-    for row in rows:
-        cells = [_cell(getattr(row, name), method) for _, name in sections for method in methods]
-        result.add_row(escape(row.silo), *cells, f"{row.bytes_sent:,}")
-    complete = comparable(rows, methods)
-    average = [_cell(means(complete, name, methods), method) for _, name in sections for method in methods]
-    over = "mean" if len(complete) == len(rows) else f"mean of {len(complete)}"
-    result.add_section()
-    result.add_row(over, *average, f"{round(fmean(row.bytes_sent for row in rows)):,}", style="bold")
-    if global_models and ("pooled", "pooled") in sections:
-        result.add_section()
-        for name, value in global_models.items():
-            shown = [
-                f"{value:.3f}" if (test, method) == ("pooled", "federated") else ""
-                for _, test in sections
-                for method in methods
-            ]
-            result.add_row(escape(name), *shown, "")
-    return result
-
-
-def comparable(rows: Sequence[SiloScores], methods: Sequence[str]) -> list[SiloScores]:
-    """Rows with a score wherever any row has one: silos are compared by what they have.
-
-    One-shot algorithms leave no model at a silo, and where there is no test set there are no scores.
-    """
-    cells = [(name, m) for name in ("own", "pooled") for m in methods]
-    had = [(name, m) for name, m in cells if any(_is_complete(getattr(row, name), [m]) for row in rows)]
-    return [row for row in rows if all(_is_complete(getattr(row, name), [m]) for name, m in had)]
-
-
-def _has_scores(scores: dict[str, float]) -> bool:
-    return not all(np.isnan(value) for value in scores.values())
-
-
-def _is_complete(scores: dict[str, float], methods: Sequence[str]) -> bool:
-    return not any(np.isnan(scores[method]) for method in methods)
-
-
-def means(complete: Sequence[SiloScores], name: str, methods: Sequence[str]) -> dict[str, float]:
-    """Over the silos that have a value for every method: only those can be compared."""
-    known = {method: fmean(getattr(row, name)[method] for row in complete) for method in methods if complete}
-    return _UNKNOWN | known
-
-
-def _cell(scores: dict[str, float], method: str) -> str:
-    text = f"{scores[method]:.3f}" if not np.isnan(scores[method]) else "-"
-    return f"[green]{text}[/]" if method == "federated" and scores["federated"] > scores["local"] else text
+    found = {name: values["balanced_accuracy"] for name, values in scores.items()}
+    return {name: float(value) for name, value in found.items() if value is not None}

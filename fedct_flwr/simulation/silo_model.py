@@ -1,11 +1,13 @@
 """The model that a silo ends with, for records as the silos have them."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.tables import encode
 from fedct_flwr.learners.base import Learner, Probabilistic
@@ -25,7 +27,8 @@ class SiloModel:
     def predict(self, records: Any) -> NDArray[Any]:
         """The class of each record, or its value, ``(n,)``.
 
-        ``records`` are a DataFrame with the columns that the silos have, or an array ``(n, features)`` of numbers.
+        ``records`` are a DataFrame with the columns that the silos have, an array ``(n, features)`` of numbers, or a
+        folder of images, which come by name.
         Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
         """
         answers = self.learner.predict(self._features(records))
@@ -46,7 +49,9 @@ class SiloModel:
         return f"SiloModel({trained!r})"
 
     def _features(self, records: Any) -> Features:
-        columns = self.schema.columns
+        columns, form = self.schema.columns, self.schema.images
+        if form and isinstance(records, str | Path):
+            return read_images(images_in(Path(records)), *form)
         if isinstance(records, np.ndarray) and (not columns or records.shape[1:] == (len(columns),)):
             return records
         table = table_of(records, "the table of records")

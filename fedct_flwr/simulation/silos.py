@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -12,13 +13,15 @@ import pyarrow as pa
 from fedct_flwr.config import MEMORY
 from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
 Silos: TypeAlias = Mapping[SiloName, Any] | str | Path
 """A table for each silo, by name: a DataFrame with the label column, or a pair ``(X, y)`` of arrays. Or the name of a
-data set, or a folder with ``public.csv`` and a file for each silo."""
+data set, or a folder with ``public.csv`` and a file for each silo, or with folders of images."""
 
 _LABEL: Final = "label"
 """The label column's name where labels come as an array of their own."""
@@ -31,10 +34,15 @@ class Data(NamedTuple):
     tables: Tables | None = None
 
 
-def data_of(silos: Silos, public: Any, label: str) -> Data:
+def data_of(silos: Silos, public: Any, label: str, tests: Mapping[SiloName, Any] | None = None) -> Data:
     """What ``simulate()`` was given. Raises ConfigError or DataError."""
     if isinstance(silos, Mapping):
-        return _in_memory(silos, public, label)
+        return _in_memory(silos, public, label, tests or {})
+    if tests is not None:
+        raise ConfigError(
+            "tests has no effect on a folder, which has NAME.test.csv next to NAME.csv, or a data set by name: leave "
+            "it out"
+        )
     if not isinstance(silos, str | Path):
         raise DataError(
             f"silos is of type {type(silos).__name__}: give a table for each silo, a folder, or a data set's name"
@@ -45,7 +53,7 @@ def data_of(silos: Silos, public: Any, label: str) -> Data:
         if label:
             raise ConfigError(f"label has no effect on data set {silos!r}, which knows its own: leave it out")
         return Data(of_data_set(silos))
-    if not label:
+    if not label and not holds_images(Path(silos)):
         raise ConfigError("label is missing: name the label column of the silos' files")
     return Data({**of_folder(Path(silos)), "label-column": label})
 
@@ -61,7 +69,7 @@ def of_folder(folder: Path) -> dict[str, Any]:
     return {"study": name, "data": "files", "data-dir": str(folder.resolve())}
 
 
-def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str) -> Data:
+def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Mapping[SiloName, Any]) -> Data:
     if public is None:
         raise ConfigError("public is missing: give the table of examples that the silos label")
     for name in silos:
@@ -73,7 +81,14 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str) -> Data:
     column = label or _LABEL
     named = {str(name): given for name, given in silos.items()}
     tables = {name: _labeled(given, label, column, f"the table of silo {name!r}") for name, given in named.items()}
-    found = Tables(table_of(public, "the public table"), tables)
+    of_tests = {str(name): given for name, given in tests.items()}
+    for name in of_tests:
+        if name not in tables:
+            raise ConfigError(f"tests names {quoted(name)}, which is no silo: {suggest(name, tables)}")
+    held_out = {
+        name: _labeled(given, label, column, f"the test table of silo {name!r}") for name, given in of_tests.items()
+    }
+    found = Tables(table_of(public, "the public table"), tables, held_out)
     return Data({"study": "simulation", "data": MEMORY, "data-dir": found.digest, "label-column": column}, found)
 
 
@@ -98,12 +113,13 @@ def _labeled(given: Any, label: str, column: str, where: str) -> pa.Table:
 def table_of(given: Any, where: str) -> pa.Table:
     """A DataFrame, an Arrow table or an array ``(records, features)`` as a table without pandas' own remarks."""
     if isinstance(given, pa.Table):
+        _check_names(given.column_names, where)
         return given.replace_schema_metadata(None)
     if _is_pandas(given):
         return _of_frame(given, where)
     if hasattr(given, "__arrow_c_stream__"):
         try:
-            return pa.table(given).replace_schema_metadata(None)
+            return table_of(pa.table(given), where)
         except (pa.ArrowException, ValueError, TypeError) as error:
             raise DataError(f"{where} is no table: {type(error).__name__}; give a DataFrame or an array") from None
     X = np.asarray(given)
@@ -123,11 +139,15 @@ def _is_pandas(given: Any) -> bool:
 
 def _of_frame(frame: Any, where: str) -> pa.Table:
     names = [str(name) for name in frame.columns]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"{where} has columns of the same name: {', '.join(map(quoted, repeated))}; rename them")
+    _check_names(names, where)
     # One by one, so that an error can name the column without quoting a value.
     columns = [_array(frame.iloc[:, number], f"column {quoted(name)} of {where}") for number, name in enumerate(names)]
     return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _check_names(names: list[str], where: str) -> None:
+    if repeated := sorted(name for name, times in Counter(names).items() if times > 1):
+        raise DataError(f"{where} has columns of the same name: {listed(repeated)}; rename them")
 
 
 def _array(values: Any, where: str) -> Any:

@@ -13,10 +13,13 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.methods import Method
 from fedct_flwr.config import MEMORY, RunConfig
 from fedct_flwr.config.settings import kebab
+from fedct_flwr.datasets.inspection import gathered
+from fedct_flwr.datasets.leaks import LeakWarning
 from fedct_flwr.datasets.memory import FOLDER, Tables
 from fedct_flwr.learners.catalog import LEARNER_FOLDER, HeldLearner
 from fedct_flwr.privacy.budget import PrivacyWarning
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.silo_errors import all_errors, grouped
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.learners import given_learner, learners_of
 from fedct_flwr.simulation.progress import Bars, Told
@@ -25,10 +28,11 @@ from fedct_flwr.simulation.silos import Data, Silos, data_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, LearnerError, RunError
+from fedct_flwr.types import ConfigError, DataWarning, LearnerError, RunError, SiloName
 
 _OF_ARGUMENTS: Final = {
     "data": "silos", "data-dir": "silos", "label-column": "label", "num-server-rounds": "rounds", "run-dir": "run_dir",
+    "group-column": "group",
 }  # fmt: skip
 """Keys of the run config that an argument stands for."""
 
@@ -38,6 +42,8 @@ def simulate(
     public: Any = None,
     *,
     label: str = "",
+    group: str = "",
+    tests: Mapping[SiloName, Any] | None = None,
     algorithm: Method | str | None = None,
     learner: Any = None,
     rounds: int | None = None,
@@ -52,7 +58,10 @@ def simulate(
 
     ``silos`` is a mapping of names to tables: DataFrames with the column ``label``, or pairs ``(X, y)`` of arrays; with
     ``public``, the table of unlabeled examples, which decides what columns there are. Or it is a folder with
-    ``public.csv`` and a file for each silo, or the name of a data set.
+    ``public.csv`` and a file for each silo, or of images (``public`` with images, and for each silo a folder with one
+    folder per class), or the name of a data set. ``group`` names a column that says which records belong together, such
+    as a patient's number: it is no feature, and no patient is both trained on and tested with. ``tests`` are test
+    tables of silos that hold no share of their records out.
 
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
@@ -62,6 +71,9 @@ def simulate(
     The run goes to the new folder ``run_dir``, or to a temporary one that lives as long as the ``Run``. ``resume`` is
     the folder of a run to go on with, up to another number of ``rounds``. ``progress`` shows bars (None: where
     somebody can see them), or is a function that is told each round's record.
+
+    What is suspicious about tables is a ``DataWarning``, and what would make results meaningless a DataError; findings
+    that are meant so go by ``accept=["one-per-record:ward"]``.
 
     Raises ConfigError for settings, LearnerError for a learner, DataError for data, before anything is written; and
     RunError for a run that fails.
@@ -80,8 +92,8 @@ def simulate(
     begun = _begun(resume, run_dir)
     if silos is None and begun is None:
         raise ConfigError("silos is missing: give a table for each silo, a folder, or a data set's name")
-    data = Data({}) if silos is None else data_of(silos, public, label)
-    named = _settings(settings, rounds=rounds, seed=seed)
+    data = Data({}) if silos is None else data_of(silos, public, label, tests)
+    named = _settings(settings, rounds=rounds, seed=seed, group=group or None)
     given = named | _of_algorithm(algorithm, settings)
     chosen = _with_data({**(begun or {}), "resume": begun is not None}, data) | given
     of_learner, held = _of_learner(learner, chosen, settings)
@@ -95,8 +107,15 @@ def simulate(
     path = own.path / "run" if own else Path(run_dir or resume or "").resolve()
     try:
         simulation = Simulation.checked(chosen, path, named=[*named], begun=begun)
+        for note in simulation.notes():
+            warnings.warn(note, DataWarning, stacklevel=2)
         for caution in simulation.cautions():
             warnings.warn(caution, PrivacyWarning, stacklevel=2)
+        for leak in simulation.leaks():
+            if leak.serious:
+                warnings.warn(leak.said, LeakWarning, stacklevel=2)
+        for finding in gathered(simulation.dataset.findings):
+            warnings.warn(finding.sentence, DataWarning, stacklevel=2)
         with _for_others(data.tables, engine) as variables:
             _run(simulation, engine, variables, progress, keep_log=own is None)
     except BaseException:
@@ -120,12 +139,14 @@ def _run(
     with bars.rounds(simulation.config.rounds) as shown:
         told: Told = progress if callable(progress) else shown
         simulation.run(runner, Watch(simulation.folder, told), keep_log=keep_log)
+    for line in grouped(all_errors(simulation.folder)):
+        warnings.warn(f"a silo could not answer in each round: {line}", stacklevel=3)
     simulation.score(lambda items: bars.of(items, scoreboard.TRAINING))
 
 
 def _settings(settings: Mapping[str, Any], **named: Any) -> dict[str, Any]:
     """Run-config values of what goes by its key, and of arguments that are given. Raises ConfigError."""
-    keys = {"rounds": "num-server-rounds", "seed": "seed"}
+    keys = {"rounds": "num-server-rounds", "seed": "seed", "group": "group-column"}
     found = {keys[name]: value for name, value in named.items() if value is not None}
     for name, value in settings.items():
         key = kebab(name)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeAlias
+from warnings import warn
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
@@ -16,15 +17,19 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.label_sharing import warnings
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
+from fedct_flwr.datasets.leaks import Leak, leaks
 from fedct_flwr.engine.in_process import run_in_process
 from fedct_flwr.engine.on_flower import check_interpreter, run_on_engine
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
+from fedct_flwr.learners.text import unread
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs.run_folder import RunFolder, check_new
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.runs.silo_errors import grouped, last_errors
+from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.scoreboard import SiloScores
 from fedct_flwr.simulation.watch import Watch, reason
+from fedct_flwr.tracking import track_scores
 from fedct_flwr.types import RunError
 
 Engine: TypeAlias = Literal["loopback", "flower"]
@@ -66,6 +71,10 @@ class Simulation:
         algorithm = check_run(config, dataset, Subject.simulated(dataset), silos, named=named, begun=begun)
         return cls(config, dataset, algorithm, RunFolder(path))
 
+    def leaks(self) -> list[Leak]:
+        """What test sets share with what silos train on."""
+        return list(leaks(self.dataset))
+
     def cautions(self) -> Iterator[str]:
         """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""
         privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
@@ -74,6 +83,14 @@ class Simulation:
             if weakness := budget_of(privacy).weakness(smallest):
                 yield weakness
         yield from warnings(self.config, len(self.config.roster or self.dataset.silos))
+
+    def notes(self) -> Iterator[str]:
+        """What is to be said of the data, and of each learner that does not use all columns, a sentence each."""
+        yield from self.dataset.notes
+        config, silos = self.config, len(self.dataset.silos)
+        settings = [config.learner_settings(position, silos) for position in range(len(config.learner))]
+        settings += [config.student_settings()] if config.student else []
+        yield from dict.fromkeys(filter(None, (unread(one, self.dataset.schema) for one in settings)))
 
     def runner(
         self, engine: Engine, variables: Mapping[str, str] = MappingProxyType({}), *, outlives: bool = False
@@ -102,6 +119,8 @@ class Simulation:
         except RunError as error:
             said = log.read_text("utf-8", errors="replace")
             why = reason(self.folder if watch.is_over else None, said) or str(error)
+            if told := grouped(last_errors(self.folder)):
+                why = f"{why}. What the silos' learners raised: {'; '.join(told)}"
             if keep_log:
                 raise RunError(f"{why} (log: {self._keep(log)})") from None
             shutil.rmtree(log.parent, ignore_errors=True)
@@ -117,10 +136,20 @@ class Simulation:
             raise
         self._keep(log)
 
-    def score(self, progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter) -> list[SiloScores]:
-        """The silos' scores, next to those of the baselines, which are trained here; also kept in the run folder."""
-        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress)
+    def score(
+        self,
+        progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
+        tell: Callable[[str], None] = warn,
+    ) -> list[SiloScores]:
+        """The silos' scores, next to those of the baselines, which are trained here.
+
+        Also kept in the run folder, and told to the tracker that follows the run. ``tell`` is told of each model that
+        cannot be scored, in a sentence.
+        """
+        rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
         scoreboard.save(rows, self.folder.path / scoreboard.FILE)
+        who_gained.save(who_gained.document(rows, self.folder, self.dataset), self.folder)
+        track_scores(self.config, self.folder, rows)
         return rows
 
     def _keep(self, log: Path) -> Path:

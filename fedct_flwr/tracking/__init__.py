@@ -3,6 +3,6 @@
 ``base.py`` says what a tracker is told and when; ``to_mlflow.py`` and ``to_tensorboard.py`` are one tracker each.
 """
 
-from fedct_flwr.tracking.base import Tracked, Tracker, check_tracking, metrics_of, parts_of
+from fedct_flwr.tracking.base import Tracked, Tracker, check_tracking, metrics_of, parts_of, track_scores
 
-__all__ = ["Tracked", "Tracker", "check_tracking", "metrics_of", "parts_of"]
+__all__ = ["Tracked", "Tracker", "check_tracking", "metrics_of", "parts_of", "track_scores"]

@@ -7,7 +7,8 @@ nothing: the log has one warning, and the run goes on without it.
 import importlib
 import importlib.util
 import logging
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from types import TracebackType
@@ -15,6 +16,8 @@ from typing import Any, Final, Protocol, Self
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.score_notes import metric_means
+from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 logger = logging.getLogger("flwr.fedct")
@@ -70,6 +73,45 @@ def metrics_of(record: Mapping[str, Any]) -> dict[str, float]:
             scores.setdefault(name, []).append(float(value))
     found |= {f"{name}/mean": fmean(values) for name, values in scores.items()}
     return found | {f"global/{name}": float(value) for name, value in (record.get("scores") or {}).items()}
+
+
+def score_metrics(rows: Sequence[SiloScores]) -> dict[str, float]:
+    """The scores of a run's end as a tracker's metrics, by name; what is not known is left out.
+
+    ``end/own_federated_auc/SILO`` and so on, with the silos' mean as ``end/own_federated_auc/mean``. Intervals,
+    confusion matrices and calibration are in ``scores.json``.
+    """
+    found = {
+        f"end/{test}_{method}_{name}/{row.silo}": metric.value
+        for row in rows
+        for test, there in row.tests.items()
+        for method, model in there.models.items()
+        for name, metric in model.metrics.items()
+    }
+    names = {
+        (test, name)
+        for row in rows
+        for test, there in row.tests.items()
+        for model in there.models.values()
+        for name in model.metrics
+    }
+    for test, name in sorted(names):
+        means = metric_means(rows, test, name)
+        found |= {f"end/{test}_{method}_{name}/mean": value for method, value in means.items()}
+    found |= {f"end/{test}_n/{row.silo}": float(there.n) for row in rows for test, there in row.tests.items()}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def track_scores(config: RunConfig, folder: RunFolder, rows: Sequence[SiloScores]) -> None:
+    """Add the scores of a run that has ended to the tracker that followed it, if one did; a warning if it fails."""
+    metrics = score_metrics(rows)
+    if config.tracking == "none" or not metrics:
+        return
+    try:
+        add = importlib.import_module(f"fedct_flwr.tracking.to_{config.tracking}").add_scores
+        add(folder, folder.rounds()[-1]["round"], metrics)
+    except Exception as error:  # trackers raise many types
+        logger.warning("tracking = %r: it lacks the scores, as it failed: %s", config.tracking, _one_line(error))
 
 
 def parts_of(folder: RunFolder) -> list[Path]:

@@ -13,12 +13,14 @@ import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder, versions
+from fedct_flwr.runs.scores import FILE
 from fedct_flwr.tracking.base import parts_of
 
 if TYPE_CHECKING:
@@ -58,6 +60,10 @@ class MlflowRun:
         for batch in _batches(points, _MOST_METRICS):
             self._client.log_batch(self._run_id, metrics=batch)
 
+    def add(self, path: Path) -> None:
+        """Copy a file of a run."""
+        self._client.log_artifact(self._run_id, str(path))
+
     def end(self, status: str, facts: Mapping[str, Any], folder: RunFolder) -> None:
         """Copy the run's files, and say how it ended."""
         for path in parts_of(folder):
@@ -70,6 +76,27 @@ class MlflowRun:
 
 def open_run(config: RunConfig, folder: RunFolder, resumed: bool) -> MlflowRun:
     """A new run of the experiment that is named after the study, or the one that the run folder names."""
+    with _client(folder) as client:
+        if resumed and (run_id := _known(folder)):
+            client.update_run(run_id, status="RUNNING")
+            return MlflowRun(client, run_id)
+        run_id = _begin(client, config, folder)
+    write_atomically(folder.path / RUN_FILE, (json.dumps({"run_id": run_id}) + "\n").encode())
+    return MlflowRun(client, run_id)
+
+
+def add_scores(folder: RunFolder, number: int, metrics: Mapping[str, float]) -> None:
+    """Log the scores of the end, after round ``number``, to the run that the run folder names."""
+    with _client(folder) as client:
+        if run_id := _known(folder):
+            run = MlflowRun(client, run_id)
+            run.round(number, metrics)
+            run.add(folder.path / FILE)
+
+
+@contextmanager
+def _client(folder: RunFolder) -> "Iterator[MlflowClient]":
+    """What talks to the store; meanwhile MLflow says nothing that is not wrong."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     with warnings.catch_warnings():
@@ -79,13 +106,7 @@ def open_run(config: RunConfig, folder: RunFolder, resumed: bool) -> MlflowRun:
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)
         # MLflow's own words for the variable would be a folder where the coordinator's process happens to work.
-        client = MlflowClient(tracking_uri=os.environ.get(STORE) or f"sqlite:///{folder.path / 'mlflow.db'}")
-        if resumed and (run_id := _known(folder)):
-            client.update_run(run_id, status="RUNNING")
-            return MlflowRun(client, run_id)
-        run_id = _begin(client, config, folder)
-    write_atomically(folder.path / RUN_FILE, (json.dumps({"run_id": run_id}) + "\n").encode())
-    return MlflowRun(client, run_id)
+        yield MlflowClient(tracking_uri=os.environ.get(STORE) or f"sqlite:///{folder.path / 'mlflow.db'}")
 
 
 def _begin(client: "MlflowClient", config: RunConfig, folder: RunFolder) -> str:

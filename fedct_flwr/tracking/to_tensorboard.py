@@ -72,6 +72,13 @@ def open_run(config: RunConfig, folder: RunFolder, resumed: bool) -> TensorBoard
     return run
 
 
+def add_scores(folder: RunFolder, number: int, metrics: Mapping[str, float]) -> None:
+    """Add the scores of the end, as points of round ``number``."""
+    writer = EventFileWriter(str(folder.path / FOLDER))
+    TensorBoardRun(writer).round(number, metrics)
+    writer.close()
+
+
 def _value(value: str | int | float | bool) -> struct_pb2.Value:
     if isinstance(value, bool):
         return struct_pb2.Value(bool_value=value)

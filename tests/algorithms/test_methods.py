@@ -21,7 +21,7 @@ NAMES = [method.settings()["algorithm"] for method in METHODS]
 
 OF_THE_RUN = {
     "query-size", "pseudo-weight", "protection", "report-scores", "stop-at-fixed-point", "num-server-rounds",
-    "save-models", "student", "student-params", "roster", "min-silos", "initial-model", "corruption",
+    "save-models", "student", "student-params", "roster", "min-silos", "initial-model", "corruption", "calibration",
 }  # fmt: skip
 """Not an algorithm's own: many have them."""
 

@@ -73,6 +73,7 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "silos that are not in the data set": (["--set", "roster=cleveland,budapst"], SETTINGS, "'budapst'"),
     "more silos than there are": (["--set", "min-silos=9"], SETTINGS, "min-silos"),
     "more queries than public examples": (["--set", "query-size=9999"], SETTINGS, "query-size"),
+    "a group without files": (["--group", "y"], SETTINGS, "--group is for the files in --data-dir"),
     "a label without files": (["--label", "y"], SETTINGS, "--label is for the files in --data-dir"),
     "data with files of one's own": (
         ["--data-dir", "/nowhere", "--label", "y", "--data", "heart-disease"],
@@ -146,7 +147,7 @@ def data(tmp_path: Path) -> Path:
 def test_a_data_folder_without_the_label_column(fedct: Callable[..., Outcome], here: Path, data: Path) -> None:
     outcome = fedct("simulate", "--data-dir", data, "--label", "sick")
     assert outcome.code == DATA
-    assert outcome.sentence == f"{data / 'north.csv'} has no column 'sick': it has age, ill"
+    assert outcome.sentence == f"{data / 'north.csv'} has no column 'sick': it has 'age', 'ill'"
     assert files_below(here) == []
 
 
@@ -154,7 +155,7 @@ def test_a_data_folder_without_public_set(fedct: Callable[..., Outcome], here: P
     (data / "public.csv").unlink()
     outcome = fedct("simulate", "--data-dir", data, "--label", "ill")
     assert outcome.code == DATA
-    assert outcome.sentence.startswith(f"no public.csv or public.parquet in {data}")
+    assert outcome.sentence.startswith(f"no public.csv in {data}, nor one with ")
     assert files_below(here) == []
 
 

@@ -29,6 +29,7 @@ from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.kit import make_kit
 from fedct_flwr.cli.main import app
 from fedct_flwr.config import CoordinatorConfig, RunConfig, SiloConfig, StudyConfig
+from fedct_flwr.config.tables import FolderTables
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.loopback import run_loopback, simulated_nodes
@@ -262,6 +263,8 @@ def test_settings_are_settings(block: Block, tmp_path: Path) -> None:
         StudyConfig.read(given, block.place, tmp_path)
     elif block.title.endswith("coordinator.toml"):
         CoordinatorConfig.read(given, block.place, tmp_path)
+    elif block.title.endswith("data.toml"):
+        FolderTables.read(given, block.place, tmp_path)
     elif block.title.endswith("run.toml"):
         config = RunConfig.from_flower({"study": "one", "data": "heart-disease", **given})
         dataset = datasets.load(config)

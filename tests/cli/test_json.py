@@ -160,4 +160,4 @@ def test_help_shows_every_command_below_a_title(fedct: Run) -> None:
 
 def test_arguments_have_their_help(fedct: Run) -> None:
     assert "The silo's folder." in fedct("silo", "verify", "--help").out
-    assert "New records: a CSV or Parquet file" in fedct("predict", "--help").out
+    assert "New records: a table" in fedct("predict", "--help").out

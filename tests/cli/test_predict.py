@@ -1,4 +1,4 @@
-"""``fedct predict`` and ``fedct export``: a global model on new records, far from the run."""
+"""``fedct predict`` and ``fedct export``: a model on new records, far from the run."""
 
 import csv
 import io
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from fedct_flwr.cli.predictions import NOT_CALIBRATED
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.unlabeled import read_unlabeled
@@ -69,7 +70,7 @@ def test_every_column_stays_as_it_is_and_classes_come_after_them(fedct: Fedct, m
 
 def test_a_category_that_nobody_knows_is_said(fedct: Fedct, model: Path, records: Path) -> None:
     assert fedct("predict", records, "--model", model).err == (
-        "1 of 3 records have a value of 'sex' that the study does not know\n"
+        f"1 of 3 records have a value of 'sex' that the study does not know\n{NOT_CALIBRATED}\n"
     )
 
 
@@ -117,7 +118,7 @@ def test_a_file_that_exists_stays(fedct: Fedct, model: Path, records: Path, tmp_
     [
         ("cultivar,alcohol\n1,2\n", "shares no column"),
         ("patient,age\n1,30\n", "missing 'sex'"),
-        ("age,sex\nold,f\n", "'age' must hold numbers"),
+        ("age,sex\nold,f\n", "column 'age' in the new records must hold numbers"),
         ("age,sex\n", "has no records"),
         ("age,sex,predicted\n30,f,1\n", "has a column 'predicted' already"),
         ("age;sex\n30;f\n", "separated by semicolons"),
@@ -150,7 +151,7 @@ def test_a_silos_own_model_and_a_model_cut_off_are_one_sentence(
     for name in ("cut.skops", "own.skops"):
         outcome = fedct("predict", records, "--model", tmp_path / name)
         assert outcome.code == DataError.exit_code
-        assert "is damaged, or no global model" in outcome.sentence
+        assert "is damaged, or does not say what its columns are" in outcome.sentence
 
 
 def test_a_model_of_unknown_types_is_refused_unless_its_package_is_named(

@@ -123,7 +123,7 @@ def half_a_jinja(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     ("fault", "words"),
     [
         (folder_in_its_place, "cannot write {run}/report.html: Is a directory"),
-        (damaged_scores, "{run}/scores.json is damaged: take it away, and the report goes without"),
+        (damaged_scores, "{run}/scores.json is damaged: take it away, and the run goes without scores"),
         (no_extra, "a report needs the extra 'report': pip install 'fedct-flwr[report]'"),
         (half_a_plotly, "a report needs {run}/plotly.min.js, which is not there: pip install --force-reinstall plotly"),
         (half_a_jinja, "cannot import name 'DictLoader' from 'jinja2' (unknown location)"),

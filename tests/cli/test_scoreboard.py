@@ -18,18 +18,22 @@ from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.runs.run_folder import RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.scoreboard import (
     METHODS,
     SiloScores,
     of_global_models,
+    predictions,
     reported,
     save,
     score,
     table,
     with_baselines,
 )
+from fedct_flwr.types import Answers, ConfigError, Features
 
 NAN = float("nan")
 FEDCT = ALGORITHMS["fedct"]
@@ -217,7 +221,9 @@ def test_without_baselines_the_table_has_the_reported_method_alone(real: RunFold
     assert "alone" not in text
     assert line(text, "cleveland") == ["cleveland", "0.820", "0.840", "3"]
     assert line(text, "budapest") == ["budapest", "-", "0.840", "3"]
-    assert line(text, "mean") == ["mean", "of", "1", "0.820", "0.840", "2"]
+    assert line(text, "mean") == ["mean", "0.820", "0.840", "2"]
+    said = " ".join(text.split())
+    assert "over 1 of 4 silos on own test sets and 2 of 4 silos on the pooled test set" in said
 
 
 def test_baselines_are_added_in_the_data_sets_order_where_a_silo_had_a_part(
@@ -239,7 +245,8 @@ def test_baselines_are_added_in_the_data_sets_order_where_a_silo_had_a_part(
 def test_scores_are_saved_as_they_are(tmp_path: Path) -> None:
     save(ROWS, tmp_path / "scores.json")
     first = json.loads((tmp_path / "scores.json").read_text())[0]
-    assert first == {"silo": "cleveland", "own": ROWS[0].own, "pooled": ROWS[0].pooled, "bytes_sent": 1234}
+    of_old = {"silo": "cleveland", "own": ROWS[0].own, "pooled": ROWS[0].pooled, "bytes_sent": 1234}
+    assert first == {**of_old, "tests": {}, "verdict": None}
 
 
 def test_no_score_is_saved_as_null_because_json_knows_no_nan(tmp_path: Path) -> None:
@@ -345,3 +352,79 @@ def test_global_models_are_told_by_the_runs_result(tmp_path: Path, config: RunCo
     scored = {"student": {"accuracy": 0.8, "balanced_accuracy": 0.7}}
     folder.finish("completed", global_model={"file": "f", "labels": 3, "scores": scored})
     assert of_global_models(folder) == {"student": 0.7}
+
+
+# --- all that is said of a model
+
+
+def test_each_model_is_asked_once_for_each_test_set(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    before = SklearnLearner.predict
+
+    def told(learner: SklearnLearner, X: Features) -> Answers:
+        asked.append(len(X))
+        return before(learner, X)
+
+    monkeypatch.setattr(SklearnLearner, "predict", told)
+    found = list(predictions(config, FEDCT, dataset, folder))
+    tested = [part for silo in dataset.silos[:-1] for part in [silo.test.size] * 3 + [dataset.test.size] * 3]
+    assert sorted(asked) == sorted(tested)
+    assert [entry.silo for entry in found] == [silo.name for silo in dataset.silos]
+    assert found[-1].own == found[-1].pooled == {}
+    for entry, silo in zip(found[:-1], dataset.silos, strict=False):
+        for said, test in ((entry.own, silo.test), (entry.pooled, dataset.test)):
+            assert list(said) == ["local", "centralized", "federated"]
+            assert {len(one.answers) for one in said.values()} == {test.size}
+
+
+def test_all_numbers_are_those_of_the_same_predictions(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> None:
+    rows = score(config, FEDCT, dataset, folder)
+    for entry, silo in zip(rows[:-1], dataset.silos, strict=False):
+        for name, test in (("own", silo.test), ("pooled", dataset.test)):
+            found = entry.tests[name]
+            assert (found.n, sum(found.classes.values()), found.positive) == (test.size, test.size, "diseased")
+            for method, model in found.models.items():
+                assert model.value("balanced_accuracy") == getattr(entry, name)[method]
+                assert np.array(model.confusion).sum() == test.size
+                assert sum(part.n for part in model.calibration) == test.size
+    assert rows[-1].tests["own"].models == {}
+
+
+def test_the_positive_class_can_be_named(dataset: FederatedDataset, config: RunConfig, folder: RunFolder) -> None:
+    other = RunConfig.from_flower({**config.to_flower(), "positive-class": "healthy"})
+    first, last = (score(c, FEDCT, dataset, folder)[0].tests["pooled"] for c in (other, config))
+    assert (first.positive, last.positive) == ("healthy", "diseased")
+    assert first.models["local"].value("sensitivity") == last.models["local"].value("specificity")
+
+
+@pytest.mark.parametrize("name", ["ill", "0"])
+def test_a_positive_class_that_is_none_is_refused(dataset: FederatedDataset, name: str) -> None:
+    with pytest.raises(ConfigError, match=r"positive-class = .*healthy"):
+        dataset.schema.positive(name)
+
+
+def test_the_area_under_the_curve_has_a_table_with_n_in_eighty_columns(
+    config: RunConfig, dataset: FederatedDataset, folder: RunFolder
+) -> None:
+    rows = score(config, FEDCT, dataset, folder)
+    rows[0] = replace(rows[0], silo="x" * 12)
+    found = auc_table(rows, "FedCT")
+    assert found is not None
+    output = io.StringIO()
+    Console(file=output, width=80, force_terminal=False).print(found)
+    text = output.getvalue()
+    assert "…" not in text
+    own = rows[0].tests["own"]
+    auc = own.models["federated"].metrics["auc"]
+    cells = line(text, "x" * 12)
+    assert cells[1:3] == [str(own.n), str(own.classes["diseased"])]
+    assert cells[4:6] == [f"{auc.value:.3f}", f"{auc.low:.2f}-{auc.high:.2f}"]
+    assert line(text, rows[-1].silo)[3:] == ["-"] * 4
+
+
+def test_without_probabilities_there_is_no_such_table() -> None:
+    assert auc_table(ROWS, "FedCT") is None

@@ -46,7 +46,7 @@ def test_all_that_is_to_be_known_is_said(fedct: Fedct, kit: Kit) -> None:
     said = words(outcome.out)
     assert kit.study.public.fingerprint.hex() in said
     for part in (
-        "heart-disease: silo cleveland trains logistic-regression to tell 2 classes apart",
+        "heart-disease: silo cleveland trains auto to tell 2 classes apart",
         "Class 1 of 2: 'healthy' Class 2 of 2: 'diseased'",
         "Columns: 13", "228 examples without labels", "hard labels: one class for each public example",
         "Test scores: none", "Rounds: 100, of which 0 are used", "Labels: 1,000,000, of which 0 are used",
@@ -308,4 +308,4 @@ def test_a_setting_of_networks_is_not_approved_for_another_learner(fedct: Fedct,
     kit.edit("batch-size = 64", "batch-size = 7")
     outcome = fedct("silo", "approve", kit.folder, "--yes")
     assert outcome.code == 2
-    assert "batch-size has no effect on learner 'logistic-regression': name a network" in words(outcome.err)
+    assert "batch-size has no effect on learner 'auto': name a network" in words(outcome.err)

@@ -338,14 +338,14 @@ def test_a_learner_that_cannot_share_the_probabilities_that_the_policy_lets_out(
     said = fedct("silo", "check", kit.folder).out
     assert "trains on a sample" in finding(said, "learner")
     assert "may ask for 7 rounds of training, and have others' count 1 beside 1" in finding(said, "probabilities")
-    kit.edit('name = "logistic-regression"', 'name = "svm"')
+    kit.edit('name = "auto"', 'name = "svm"')
     outcome = fedct("silo", "check", kit.folder, "--details")
     assert finding(outcome.out, "learner").startswith("✗ learner svm: it cannot share probabilities")
     assert "random-forest" in outcome.out
 
 
 def test_a_learner_that_is_not_allowed(fedct: Fedct, kit: Kit) -> None:
-    kit.edit('name = "logistic-regression"', 'name = "somewhere.Forest"')
+    kit.edit('name = "auto"', 'name = "somewhere.Forest"')
     assert finding(fedct("silo", "check", kit.folder).out, "learner").startswith(
         "✗ learner somewhere.Forest: not allowed"
     )
@@ -488,7 +488,7 @@ def test_dp_sgd_without_a_network_is_bad(fedct: Fedct, kit: Kit, monkeypatch: py
     kit.edit('protection = "none"', 'protection = "dp-sgd"')
     outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
     assert finding(outcome.out, "privacy").startswith("✗ privacy: dp-sgd cannot be set up for these records")
-    assert "'dp-sgd' trains networks, and learner 'logistic-regression' is none" in " ".join(outcome.out.split())
+    assert "'dp-sgd' trains networks, and learner 'auto' is none" in " ".join(outcome.out.split())
 
 
 # --- students

@@ -12,6 +12,7 @@ from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, SiloConfig, TransferSettings
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import Connection, DataSettings
+from fedct_flwr.config.tables import SiloTables, TableForm
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key
 from fedct_flwr.types import ConfigError
@@ -28,7 +29,7 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
     config = kit.config
     assert (config.silo, config.connection.superlink) == ("cleveland", "localhost:1")
     assert config.data == DataSettings(file=kit.source / "data.csv", label=LABEL)
-    assert config.learner == LearnerSettings(name="logistic-regression")
+    assert config.learner == LearnerSettings(name="auto").model_copy(update={"pseudo_weight": "auto"})
     assert config.policy == Policy()
     assert config.privacy == PrivacySettings()
 
@@ -41,11 +42,15 @@ def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
         part = re.split(r"^(?:# )?\[(?=\w+\]$)", text, flags=re.MULTILINE)
         (inside,) = part[:1] if not name else [one for one in part if one.startswith(f"{name}]")]
         keys = [kebab(field) for field in model.model_fields]
-        keys = [key for key in keys if key not in (*tables, *more, "mapping", "params")]
+        keys = [key for key in keys if key not in (*tables, *more, "mapping", "tables", "params")]
         for key in keys:
             assert re.search(rf"^(# )?{key} = ", inside, re.MULTILINE), key
     assert "[data.mapping]" in text
     assert "[learner.params]" in text
+    form = text.partition("# [data.tables]\n")[2].partition("\n\n")[0]
+    assert SiloTables.read(tomllib.loads(form.replace("# ", "")), "the template").given == [
+        kebab(field) for field in TableForm.model_fields
+    ]
     words = " ".join(text.replace("#", " ").split())
     assert "totals over all that ever left for a study and its public set, whatever was approved in between" in words
     assert "by plain HTTP and shows the secret: keep both on one machine" in words

@@ -32,7 +32,11 @@ SCENARIO = {"study", "data", "algorithm", "learner", "run-dir", "resume"}
 ANOTHER: dict[str, Any] = {
     "data-dir": "/nowhere",
     "label-column": "ill",
+    "text-columns": "note",
+    "group-column": "patient",
     "outcome": "number",
+    "positive-class": "ill",
+    "accept": "one-per-record:ward",
     "num-silos": 3,
     "private-size": 100,
     "public-size": 90,
@@ -88,6 +92,8 @@ ANOTHER: dict[str, Any] = {
     "seed": 42,
     "report-scores": True,
     "save-models": False,
+    "baselines": "none",
+    "calibration": "sigmoid",
     "tracking": "tensorboard",
 }
 """Another value than the default for each key that is probed; "" is filled in by ``probed``."""
@@ -157,12 +163,12 @@ def probed(base: dict[str, Any], initial_model: str) -> Iterator[tuple[str, dict
 @pytest.fixture(scope="module", autouse=True)
 def fitted_once() -> Iterator[None]:
     """The same columns are preprocessed the same way in thousands of checks: half of the time of these tests."""
-    original, known = preprocessing.standard, dict[tuple[Any, bytes], Any]()
+    original, known = preprocessing.standard, dict[tuple[Any, bytes, bool], Any]()
 
-    def standard(schema: Schema, X: Features) -> Any:
-        key = schema, X.tobytes()
+    def standard(schema: Schema, *references: Features, texts: bool = False) -> Any:
+        key = schema, b"".join(X.tobytes() for X in references), texts
         if key not in known:
-            known[key] = original(schema, X)
+            known[key] = original(schema, *references, texts=texts)
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -40,7 +40,7 @@ initial_model, fitted_once = probes.initial_model, probes.fitted_once
 
 ALWAYS = {
     *("learner-params", "preprocessing", "class-weight", "bad-silos", "corruption", "num-server-rounds", "roster"),
-    *("min-silos", "roster-deadline", "round-deadline", "seed", "save-models", "tracking"),
+    *("min-silos", "roster-deadline", "round-deadline", "seed", "save-models", "baselines", "tracking"),
 }
 OF_HEART_DISEASE = {"public-fraction", "test-fraction"}
 OF_SPLIT = {"num-silos", "private-size", "public-size", "partition"}
@@ -48,9 +48,9 @@ OF_SPLIT = {"num-silos", "private-size", "public-size", "partition"}
 TRAINED = {"local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "device"}
 """How networks are trained, by the run config."""
 
-PATE = {"query-size", "student", "report-scores", "protection"}
+PATE = {"query-size", "student", "report-scores", "protection", "calibration"}
 FEDCT = PATE | {"pseudo-weight", "stop-at-fixed-point"}
-SOFT = {"query-size", "student", "report-scores", "stop-at-fixed-point", "warm-up-rounds"}
+SOFT = {"query-size", "student", "report-scores", "calibration", "stop-at-fixed-point", "warm-up-rounds"}
 AVERAGE = {"initial-model", "report-scores"}
 
 OF_ALGORITHM: dict[str, set[str]] = {
@@ -124,7 +124,7 @@ def test_keys_of_every_algorithm_and_kind_of_learner(algorithm: str, learner: st
         return
     expected = ALWAYS | OF_HEART_DISEASE | OF_ALGORITHM[algorithm]
     if learner == NETWORK:
-        expected = (expected | TRAINED) - {"stop-at-fixed-point"}
+        expected = (expected | TRAINED) - {"stop-at-fixed-point", "calibration"}
         expected |= {"epochs"} if algorithm == "fedkt" else set()
     else:
         # A learner that starts anew learns no more of the same records in another round.
@@ -139,7 +139,16 @@ def test_keys_of_every_algorithm_and_kind_of_learner(algorithm: str, learner: st
 def test_keys_where_numbers_are_predicted(algorithm: str, learner: str, initial_model: str) -> None:
     base = {"data": "diabetes", "algorithm": algorithm, "learner": learner}
     expected = ALWAYS | OF_SPLIT | OF_ALGORITHM[algorithm]
-    expected -= {"class-weight", "bad-silos", "corruption", "student", "partition", "roster", "warm-up-rounds"}
+    expected -= {
+        "class-weight",
+        "calibration",
+        "bad-silos",
+        "corruption",
+        "student",
+        "partition",
+        "roster",
+        "warm-up-rounds",
+    }
     assert accepted(base, initial_model) == expected
 
 
@@ -240,7 +249,7 @@ def test_keys_of_every_algorithm_with_real_silos(algorithm: str, study: Path, in
         else:
             taken.add(key)
     # Theirs to know: teachers, protection, and how others' labels are weighed.
-    expected = REAL | (OF_ALGORITHM[algorithm] - {"pseudo-weight", "protection", "teachers"})
+    expected = REAL | (OF_ALGORITHM[algorithm] - {"pseudo-weight", "calibration", "protection", "teachers"})
     # The path of the study's folder is another one here.
     expected -= {"num-server-rounds"} if algorithm in ONE_SHOT else set()
     assert taken - {"data-dir"} == expected

@@ -163,6 +163,14 @@ def test_what_decides_the_model_has_a_promise_only_where_there_is_one() -> None:
     assert one.decides_model != other.decides_model
 
 
+def test_the_form_of_the_records_is_approved_where_there_is_one() -> None:
+    assert "tables" not in read().decides_model
+    assert read(data={"tables": {"decimal": ",", "leave-out": ["id"]}}).decides_model["tables"] == {
+        "decimal": ",",
+        "leave-out": ["id"],
+    }
+
+
 def test_a_plan_without_queries_asks_about_everything_each_round() -> None:
     assert read(privacy={"rounds": 3}).privacy.planned_queries(20) == 60
     assert read(privacy={"rounds": 3, "queries": 7}).privacy.planned_queries(20) == 7

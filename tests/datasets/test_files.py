@@ -1,11 +1,14 @@
 """A folder of tables as a federation. Whatever is wrong: one sentence, the file's name, and nobody's record."""
 
+import gzip
 import unicodedata
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -14,7 +17,7 @@ import pytest
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.types import DataError
+from fedct_flwr.types import ConfigError, DataError
 
 MARKER = "Erika-4711"
 """Stands for a value that only a patient's record has."""
@@ -86,7 +89,7 @@ def test_the_label_column_may_hold_numbers(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (("1", "high"), "column 'ill' of {} holds 'string': with outcome = 'number' it must hold numbers"),
+        (("1", "high"), "{}: column 'ill' at silo north holds numbers, and 1 of 2 cells are text"),
         (("1", ""), "{} has 1 record without a finite 'ill': fill them in or take them out"),
         (("inf", "1"), "{} has 1 record without a finite 'ill'"),
         (("1e300000", "nan"), "{} has 2 records without a finite 'ill'"),
@@ -241,7 +244,7 @@ def test_a_file_instead_of_a_folder(folder: Folder) -> None:
 
 def test_no_public_set(folder: Folder) -> None:
     path = folder(public=None)
-    assert error(path).startswith(f"no public.csv or public.parquet in {path}: ")
+    assert error(path).startswith(f"no public.csv in {path}, nor one with ")
 
 
 @pytest.mark.parametrize("name", ["public", "north"])
@@ -250,7 +253,7 @@ def test_csv_and_parquet_of_the_same_name(folder: Folder, name: str) -> None:
     pyarrow.parquet.write_table(pa.table({"age": [1]}), path / f"{name}.parquet")
     said = error(path)
     assert str(path) in said
-    assert "CSV and a Parquet file of the same name" in said
+    assert f"two tables for {name!r}" in said
 
 
 def test_csv_and_parquet_of_the_same_name_are_named(folder: Folder) -> None:
@@ -273,7 +276,7 @@ def test_only_one_silo(folder: Folder) -> None:
 
 def test_a_missing_label_column_is_named_with_what_there_is(folder: Folder) -> None:
     path = folder(south="age,ward\n1,east\n")
-    assert error(path) == f"{path / 'south.csv'} has no column 'ill': it has age, ward"
+    assert error(path) == f"{path / 'south.csv'} has no column 'ill': it has 'age', 'ward'"
 
 
 def test_only_one_class_in_all(folder: Folder) -> None:
@@ -432,6 +435,120 @@ def test_no_message_quotes_a_parquet_file_that_breaks_off(folder: Folder, share:
     said = error(path)
     assert str(path / "west.parquet") in said
     assert MARKER not in said
+
+
+# --- as data.toml tells
+
+
+def told(path: Path, text: str) -> None:
+    (path / "data.toml").write_text(text, "utf-8")
+
+
+def test_every_hospital_writes_its_file_as_it_does(folder: Folder) -> None:
+    public = "age,ward\n63.5,Süd\n41,west\n"
+    plain = load(folder(public=public, east="age,ward,ill\n70.5,Süd,no\n1,west,yes\n"))
+    path = folder(public=public, east="age;ward;ill\n70,5;Süd;no\n1;west;yes\n".encode("cp1252"))
+    told(path, '[files."east.csv"]\nseparator = ";"\ndecimal = ","\nencoding = "cp1252"')
+    found = load(path)
+    assert found.schema == plain.schema
+    assert records(found, "east") == records(plain, "east")
+
+
+def test_files_of_every_kind_are_silos(folder: Folder) -> None:
+    path = folder()
+    for silo in ("dortmund.xlsx", "essen.csv.gz", "koeln.tsv", "bonn.tsv.gz"):
+        text = SOUTH.replace(",", "\t") if ".tsv" in silo else SOUTH
+        if silo.endswith(".xlsx"):
+            book = openpyxl.Workbook()
+            for line in SOUTH.splitlines():
+                book.active.append(line.split(","))
+            book.save(path / silo)
+        else:
+            (path / silo).write_bytes(gzip.compress(text.encode()) if silo.endswith(".gz") else text.encode())
+    found = load(path)
+    assert [silo.name for silo in found.silos] == ["bonn", "dortmund", "essen", "koeln", "north", "south"]
+    for silo in ("bonn", "dortmund", "essen", "koeln"):
+        assert records(found, silo) == records(found, "south")
+
+
+def test_columns_left_out_codes_and_dates(folder: Folder) -> None:
+    path = folder(
+        public="id,ward,seen\n1,7,02.01.1970\n2,8,03.01.1970\n",
+        north="id,ward,seen,ill\n3,7,04.01.1970,yes\n4,7,05.01.1970,no\n",
+        south=pa.table({"id": [5], "ward": [8.0], "seen": [date(1970, 1, 6)], "ill": ["no"]}),
+    )
+    (path / "south.csv").unlink(missing_ok=True)
+    told(path, 'leave-out = ["id"]\ncategories = ["ward"]\ndates = "%d.%m.%Y"')
+    found = load(path)
+    assert found.schema.columns == (Column("ward", ("7", "8")), Column("seen"))
+    assert records(found, "north") == {(0, 3, 1), (0, 4, 0)}
+    assert records(found, "south") == {(1, 5, 0)}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'leave-out = ["agee"]',
+            "leave-out in data.toml names 'agee', which no file here has: did you mean 'age'?",
+        ),
+        ('categories = ["wards"]', "did you mean 'ward'?"),
+        ('group = "patient"', "group in data.toml names 'patient'"),
+        (
+            '[files."north.csv"]\nleave-out = ["sex"]',
+            "leave-out in data.toml names 'sex', which north.csv does not have",
+        ),
+        ('[files."nord.csv"]\ndecimal = ","', "did you mean 'north.csv'?"),
+        ("decimel = 3", "did you mean 'decimal'?"),
+    ],
+)
+def test_a_name_in_data_toml_that_nothing_has(folder: Folder, text: str, said: str) -> None:
+    path = folder()
+    told(path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert said in str(caught.value)
+
+
+def test_a_column_that_only_one_file_has_may_be_left_out_everywhere(folder: Folder) -> None:
+    path = folder(south="ill,ward,age,comment\nno,west,28,x\nyes,east,81,y\n")
+    told(path, 'leave-out = ["comment"]')
+    assert records(load(path), "south") == {(28, 1, 0), (81, 0, 1)}
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "", "__index_level_0__", "...1"])
+def test_row_numbers_without_a_name_are_no_feature(folder: Folder, name: str) -> None:
+    files = {
+        silo: "\n".join(f"{number if number else name},{line}" for number, line in enumerate(text.splitlines()))
+        for silo, text in {"public": PUBLIC, "north": NORTH, "south": SOUTH}.items()
+    }
+    path = folder(**files)
+    assert f"write leave-out = ['{name}'] in data.toml" in error(path)
+    told(path, f"leave-out = ['{name}']")
+    assert load(path).schema.columns == (Column("age"), Column("ward", ("east", "west")))
+
+
+def test_what_is_not_used_is_noted(folder: Folder) -> None:
+    path = folder()
+    assert load(path).notes == ()
+    (path / "README.md").touch()
+    (path / "old").mkdir()
+    (note,) = load(path).notes
+    assert "'README.md', 'old'" in note
+
+
+def test_other_sheets_are_noted(folder: Folder) -> None:
+    path = folder()
+    book = openpyxl.Workbook()
+    for sheet in (book.active, book.create_sheet("More")):
+        for line in SOUTH.splitlines():
+            sheet.append(line.split(","))
+    book.save(path / "west.xlsx")
+    (note,) = load(path).notes
+    assert "'west.xlsx'" in note
+    assert "'More'" in note
+    told(path, '[files."west.xlsx"]\nsheet = "More"')
+    assert load(path).notes == ()
 
 
 def test_a_class_is_the_same_however_its_accents_and_blanks_are_written(tmp_path: Path) -> None:

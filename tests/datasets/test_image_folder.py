@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
+from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images, usual_form
 from fedct_flwr.types import DataError
 from tests.patience import PATIENCE
 
@@ -33,15 +33,15 @@ def random(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def test_gray_images_are_their_pixels_in_one_channel(tmp_path: Path) -> None:
     pixels = random(6, 5)
     X = read_images([write(tmp_path / "a.png", pixels)], (6, 5), "gray")
-    assert (X.shape, X.dtype) == ((1, 1, 6, 5), np.float32)
-    np.testing.assert_array_equal(X[0, 0], (pixels / np.float32(255)).astype(np.float32))
+    assert (X.shape, X.dtype) == ((1, 1, 6, 5), np.uint8)
+    np.testing.assert_array_equal(X[0, 0], pixels)
 
 
 def test_color_images_have_channels_first(tmp_path: Path) -> None:
     pixels = random(6, 5, 3)
     X = read_images([write(tmp_path / "a.png", pixels)], (6, 5), "color")
     assert X.shape == (1, 3, 6, 5)
-    np.testing.assert_array_equal(X[0].transpose(1, 2, 0), (pixels / np.float32(255)).astype(np.float32))
+    np.testing.assert_array_equal(X[0].transpose(1, 2, 0), pixels)
 
 
 def test_gray_and_color_become_what_the_study_says(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_images_of_any_size_are_scaled_to_height_and_width(tmp_path: Path) -> No
     paths = [write(tmp_path / f"{i}.png", np.full((3 + i, 20 - i), 51, dtype=np.uint8)) for i in range(3)]
     X = read_images(paths, (8, 4), "gray")
     assert X.shape == (3, 1, 8, 4)
-    np.testing.assert_array_equal(X, np.float32(0.2))
+    np.testing.assert_array_equal(X, 51)
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])
@@ -63,7 +63,7 @@ def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
     # As X-rays come; Pillow would clip everything above 255 to white.
     pixels = np.array([[0, 255, 256], [4096, 32768, 65535]], dtype=np.uint16)
     X = read_images([write(tmp_path / f"a.{suffix}", pixels)], (2, 3), "gray")
-    np.testing.assert_array_equal((X[0, 0] * 255).round(), [[0, 0, 1], [16, 128, 255]])
+    np.testing.assert_array_equal(X[0, 0], [[0, 0, 1], [16, 128, 255]])
     assert read_images([tmp_path / f"a.{suffix}"], (2, 3), "color").shape == (1, 3, 2, 3)
 
 
@@ -71,7 +71,7 @@ def test_sixteen_bits_keep_the_upper_eight(tmp_path: Path, suffix: str) -> None:
 def test_usual_formats_are_read(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"a.{suffix}", np.full((4, 4, 3), 100, dtype=np.uint8))
     assert images_in(tmp_path) == [path]
-    np.testing.assert_allclose(read_images([path], (4, 4), "color"), 100 / 255, atol=0.01)
+    np.testing.assert_allclose(read_images([path], (4, 4), "color").astype(float), 100, atol=3)
 
 
 # --- which files, in which order
@@ -132,6 +132,38 @@ def test_a_damaged_file_is_numbered_and_its_name_not_quoted(tmp_path: Path, how:
         read_images([good, bad], (4, 4), "gray")
     assert str(caught.value).startswith(f"cannot read image 2 of 2, by name, in {tmp_path}: ")
     assert SECRET not in str(caught.value)
+
+
+def test_a_damaged_file_is_numbered_within_its_own_folder(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, random(4, 4)) for name in ("sick/a.png", "sick/b.png", "well/a.png", "well/c.png")]
+    paths.insert(3, damaged(tmp_path / "well" / "b.png", "cut off"))
+    for read in (
+        lambda: read_images(paths, (4, 4), "gray"),
+        lambda: usual_form([*paths[:3], damaged(paths[3], "text")]),
+    ):
+        with pytest.raises(DataError, match=rf"^cannot read image 2 of [23], by name, in {tmp_path / 'well'}: "):
+            read()
+
+
+# --- the form that images have
+
+
+@pytest.mark.parametrize(
+    ("sizes", "form"),
+    [
+        ([(20, 30), (20, 30), (40, 10)], ((20, 30), "gray")),
+        ([(20, 30, 3), (20, 30), (40, 10)], ((20, 30), "color")),
+        ([(448, 224)], ((224, 112), "gray")),
+        ([(1000, 1)], ((224, 1), "gray")),
+    ],
+)
+def test_the_usual_form_is_that_of_most_images(tmp_path: Path, sizes: Any, form: Any) -> None:
+    paths = [write(tmp_path / f"{number}.png", random(*size)) for number, size in enumerate(sizes)]
+    assert usual_form(paths) == form
+
+
+def test_sixteen_bits_are_gray(tmp_path: Path) -> None:
+    assert usual_form([write(tmp_path / "a.png", np.zeros((2, 3), dtype=np.uint16))]) == ((2, 3), "gray")
 
 
 def test_pixels_without_a_range_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Labels: one class however a file spells it, the silo's own mapping, and nobody's record in any message."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,25 @@ def said(names: list[str], mapping: dict[str, str], classes: tuple[str, ...] = C
     [
         (" yes ", "yes"),
         ("1.0", "1"),
-        ("01", "1"),
+        ("1.", "1"),
+        ("+1", "1"),
+        ("-1.00", "-1"),
         ("-0", "0"),
+        ("0.0", "0"),
+        ("01", "01"),
+        ("007", "007"),
+        ("00", "00"),
+        ("1E50", "1E50"),
+        ("1e3", "1e3"),
+        ("1_0", "1_0"),
+        ("0x10", "0x10"),
+        ("1,0", "1,0"),
+        ("NaN", "NaN"),
+        ("-Infinity", "-Infinity"),
+        ("\u0661", "\u0661"),
+        ("\uff11", "\uff11"),
+        ("\u00b2", "\u00b2"),
+        ("12345678901234567890.0", "12345678901234567890"),
         ("1.5", "1.5"),
         ("True", "true"),
         ("FALSE", "false"),
@@ -50,6 +68,43 @@ def test_numbers_are_the_same_labels_whatever_the_column_holds(values: list[obje
 def test_classes_are_sorted_numbers_by_value_and_text_by_alphabet() -> None:
     assert all_classes({"10", "9", "-1"}) == ("-1", "9", "10")
     assert all_classes({"b", "10", "9"}) == ("10", "9", "b")
+
+
+@pytest.mark.parametrize("names", [{"1E50", "10"}, {"1_0", "9"}, {"nan", "1"}, {"inf", "2"}, {"\u0661", "0"}])
+def test_what_only_programs_read_as_numbers_is_sorted_as_text(names: set[str]) -> None:
+    assert all_classes(names) == tuple(sorted(names))
+
+
+def test_codes_with_zeros_in_front_have_one_order() -> None:
+    assert all_classes({"1", "01", "001", "0.5"}) == ("0.5", "001", "01", "1")
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (pa.array([1, 0], pa.int8()), ["1", "0"]),
+        (pa.array([2**63 - 1, 2**62]), [str(2**63 - 1), str(2**62)]),
+        (pa.array([1.0, 0.5]), ["1", "0.5"]),
+        (pa.array([1.0, 2.0], pa.float32()), ["1", "2"]),
+        (pa.array([1.0, 2.0], pa.float16()), ["1", "2"]),
+        (pa.array([Decimal("1.00"), Decimal("1E+2")], pa.decimal128(5, 2)), ["1", "100"]),
+        (pa.array([True, False]), ["true", "false"]),
+        (pa.array(["b", "a"]).dictionary_encode(), ["b", "a"]),
+        (pa.array([7, 8]).dictionary_encode(), ["7", "8"]),
+        (pa.array(["b", "a"], pa.large_string()), ["b", "a"]),
+        (pa.array(["b", "a"], pa.string_view()), ["b", "a"]),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_a_label_is_what_a_csv_file_would_have(values: pa.Array, names: list[str]) -> None:
+    assert class_names(pa.chunked_array([values, values[:1]]), "y", FILE) == [*names, names[0]]
+
+
+@pytest.mark.parametrize("value", [1e300, float(2**53) * 2, float("inf"), float("-inf")])
+def test_numbers_that_a_float_cannot_tell_apart_are_no_labels(value: float) -> None:
+    with pytest.raises(DataError, match="too large to tell apart") as caught:
+        class_names(pa.chunked_array([[1.0, value]]), "y", FILE)
+    assert str(int(value) if abs(value) < 1e308 else value) not in str(caught.value)
 
 
 def test_labels_are_positions_among_the_classes() -> None:

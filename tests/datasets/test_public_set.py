@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedct_flwr.datasets import public_set
+from fedct_flwr.datasets.images import scaled
 from fedct_flwr.datasets.public_set import FINGERPRINT_BYTES, PublicSet, Query
 from fedct_flwr.types import DataError
 
@@ -94,6 +95,13 @@ class TestFingerprint:
     def test_differs_between_dtypes_with_the_same_bytes(self):
         zeros = [np.zeros((2, 2), dtype) for dtype in ("i4", "u4", "f4", "i8", "f8", "u1", "i1", "?")]
         assert len({fingerprint(z) for z in zeros}) == len(zeros)
+
+    def test_images_of_bytes_count_as_the_numbers_that_they_stand_for(self, monkeypatch: pytest.MonkeyPatch):
+        pixels = np.random.default_rng(0).integers(0, 256, (5, 3, 4, 2), dtype=np.uint8)
+        assert fingerprint(pixels) == fingerprint(scaled(pixels))
+        monkeypatch.setattr(public_set, "_BLOCK_BYTES", 100)
+        assert fingerprint(pixels) == fingerprint(scaled(pixels))
+        assert fingerprint(pixels) != fingerprint(pixels[::-1])
 
     @given(st.integers(0, 5), st.floats(allow_nan=False))
     def test_differs_for_any_other_value(self, position: int, value: float):

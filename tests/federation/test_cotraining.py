@@ -31,7 +31,7 @@ from tests.patience import PATIENCE
 def test_a_run_leaves_config_rounds_labels_models_and_result(federation: Federation) -> None:
     folder = federation.run(save_models=True)
     assert sorted(path.name for path in folder.path.iterdir()) == [
-        ".lock", "checkpoint.npz", "config.json", "labels.csv", "models", "result.json", "rounds.jsonl",
+        ".lock", "checkpoint.npz", "config.json", "judgments", "labels.csv", "models", "result.json", "rounds.jsonl",
     ]  # fmt: skip
     assert sorted(path.stem for path in folder.models.iterdir()) == ["budapest", "cleveland", "long-beach", "zurich"]
     assert folder.read_json("result.json")["status"] == "completed"

@@ -67,7 +67,7 @@ def test_labels_outside_the_label_space_do_not_leave_the_silo(federation: Federa
     learners = ["decision-tree"] * 4
     learners[FAULTY] = "tests.federation.learners.OutsideLabelSpace"
     folder = federation.run(learner=",".join(learners), learner_params="{}")
-    assert absences(folder)[0] == {NAME: "a label lies outside the label space"}
+    assert absences(folder)[0] == {NAME: "training failed; see the log at the silo"}
 
 
 SILENT = {NAME: "no reply within the deadline"}

@@ -21,7 +21,7 @@ from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 from server_app.main import app as server_app
 from tests.golden.hospital import behind_gates
-from tests.golden.runs import COMMON, WARDS, Golden
+from tests.golden.runs import COMMON, WARDS, Golden, plain_trust
 from tests.hospitals import STUDY, write_study_folder
 
 Record = dict[str, Any]
@@ -115,7 +115,7 @@ def _kebab(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(golden: Golden, folder: Path) -> dict[str, Any]:
-    config = {**COMMON, **_kebab(golden.settings), "run-dir": str(folder / "run")}
+    config = {**COMMON, **plain_trust(golden), **_kebab(golden.settings), "run-dir": str(folder / "run")}
     if golden.hospital is not None:
         study = write_study_folder(folder / "study")
         roster = ",".join(golden.silos)

@@ -67,6 +67,12 @@ def _hospital(tables: Mapping[str, Mapping[str, Any]], *, noisy: bool = False, *
     return Golden(settings, HOSPITALS, hospital=tables, noisy=noisy)
 
 
+def plain_trust(golden: Golden) -> dict[str, Any]:
+    """Pseudo-labels that count in full, in simulated runs that learn such: most are older than the guard."""
+    algorithm = str(golden.settings.get("algorithm", "fedct"))
+    return {"pseudo-weight": 1.0} if algorithm.startswith("fedct") and golden.hospital is None else {}
+
+
 NETWORK: Final[dict[str, Any]] = {
     "learner": "tests.federation.learners.network",
     "learner_params": "{}",
@@ -111,6 +117,21 @@ HARD: Final[dict[str, Golden]] = {
     "fedct-agreement": _run(algorithm="fedct-agreement"),
     "fedct-agreement-dynamic": _run(algorithm="fedct-agreement", trust="dynamic"),
     "fedct-agreement-resumed": _run(algorithm="fedct-agreement", stop_at_fixed_point=False, **RESUMED),
+    "fedct-guarded": _run(pseudo_weight="auto", num_server_rounds=3),
+    "fedct-guarded-against-colluders": _run(
+        algorithm="fedct",
+        pseudo_weight="auto",
+        bad_silos="zurich,budapest,long-beach",
+        corruption="collusion",
+        report_scores=True,
+    ),
+    "fedct-guarded-resumed": _run(pseudo_weight="auto", stop_at_fixed_point=False, **RESUMED),
+    "fedct-automatic": _rounding(learner="auto", learner_params="{}", pseudo_weight="auto", report_scores=True),
+    "hospitals-automatic": Golden(
+        {"report_scores": True},
+        hospital={"learner": {"name": "auto", "pseudo-weight": "auto"}, "policy": {"metrics": True}},
+        floats=True,
+    ),
     "pate": _run(algorithm="pate", num_server_rounds=1),
     "pate-resumed": _run(algorithm="pate", num_server_rounds=1, then={"student": "decision-tree"}),
     "dp-pate": _run(algorithm="dp-pate", num_server_rounds=1, gamma=2.0),

@@ -10,10 +10,10 @@ import pytest
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet, Query
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners.base import Learner, Resumable, Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, package
+from fedct_flwr.learners.catalog import CLASSIFIERS, NETWORKS, SHORT_NAMES, TFIDF, package
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.types import ABSTAIN, Examples, TrainingError
@@ -41,18 +41,27 @@ def examples(shape: tuple[int, ...], count: int, classes: int, seed: int) -> Exa
     return Examples(X.astype(np.float32), y)
 
 
+def with_text(records: Examples) -> Examples:
+    """The same with a column of text, which says what the numbers do."""
+    notes = np.array([f"level{round(level)} today" for level in records.X.mean(axis=1)], dtype=np.object_)
+    return Examples(np.c_[records.X.astype(np.float64).astype(np.object_), notes], records.y)
+
+
 def federation(name: str, known: int = 3) -> FederatedDataset:
     """Two silos; the first has seen the first ``known`` classes only."""
     shape = SHAPES.get(name, (4,))
     nothing = Examples(np.empty((0, *shape), np.float32), np.empty(0, np.int16))
+    public, *silos = (examples(shape, 30, classes, seed) for seed, classes in enumerate((3, known, 3), start=1))
+    columns = tuple(Column(f"f{i}") for i in range(shape[0] if len(shape) == 1 else 0))
+    if name == TFIDF:
+        columns += (Column("note", text=True),)
+        public, *silos = map(with_text, (public, *silos))
+    one, two = silos
     return FederatedDataset(
         name="conformance",
-        schema=Schema.numeric(CLASSES, tuple(f"f{i}" for i in range(shape[0] if len(shape) == 1 else 0))),
-        public=PublicSet(examples(shape, 30, 3, seed=1).X),
-        silos=(
-            SiloData("one", examples(shape, 30, known, seed=2), nothing),
-            SiloData("two", examples(shape, 30, 3, seed=3), nothing),
-        ),
+        schema=Schema(CLASSES, columns),
+        public=PublicSet(public.X),
+        silos=(SiloData("one", one, nothing), SiloData("two", two, nothing)),
         test=nothing,
     )
 

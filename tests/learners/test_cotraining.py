@@ -181,7 +181,9 @@ def test_what_lies_do_to_a_model_depends_on_their_weight() -> None:
     dataset = hospitals.dataset()
     public, weights = dataset.public, (0.0, 0.5, 1.0, 10.0, 1e6)
     scores = np.zeros((len(dataset.silos), len(weights)))
-    config = RunConfig.from_flower({"study": hospitals.STUDY, "data": hospitals.STUDY})
+    config = RunConfig.from_flower(
+        {"study": hospitals.STUDY, "data": hospitals.STUDY, "learner": "logistic-regression"}
+    )
     for row, silo in enumerate(dataset.silos):
         learner = build_learner(config, dataset, row, silo.private.X)
         learner.fit(silo.private.X, silo.private.y)

@@ -295,7 +295,7 @@ class TestTraining:
 
     def test_probabilities_must_be_of_every_class(self):
         X, y = blobs([0, 1])
-        with pytest.raises(TrainingError, match=r"OneColumn could not predict: probabilities of shape .* of 2 classes"):
+        with pytest.raises(TrainingError, match=r"OneColumn answered .* of shape .*: predict_proba must give 2"):
             SklearnLearner(OneColumn()).fit(X, y).probabilities(X, 2)
 
     def test_with_a_gap_between_the_classes_for_a_learner_that_counts_from_zero(self):

@@ -22,7 +22,9 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import untrained
+from fedct_flwr.learners.calibrated import Calibration
 from fedct_flwr.learners.catalog import CLASSIFIERS
+from fedct_flwr.learners.text import Table, Texts
 from fedct_flwr.models.audit import TYPES
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ConfigError, DataError
@@ -69,6 +71,13 @@ def trained(name: str, y: Any = None) -> tuple[Learner, Any]:
     return learner.fit(X, labels if y is None else y), transformer
 
 
+def trained_on_numbers(name: str) -> Learner:
+    X, labels = table()
+    transformer = preprocessing.standard(SCHEMA, X)
+    settings = LearnerSettings(name=name, params=SMALL.get(name, {}))
+    return untrained(settings, 0, 0, X[:2], transformer).fit(X, labels + 0.5)
+
+
 def saved(path: Path, name: str, y: Any = None) -> tuple[Learner, bytes]:
     learner, transformer = trained(name, y)
     return learner, save_model(path, learner, transformer, description(name))
@@ -80,6 +89,30 @@ def refused(path: Path, content: bytes) -> str:
         load_model(path)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+REGRESSORS = ("decision-tree", "random-forest", "extra-trees", "linear-regression", "ridge")
+"""Those whose files are read without naming a package."""
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_number_is_predicted_elsewhere_as_it_is_here(tmp_path: Path, name: str) -> None:
+    learner, said = trained_on_numbers(name), {"classes": (), "quantity": "days"}
+    save_model(tmp_path / "m.skops", learner, None, description(name, **said))
+    model, (X, _) = load_model(tmp_path / "m.skops"), table(seed=1)
+    np.testing.assert_array_equal(model.predict(X), learner.predict(X))
+    assert model.probabilities(X) is None
+
+
+def test_a_forest_of_trees_of_the_other_kind_is_refused(tmp_path: Path) -> None:
+    learner = trained_on_numbers("random-forest")
+    forest = learner.parts[1]  # type: ignore[attr-defined]
+    classifier = trained("random-forest")[0].parts[1]  # type: ignore[attr-defined]
+    forest.estimators_, classifier.estimators_ = classifier.estimators_, forest.estimators_
+    for wrong in (forest, classifier):
+        learner._trained = wrong  # type: ignore[attr-defined]
+        content = save_model(tmp_path / "m.skops", learner, None, description("random-forest"))
+        assert "damaged" in refused(tmp_path / "n.skops", content)
 
 
 LABELS = {
@@ -106,16 +139,21 @@ def test_it_predicts_elsewhere_what_it_does_here(tmp_path: Path, name: str, know
 
 
 def test_every_listed_type_is_one_of_the_catalogs() -> None:
+    learners = [trained(name, of(table()[1]).astype(np.int16))[0] for name in LISTED for of in LABELS.values()]
+    contents = [learner.to_bytes() for learner in learners]  # type: ignore[attr-defined]
+    X = np.array([[1.0, "a word"], [2.0, "another"]], dtype=object)
+    words = preprocessing.standard(Schema(SCHEMA.classes, (Column("age"), Column("note", text=True))), X, texts=True)
+    contents += [skops.io.dumps(part) for part in (words, Texts([1]), Table(["age", "note"], [1]))]
     found: set[str] = set()
-    for name in LISTED:
-        for chosen in LABELS.values():
-            learner, _ = trained(name, chosen(table()[1]).astype(np.int16))
-            with zipfile.ZipFile(io.BytesIO(learner.to_bytes())) as file:  # type: ignore[attr-defined]
-                found |= {
-                    name
-                    for name in TYPES
-                    if f'"__class__": "{name.rpartition(".")[2]}"' in file.read("schema.json").decode()
-                }
+    calibrated, X = trained("naive-bayes")[0], table()[0]
+    calibrated.calibrate(  # type: ignore[attr-defined]
+        Calibration.fitted(calibrated.probabilities(X, 3), table()[1], "isotonic")  # type: ignore[attr-defined]
+    )
+    others = [calibrated, *map(trained_on_numbers, REGRESSORS)]
+    for content in [*contents, *(learner.to_bytes() for learner in others)]:  # type: ignore[attr-defined]
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            said = file.read("schema.json").decode()
+        found |= {name for name in TYPES if f'"__class__": "{name.rpartition(".")[2]}"' in said}
     assert found == TYPES
 
 

@@ -125,6 +125,8 @@ def test_the_table_is_the_very_one_of_the_simulation(silos: Deployment, tmp_path
             "data": "heart-disease",
             "run-dir": str(tmp_path / "simulated"),
             "report-scores": True,
+            "learner": "logistic-regression",
+            "pseudo-weight": 1.0,
         }
     )
     run_loopback(server_app, client_app, config.to_flower(), simulated_nodes(4))

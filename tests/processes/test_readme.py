@@ -74,10 +74,10 @@ def test_the_plain_processes_print_the_rounds_and_the_table_of_make_run(tmp_path
 
 
 def rounds_table_and_closing(lines: list[str]) -> list[str]:
-    """From the first round to the line after that of the silos' mean."""
+    """From the first round to the line of the silos' mean, and how the run ended."""
     first = next(number for number, line in enumerate(lines) if line.startswith("round N"))
     mean = next(number for number, line in enumerate(lines) if line.startswith("mean"))
-    return lines[first : mean + 2]
+    return [*lines[first : mean + 1], next(line for line in lines if line.startswith("fixed point"))]
 
 
 def commands(marker: str, page: str) -> list[str]:

@@ -57,7 +57,9 @@ def run(config: dict[str, Any], silo_files: list[Path]) -> RunFolder:
 
 
 def simulated(path: Path, **changes: Any) -> RunFolder:
-    config = {"study": STUDY, "data": STUDY, "run-dir": str(path), "save-models": False, **changes}
+    # As the silos' own settings say, where they name nothing else.
+    same = {"learner": "logistic-regression", "pseudo-weight": 1.0}
+    config = {"study": STUDY, "data": STUDY, "run-dir": str(path), "save-models": False, **same, **changes}
     run_loopback(server_app, client_app, config, simulated_nodes(len(HOSPITALS)))
     return RunFolder(path)
 

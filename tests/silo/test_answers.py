@@ -29,7 +29,9 @@ from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
-SETTINGS: dict[str, Any] = {"study": STUDY, "data": STUDY, "learner": "decision-tree", "save-models": False}
+SETTINGS: dict[str, Any] = {
+    "study": STUDY, "data": STUDY, "learner": "decision-tree", "pseudo-weight": 1.0, "save-models": False,
+}  # fmt: skip
 SIMULATED: dict[str, Any] = {"partition-id": 0}
 TREE = {"name": "decision-tree"}
 NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 5, "batch-size": 16}

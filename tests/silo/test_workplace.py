@@ -9,7 +9,7 @@ from flwr.app import Context, RecordDict
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import workplace
 from fedct_flwr.silo.state import ContextState, FolderState
-from fedct_flwr.silo.workplace import Workplace, open_workplace, silo_named
+from fedct_flwr.silo.workplace import Workplace, open_workplace, run_of_simulation, silo_named
 from fedct_flwr.types import ConfigError, DataError
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
 
@@ -47,6 +47,17 @@ def test_a_real_silo_keeps_everything_in_its_state_folder(tmp_path: Path) -> Non
     assert place.model == tmp_path / "state" / "model-heart-disease.skops"
     place.state.put("a-name", b"x")
     assert (tmp_path / "state" / "a-name").read_bytes() == b"x"
+
+
+def test_a_real_silo_has_no_run_folder_to_tell_what_it_raised(tmp_path: Path) -> None:
+    """Even where one is on its machine: exceptions quote records, and the run config is the coordinator's."""
+    run = tmp_path / "run"
+    RunFolder.create(run, {}, {}).close()
+    (tmp_path / "silo").mkdir()
+    assert run_of_simulation(context(real(tmp_path / "silo"), run_dir=str(run))) is None
+    simulated = run_of_simulation(context({"partition-id": 0}, run_dir=str(run)))
+    assert simulated is not None
+    assert simulated.path == run
 
 
 def test_the_state_folder_is_where_the_silo_says(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from fedct_flwr.cli.certificates import check_hosts, create_authority, create_se
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.coordinator.kit import create_clients_authority, renew_kits
 from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.datasets.inspection import gathered, refuse
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_inspection import inspect_public
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
@@ -61,6 +63,8 @@ def init(
     out = console(soft_wrap=True)
     coordinator, renewed = prepare(folder, host or ["localhost"], address, study, gateway)
     out.print(f"{escape(str(folder))} is ready{', with a new server certificate' if renewed else ''}")
+    for finding in gathered(inspect_public(read_study(study)).said) if study else ():
+        out.print(f"[yellow]{escape(finding.sentence)}[/]")
     for silo in renew_kits(coordinator):
         out.print(f"the kit of {escape(silo)} has a new certificate: send it {escape(str(folder / 'kits' / silo))}")
     out.print(f"what a silo needs, you get by: fedct coordinator kit {escape(str(folder))} SILO")
@@ -87,7 +91,9 @@ def prepare(
     if study and folder.study.exists() and coordinators_study(study).digest != read_study(folder.study).digest:
         raise ConfigError(f"{folder.study} holds another study: use another folder for {study}")
     if study:
-        coordinators_study(study)
+        found = coordinators_study(study)
+        if not folder.study.exists():
+            refuse(inspect_public(found).findings, {"": found.config.public})
     for part in (folder.path, folder.ca.parent, folder.silos, folder.state, folder.runs, folder.flower_config.parent):
         part.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)
     if not folder.secret.exists():

@@ -1,7 +1,6 @@
 """``fedct coordinator run``: one run with real silos, from the study's folder to a table."""
 
 import contextlib
-import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +18,7 @@ from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
-from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end
+from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import STUDY, RunConfig
@@ -29,8 +28,9 @@ from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.engine.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import scoreboard, who_gained
 from fedct_flwr.simulation.watch import reason
+from fedct_flwr.text.printable import plain
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -259,9 +259,14 @@ def _show(
     if config.report_scores:
         scoreboard.save(rows, run_folder.path / scoreboard.FILE)
         tables = ["", scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
-    out.show(run_document(run_folder, config, how, rows, time.monotonic() - started), *tables)
+    # Real silos keep what they make of the consensus to themselves.
+    verdict = who_gained.document(rows, run_folder, compared[1] if compared else None)
+    with contextlib.suppress(OSError):
+        who_gained.save(verdict, run_folder)
+    out.show(run_document(run_folder, config, how, rows, time.monotonic() - started, plain(verdict)), *tables)
     if config.report_scores:
         _print_gaps(out.console, run_folder, rows)
+    print_verdict(out.console, verdict)
 
 
 def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scoreboard.SiloScores]) -> None:
@@ -269,5 +274,5 @@ def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scoreboa
     for row in rows:
         if row.silo not in last:
             console.print(f"[yellow]{escape(row.silo)} had no part in the last round: no scores[/]")
-        elif math.isnan(row.own["federated"]) and math.isnan(row.pooled["federated"]):
+        elif not last[row.silo].get("scores"):
             console.print(f"[yellow]{escape(row.silo)} keeps its scores to itself[/]")

@@ -14,7 +14,9 @@ from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_records, read_study
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.books import Left, Spent, left, spent
@@ -29,7 +31,7 @@ from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.silo.site import terms_of
-from fedct_flwr.text.printable import printable, quoted
+from fedct_flwr.text.printable import listed, printable, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Soft
@@ -57,7 +59,7 @@ def approve(
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     # What an import path leads to is found out by fedct silo check, which makes it.
-    config.check_effects(network=False if config.learner.name in CLASSIFIERS else None)
+    config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
     study = read_study(config.study)
     check_installed(config.privacy)
     out = Output(as_json=json_)
@@ -140,7 +142,7 @@ def sections(
             f"{study.name}: silo {config.silo} trains {config.learner.name} to tell {len(schema.classes):,} "
             "classes apart",
             *_classes(schema.classes),
-            f"Columns: {len(schema.columns)}" if schema.columns else f"Images of {_size(study)}",
+            _columns(schema) if schema.columns else f"Images of {_size(study)}",
             f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {public.fingerprint.hex()}",
         ],
@@ -231,6 +233,11 @@ def _elsewhere(elsewhere: Left) -> list[str]:
     if not elsewhere.labels:
         return []
     return [f"Under other studies and public sets {elsewhere.labels:,} labels have left about these records"]
+
+
+def _columns(schema: Schema) -> str:
+    texts = [column.name for column in schema.columns if column.text]
+    return f"Columns: {len(schema.columns)}" + (f", of which {listed(texts)} hold text" if texts else "")
 
 
 def _size(study: StudyFolder) -> str:

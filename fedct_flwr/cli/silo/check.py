@@ -38,6 +38,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "device": probes_machine.device,
     "study": probes_records.study,
     "records": probes_records.records,
+    "data": probes_records.inspection,
     "classes": probes_records.class_counts,
     "duplicates": probes_records.duplicates,
     "learner": probes_records.learner,

@@ -1,7 +1,8 @@
 """What a check of a silo looks at; its findings tell nothing of the records.
 
 Formal guarantee: a finding holds words of this program, names and numbers of the study (which are public), settings of
-``silo.toml`` but neither its mapping nor where the records lie, and counts of records, where small ones are hidden. The
+``silo.toml`` but neither its mapping nor where the records lie, counts of records, where small ones are hidden, and the
+number of a record in which a column is not what the study says, without its value. The
 text of an error, which may quote a file, goes into ``details``, which is shown only to who asks for it on the spot.
 """
 
@@ -14,7 +15,9 @@ from typing import Final, TypeAlias
 from fedct_flwr.cli import findings
 from fedct_flwr.cli.findings import Finding, Mark, Unread, bad, by_amount, good, warning
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.inspection import Inspection
 from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.types import Examples, FedctError
 
 HIDDEN_BELOW: Final = 5
@@ -46,6 +49,13 @@ class Silo:
         config, study = self.config, self.study
         with _unread("the records"):
             return read_records(config.data, study)
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """What the inspection finds of the silo's records."""
+        config, study = self.config, self.study
+        with _unread("the records"):
+            return inspect_records(config.data, study, config.silo)
 
     def shown(self, path: Path) -> str:
         """A path for others to read: from the silo's folder on, and of what lies elsewhere only the last name."""

@@ -11,25 +11,33 @@ import typer
 
 from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
-from fedct_flwr.cli.output import from_here
+from fedct_flwr.cli.output import Output, from_here
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import KitConfig, SiloConfig, StudyConfig
+from fedct_flwr.config.learner import AUTO
+from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
-from fedct_flwr.datasets.study_folder import STUDY_FILE
+from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
+from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.console import console
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, FedctError
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
 
+_LEARNERS: Final = (AUTO, *SHORT_NAMES)
+"""What predicts classes."""
+
 
 def init(
     folder: Annotated[Path, typer.Argument(help="The folder to make.")],
-    data: Annotated[Path, typer.Option(help="The silo's records: a CSV or Parquet file, or a folder of images.")],
+    data: Annotated[
+        Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+    ],
     kit: Annotated[
         Path | None,
         typer.Option(help="The silo's kit, from the coordinator: name, study, address and certificates."),
@@ -42,7 +50,7 @@ def init(
     learner: Annotated[
         str,
         typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
-    ] = "logistic-regression",
+    ] = AUTO,
 ) -> None:
     """Make a silo's folder: settings with every key explained, keys, a secret, and a copy of the study.
 
@@ -89,6 +97,22 @@ def init(
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     _print_next(folder, data, superlink, ca, kit)
+    if data.exists():
+        _print_findings(folder)
+
+
+def _print_findings(folder: Path) -> None:
+    """What the inspection finds of the records, in words that may be e-mailed."""
+    out = Output()
+    try:
+        config = SiloConfig.read_toml(folder / SILO_FILE)
+        found = inspect_records(config.data, read_study(config.study), config.silo)
+    except (FedctError, OSError):
+        out.warn("The records cannot be read as the study's: fedct silo check says why")
+        return
+    for each in gathered(found.findings):
+        if each.severity is not Severity.ACCEPTED:
+            out.warn(f"{'The agent will not start' if each.severity is Severity.REFUSED else 'Note'}: {each.sentence}")
 
 
 def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, learner: str) -> None:
@@ -99,8 +123,8 @@ def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, lea
         host_and_port(superlink, "superlink")
     if ca and not ca.is_file():
         raise ConfigError(f"there is no file {ca}: ask the coordinator for ca.crt")
-    if learner not in SHORT_NAMES and "." not in learner:
-        raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, SHORT_NAMES)} (or give an import path)")
+    if learner not in _LEARNERS and "." not in learner:
+        raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, _LEARNERS)} (or give an import path)")
 
 
 def _of_kit(kit: Path | None) -> list[Path]:
@@ -122,7 +146,7 @@ def _as_written(data: Path, folder: Path) -> str:
 
 def _packages(learner: str) -> list[str]:
     """The hospital itself has named the learner, and so trusts its package."""
-    return [] if learner in SHORT_NAMES and learner != TORCHVISION else [package(learner)]
+    return [] if learner in _LEARNERS and learner != TORCHVISION else [package(learner)]
 
 
 def _fill(folder: Path, text: str, study: Path, ca: Path | None) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import check_new, in_chunks, say_unknown, shown_classes, write_table
+from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -21,7 +21,9 @@ _BEFORE: Final = Path("before")
 
 
 def predict(
-    data: Annotated[Path, typer.Argument(help="New records: a CSV or Parquet file, or a folder of images.")],
+    data: Annotated[
+        Path, typer.Argument(help="New records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+    ],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FOLDER]", help="The silo's folder.", show_default="here")
     ] = None,
@@ -35,6 +37,7 @@ def predict(
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+    accept: Accept = None,
     json_: Json = False,
 ) -> None:
     """Say the class of each new record, as the silo's own trained model sees it, as CSV: record,class.
@@ -45,7 +48,9 @@ def predict(
     check_new(output)
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     study = read_study(config.study)
-    records = read_unlabeled(study.schema, study.config.image_size, study.config.image_mode, data)
+    form, public = study.config, None if study.config.image_size else study.public.X
+    records = read_unlabeled(study.schema, form.image_size, form.image_mode, data, public=public, accept=accept or ())
+    say_findings(records)
     # Networks need the statistics of the silo's records, with which they were trained.
     site = real_site(config, study)
     if not isinstance(site.learner, Saveable):
@@ -57,9 +62,8 @@ def predict(
         raise DataError(f"there is no model {path}: the agent keeps one {kept}")
     trained = site.learner.load(path)
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
-    say_unknown(records)
+    about = Said(records.unknown)
+    about.say(len(records.names))
     names = shown_classes(study.schema)
     classes = (names[label] for label in labels)
-    write_table(
-        ["record", "class"], zip(records.names, classes, strict=True), output, records.unknown if json_ else None
-    )
+    write_table(["record", "class"], zip(records.names, classes, strict=True), output, about if json_ else None)

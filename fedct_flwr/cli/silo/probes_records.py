@@ -9,10 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Silo, bad, count, good, warning
+from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, warning
+from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.labels import class_names
-from fedct_flwr.datasets.study_folder import read_records, read_study
-from fedct_flwr.datasets.tables import encode, read_table
+from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import encode
 from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, FedctError
@@ -65,13 +67,13 @@ def _images(silo: Silo) -> Iterator[Finding]:
 
 def _table(silo: Silo) -> Iterator[Finding]:
     data, schema = silo.config.data, silo.study.schema
-    text = [data.label, *(column.name for column in schema.columns if column.categories is not None)]
+    text = [data.label, *(column.name for column in schema.columns if column.spelled)]
     try:
-        table = read_table(data.file, text)
+        table = read_table(data.file, text, form_of(data, silo.study))
     except DataError as error:
         yield bad(
             "records: the file cannot be read as a table",
-            "save it as CSV UTF-8 with commas, a header and no column twice, or as Parquet",
+            "save it as CSV UTF-8 with commas, a header and no column twice, or tell its form under [data.tables]",
             error,
         )
         return
@@ -90,7 +92,14 @@ def _table(silo: Silo) -> Iterator[Finding]:
         problems.append(
             bad(f"records: missing are {listed(missing, _LISTED)}", "name the file's columns as the public set does")
         )
-    if extra := len(found - {data.label} - {column.name for column in schema.columns}):
+    if data.tables.group and data.tables.group not in found:
+        problems.append(
+            bad(
+                "records: the group column that silo.toml names is not there",
+                "correct group under [data.tables] in silo.toml",
+            )
+        )
+    if extra := len(found - {data.label, data.tables.group} - {column.name for column in schema.columns}):
         problems.append(
             bad(f"records: {extra} columns are not the study's", "take out of the file what is not in the public set")
         )
@@ -121,7 +130,8 @@ def _labels(silo: Silo) -> Iterator[Finding]:
         yield bad("labels: [data.mapping] leads to what is no class", f"there are {listed(classes, _LISTED)}")
         return
     try:
-        class_names(read_table(data.file, [data.label]).column(data.label), data.label, data.file)
+        table = read_table(data.file, [data.label], form_of(data, silo.study))
+        class_names(table.column(data.label), data.label, data.file)
     except DataError as error:
         yield bad("labels: some are missing, or are neither numbers nor text", "fill them in or take them out", error)
         return
@@ -135,6 +145,17 @@ def _labels(silo: Silo) -> Iterator[Finding]:
         )
     else:
         yield good("labels: each of them is a class of the study")
+
+
+def inspection(silo: Silo) -> Iterator[Finding]:
+    """Whether the records are what the study takes them for: values, spellings, units, copies."""
+    found = silo.inspection
+    marks = {Severity.REFUSED: Mark.BAD, Severity.SAID: Mark.WARNING, Severity.ACCEPTED: Mark.GOOD}
+    for each in gathered(found.findings):
+        accepted = " (accepted)" if each.severity is Severity.ACCEPTED else ""
+        yield Finding(marks[each.severity], f"data: {each.said}{accepted}", each.fix, code=each.name)
+    if not found.findings and not silo.study.config.image_size:
+        yield good("data: nothing in the table speaks against what the study takes it for")
 
 
 def class_counts(silo: Silo) -> Iterator[Finding]:
@@ -156,6 +177,7 @@ def learner(silo: Silo) -> Iterator[Finding]:
     from fedct_flwr.learners.base import Resumable
     from fedct_flwr.learners.build import learner_for
     from fedct_flwr.learners.catalog import check_allowed
+    from fedct_flwr.learners.text import unread
 
     config, agreed, sample = silo.config, silo.study, _sample(silo.records)
     name = config.learner.name
@@ -187,7 +209,7 @@ def learner(silo: Silo) -> Iterator[Finding]:
     began = time.monotonic()
     try:
         with _quiet():
-            _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.pseudo_weight)
+            _train(made, sample, agreed.public.X[:_SAMPLE], config.learner.full_weight)
     except FedctError as error:
         yield bad(
             f"learner {name}: it cannot be trained on these records",
@@ -196,6 +218,8 @@ def learner(silo: Silo) -> Iterator[Finding]:
         )
         return
     seconds = time.monotonic() - began
+    if said := unread(config.learner, agreed.schema):
+        yield warning(f"learner {name}: it does not use all columns", said)
     for kind in kinds_let_out(config.policy.kinds, Terms.of(agreed.name, agreed.public, agreed.schema)):
         try:
             kind.check_learner(made)

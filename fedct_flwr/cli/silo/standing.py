@@ -1,6 +1,7 @@
 """How a silo stands: its agent, its approval, what has left and what is left of the limits. Reads, changes nothing."""
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "limits": {"rounds": policy.max_rounds, "labels": policy.max_queries, "bytes": policy.max_bytes},
         "at_once": {"local_rounds": policy.max_local_rounds, "consensus_weight": policy.max_consensus_weight},
         **({"privacy": _privacy(config, study)} if config.privacy.enabled else {}),
+        "judgment": _judgment(config, study),
         "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
     }
 
@@ -66,6 +68,18 @@ def _approval(config: SiloConfig, study: StudyFolder | None, found: Approval | N
     if study is None or found.digest not in approving_digests(config, study):
         return {"state": "changed", "time": found.time}
     return {"state": "approved", "time": found.time}
+
+
+def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] | None:
+    """What the silo makes of the consensus, for itself alone; None where it has said nothing that can be read."""
+    from fedct_flwr.silo.judgment import Judgment, facts_of
+    from fedct_flwr.silo.workplace import judgment_of
+
+    try:
+        found = Judgment.read(judgment_of(config, study.name)) if study else None
+    except FedctError:
+        return None
+    return facts_of(found) if found else None
 
 
 def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
@@ -130,6 +144,9 @@ def table(said: dict[str, Any]) -> Table:
         result.add_row("privacy", _budget(said["privacy"]))
         if said["privacy"]["others"]:
             result.add_row("all studies", _together(said["privacy"]))
+    if said["judgment"]:
+        for name, line in _judged(said["judgment"]):
+            result.add_row(name, escape(line))
     log = f"lines: {said['log']['lines']:,}" if said["log"]["readable"] else "[bold red]cannot be read[/]"
     result.add_row("log", f"{log}; proof: fedct silo verify")
     for number, refusal in enumerate(said["refusals"]):
@@ -138,6 +155,23 @@ def table(said: dict[str, Any]) -> Table:
             "refused" if not number else "", f"{_when(refusal['time'])}{round_}: {escape(refusal['reason'])}"
         )
     return result
+
+
+def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Which learner and which model the silo uses, and why."""
+    if judgment["learner"]:
+        yield "learner", f"{judgment['learner']}, chosen by your own records"
+    if judgment["model"]:
+        model = "your own" if judgment["model"] == "own" else "co-trained"
+        yield "model", f"{model}; {judgment['why']}"
+    if test := judgment["own_test"]:
+        yield (
+            "own test",
+            (
+                f"{test['verdict']}: balanced accuracy {test['gain']:+.3f} against your own model alone (p = "
+                f"{test['p']:.2g})"
+            ),
+        )
 
 
 def _agent(agent: dict[str, Any]) -> str:

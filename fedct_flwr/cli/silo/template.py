@@ -7,6 +7,7 @@ from typing import Final
 import tomli_w
 
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, TransferSettings
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.mechanisms import ANSWERING
 from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS
 from fedct_flwr.config.settings import kebab
@@ -32,7 +33,8 @@ egress-key = "keys/egress.key"
 
 
 [data]
-# The records: a CSV or Parquet file with a label column, or a folder that holds a folder of images for each class.
+# The records: a CSV, TSV, Excel or Parquet file with a label column, or a folder that holds a folder of images for each
+# class.
 file = {data}
 
 # The label column (not for images).
@@ -47,11 +49,22 @@ test-fraction = 0.0
 # [data.mapping]
 # "what the records say" = {first_class}
 
+# How the file writes its records, if not as CSV UTF-8 with commas and decimal points. Dates become days since 1970.
+# [data.tables]
+# separator = ";"
+# decimal = ","
+# encoding = "cp1252"
+# sheet = "Sheet1"
+# dates = "%d.%m.%Y"
+# missing = ["-9", "unknown"]
+# leave-out = ["comment"]
+
 
 [learner]
-# What is trained here: a short name (decision-tree, random-forest, extra-trees, gradient-boosting,
-# hist-gradient-boosting, logistic-regression, svm, nearest-neighbors, naive-bayes, xgboost, rulefit, or the network of
-# a paper such as pneumonia-cnn), or the import path of a classifier or a network of your own.
+# What is trained here: "auto" (logistic regression, a forest or boosted trees, whichever suits your own records by
+# cross-validation; nothing of the choice leaves), a short name (decision-tree, random-forest, extra-trees,
+# gradient-boosting, hist-gradient-boosting, logistic-regression, svm, nearest-neighbors, naive-bayes, xgboost, rulefit,
+# or the network of a paper such as pneumonia-cnn), or the import path of a classifier or a network of your own.
 name = {learner}
 
 # Installed packages, beside the short names, whose code may run here.
@@ -60,11 +73,16 @@ packages = {packages}
 # "standard": impute and scale numbers, one column for each category. "none": for images, or a learner that does it.
 preprocessing = {preprocessing}
 
-# The weight of a pseudo-labeled public example beside 1 for a record.
+# The weight of a pseudo-labeled public example beside 1 for a record. "auto": 1, unless your own records speak against
+# the consensus; then less, down to your own model alone. "fedct silo status" says which it is, and why.
 pseudo-weight = {pseudo_weight}
 
 # "balanced": all classes count the same, however many records each has here. For learners that take weights.
 class-weight = {class_weight}
+
+# "sigmoid", or "isotonic" with a thousand records: the model's probabilities are fitted to own records that it has not
+# learned. The labels that leave stay the same. Training takes six times as long.
+calibration = {calibration}
 
 # For networks: minibatch steps a round, records in a minibatch, the optimizer, how many times over its examples a
 # network goes that is trained only once (0: local-steps for each round), and the device (auto, cpu, cuda, cuda:1, mps).
@@ -181,6 +199,7 @@ def silo_toml(
     for name in (
         "pseudo_weight",
         "class_weight",
+        "calibration",
         "local_steps",
         "batch_size",
         "learning_rate",
@@ -190,6 +209,8 @@ def silo_toml(
         "device",
     ):
         values[name] = getattr(defaults, name)
+    # A silo.toml without the key is one of before there was a guard, and stays as it was approved.
+    values["pseudo_weight"] = AUTO
     privacy = PrivacySettings()
     values |= {name: getattr(privacy, name) for name in ("protection", "epsilon", "delta", "rounds", "queries")}
     for name in ("max_rounds", "max_queries", "max_bytes", "max_local_rounds", "max_consensus_weight"):

@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, recall_score
 
-from fedct_flwr.scoring import balanced_accuracy, measure_of, r_squared
+from fedct_flwr.scoring import accuracy, balanced_accuracy, both_accuracies, measure_of, r_squared
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels
 
 
@@ -44,8 +47,21 @@ def test_classes_that_the_test_set_lacks_do_not_count() -> None:
     assert score([0, 0, 1, 1], [0, 2, 1, 1]) == pytest.approx(0.75)
 
 
-def test_a_test_set_of_one_class() -> None:
-    assert score([1, 1, 1, 1], [1, 1, 1, 0]) == pytest.approx(0.75)
+@pytest.mark.parametrize("predicted", [[1, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
+def test_a_test_set_of_one_class_has_no_score(predicted: list[int]) -> None:
+    assert math.isnan(score([1, 1, 1, 1], predicted))
+
+
+@given(
+    truth=st.lists(st.integers(0, 3), min_size=1, max_size=30).filter(lambda labels: len(set(labels)) > 1),
+    seed=st.integers(0, 9),
+)
+def test_numbers_are_scikit_learns_to_the_last_bit(truth: list[int], seed: int) -> None:
+    predicted = np.random.default_rng(seed).integers(0, 4, len(truth)).tolist()
+    expected = recall_score(truth, predicted, labels=np.unique(truth), average="macro", zero_division=0)
+    assert score(truth, predicted) == float(expected)
+    test = Examples(np.zeros((len(truth), 1)), np.array(truth, dtype=LABEL_DTYPE))
+    assert accuracy(Answers(predicted), test) == float(accuracy_score(truth, predicted))
 
 
 def test_no_class_weighs_more_for_having_more_examples() -> None:
@@ -79,3 +95,19 @@ def test_there_is_no_variance_of_fewer_than_two(size: int) -> None:
 
 def test_what_models_are_compared_by() -> None:
     assert (measure_of("").name, measure_of("progression").name) == ("balanced accuracy", "R²")
+
+
+def test_both_accuracies_ask_a_model_once() -> None:
+    asked: list[int] = []
+
+    class Counting(Answers):
+        def predict(self, X: Features) -> HardLabels:
+            asked.append(len(X))
+            return super().predict(X)
+
+    test = Examples(np.zeros((3, 1)), np.array([0, 0, 1], dtype=LABEL_DTYPE))
+    assert both_accuracies(Counting([0, 1, 1]), test) == (2 / 3, 0.75)
+    assert asked == [3]
+    nothing = both_accuracies(Counting([]), Examples(np.empty((0, 1)), np.empty(0, LABEL_DTYPE)))
+    assert all(map(math.isnan, nothing))
+    assert asked == [3]

@@ -1,0 +1,122 @@
+"""Data sets that come in silos of their own: by workplace, schooling, habitat, kind of wine, and school.
+
+Real shift in what silos see and how often, for judging defaults. Files are those of the data sets in ``FEDCT_DATA``,
+and ``chem97.csv.gz`` for the schools: A. Fielding, M. Yang, H. Goldstein, "Multilevel ordinal models for examination
+grades", Statistical Modelling 3(2), 2003; R package mlmRev.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import cache
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import LABEL_DTYPE, Examples
+
+MOST: Final = 1_500
+"""Records of one silo: a random part of larger ones, so that no silo is the data set."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table and the column whose values are its silos; that column and ``unused`` ones are no features.
+
+    ``positive`` is the value of ``label`` that is predicted, or the lowest number that counts as positive.
+    """
+
+    folder: str
+    file: str
+    by: str
+    label: str
+    positive: str | int
+    classes: tuple[str, str]
+    unused: Collection[str] = ()
+    most: int = MOST
+
+
+SOURCES: Final = {
+    "adult-by-workclass": Source(
+        "adult", "adult.csv.gz", "workclass", "income", ">50K", ("<=50K", ">50K"), ["split", "fnlwgt"]
+    ),
+    "adult-by-education": Source(
+        "adult",
+        "adult.csv.gz",
+        "education",
+        "income",
+        ">50K",
+        ("<=50K", ">50K"),
+        # The same as a number.
+        ["split", "fnlwgt", "education-num"],
+    ),
+    "mushroom-by-habitat": Source(
+        "mushroom", "mushroom.csv.gz", "habitat", "class", "poisonous", ("edible", "poisonous")
+    ),
+    "wine-by-type": Source("wine-quality", "wine_quality.csv.gz", "type", "quality", 6, ("5 or less", "6 or more")),
+    "schools": Source(
+        "chem97", "chem97.csv.gz", "school", "score", 8, ("below 8", "8 or more"), ["lea", "student"], most=10**9
+    ),
+}
+
+
+def load(name: str, config: RunConfig) -> FederatedDataset:
+    """Each silo gives ``public-fraction`` of its records, labels stripped, and holds ``test-fraction`` out.
+
+    Fractions round down: a silo of a few records gives none and tests on none. Records without the silo's column are a
+    silo of their own, and rows that repeat are left out of wines. Raises DataError if the file is not there.
+    """
+    source = SOURCES[name]
+    (path,) = cache.find(source.folder, [source.file], [cache.data_folder()], "FEDCT_DATA names the folder")
+    table = read_table(path)
+    if source.folder == "wine-quality":
+        # One thread keeps the order of the rows, on which the split depends.
+        table = table.group_by(table.column_names, use_threads=False).aggregate([])
+    where = np.asarray(pc.fill_null(pc.cast(table.column(source.by), pa.string()), "unknown")).astype(str)
+    outcome = np.asarray(table.column(source.label))
+    hit = outcome == source.positive if isinstance(source.positive, str) else outcome >= source.positive
+    features = table.drop_columns([source.by, source.label, *source.unused])
+    columns = columns_of(features, path)
+    X, y = encode(features, columns, path), hit.astype(LABEL_DTYPE)
+
+    unlabeled, silos = [], []
+    shares = (config.public_fraction, config.test_fraction)
+    for silo, rows in _members(where):
+        rng = generator(config.seed, "split", silo)
+        kept = rows if len(rows) <= source.most else rng.choice(rows, source.most, replace=False)
+        public, test, private = hold_out(Examples(X[kept], y[kept]), shares, rng)
+        unlabeled.append(public)
+        silos.append(SiloData(f"{source.by}-{silo}", private, test))
+    public = shuffled(pool(unlabeled), generator(config.seed, "public order"))
+    return FederatedDataset(
+        name=name,
+        schema=Schema(source.classes, columns),
+        public=PublicSet(public.X),
+        silos=tuple(silos),
+        test=pool([silo.test for silo in silos]),
+        truth=public.y,
+    )
+
+
+def _members(where: np.ndarray[Any, Any]) -> Iterable[tuple[str, np.ndarray[Any, Any]]]:
+    """Each silo's rows, in one pass: there may be thousands of silos."""
+    names, number = np.unique(where, return_inverse=True)
+    order = np.argsort(number, kind="stable")
+    return zip(names.tolist(), np.split(order, np.cumsum(np.bincount(number))[:-1]), strict=True)
+
+
+NATURAL: Final[dict[str, Callable[[RunConfig], FederatedDataset]]] = {
+    name: partial(load, name) for name in SOURCES if name != "schools"
+}
+"""Loaders by the data set's name: ``datasets.LOADERS.update(NATURAL)``, then ``data = "adult-by-workclass"``."""
+
+SCHOOLS: Final = {"schools": partial(load, "schools")}
+"""2,410 silos of 1 to 188 pupils."""

@@ -1,0 +1,209 @@
+"""``fedct compare``: algorithms and learners ranked on one's own data, and which differences mean nothing."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from fedct_flwr.cli import complete, documents
+from fedct_flwr.cli.output import PANEL, Json, Output, from_here
+from fedct_flwr.cli.overrides import Set, is_given, only, overrides, refuse_options, refuse_twice
+from fedct_flwr.cli.repeats import run_one
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.runs.run_folder import check_new, dated
+from fedct_flwr.simulation.comparing import (
+    LeftOut,
+    Pair,
+    Standings,
+    Test,
+    compared,
+    fitting,
+    groups_of,
+    of_pair,
+    pairs_of,
+    settings_for,
+)
+from fedct_flwr.simulation.repeats import Plan, planned_seeds, run_seeds, seed_folder
+from fedct_flwr.simulation.silos import of_data_set, of_folder
+from fedct_flwr.simulation.simulation import Simulation
+from fedct_flwr.text.printable import plain
+from fedct_flwr.types import ConfigError, FedctError, RunError
+
+_DATA: Final = "Data"
+_METHOD: Final = "Methods"
+_FILE: Final = "compare.json"
+_OPTIONS: Final = {
+    "data": "data", "data-dir": "data_dir", "label-column": "label", "num-server-rounds": "rounds",
+}  # fmt: skip
+"""What stands for which key of the run config."""
+_INSTEAD: Final = {
+    "seed": "use --seed", "algorithm": "use --algorithms", "learner": "use --learners",
+    "baselines": "silos alone are part of each comparison",
+}  # fmt: skip
+"""What each run of a comparison has for itself."""
+_REPEATS: Final = 10
+
+
+def compare(
+    context: typer.Context,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUN...]", help="Folders of runs, or of repeats, to compare as they are."),
+    ] = None,
+    data: Annotated[
+        str, typer.Option(help="Data set by name.", autocompletion=complete.data_sets, rich_help_panel=_DATA)
+    ] = "heart-disease",
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Instead: folder with public.csv and a file for each silo.", rich_help_panel=_DATA),
+    ] = None,
+    label: Annotated[
+        str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
+    ] = "",
+    algorithms: Annotated[
+        str, typer.Option(help="Algorithms, with commas.", rich_help_panel=_METHOD)
+    ] = "fedct-dawid-skene",
+    learners: Annotated[
+        str,
+        typer.Option(
+            help="Learners, with commas: all silos train the same one.",
+            autocompletion=complete.learners,
+            rich_help_panel=_METHOD,
+        ),
+    ] = "logistic-regression",
+    repeats: Annotated[
+        int | None, typer.Option(help="Seeds, the same for all.", show_default="10", rich_help_panel=_METHOD)
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Most rounds of each run.", show_default="10", rich_help_panel=_METHOD)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The first seed.", rich_help_panel=_METHOD)] = 0,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            help="The records to score with: 'own' of each silo, or 'pooled'.",
+            show_default="own, where silos have some",
+            rich_help_panel=_METHOD,
+        ),
+    ] = None,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option(help="New folder for the runs.", show_default="runs/STUDY-TIME", rich_help_panel=PANEL),
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Folder of a comparison to go on with.")] = None,
+    set_: Set = None,
+    json_: Json = False,
+) -> None:
+    """Rank algorithms and learners on your data, and say which differences mean nothing.
+
+    For example: fedct compare --data-dir wards --label ill --algorithms fedct,fedct-dawid-skene --learners
+    random-forest,logistic-regression --repeats 10. All see the same splits. Or name folders of runs that are there.
+    """
+    out = Output(as_json=json_)
+    chosen: Test | None = None
+    if test is not None:
+        if test not in ("own", "pooled"):
+            raise ConfigError(f"--test {test!r} is no test set: give 'own' or 'pooled'")
+        chosen = "own" if test == "own" else "pooled"
+    if runs:
+        refuse_options(context, allowed={"runs", "test", "json_"}, why="on runs that are there")
+        _show(out, compared(groups_of(runs), test=chosen))
+        return
+    os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
+    # As on the engine, silos have a thread each.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if resume:
+        refuse_options(context, allowed={"resume", "repeats", "test", "json_"}, why="with --resume")
+        folder = resume.resolve()
+        settings, pairs, begun = _read(folder)
+        plan = Plan(settings, planned_seeds(repeats or len(begun.seeds), None, begun))
+        named: Mapping[str, Any] = {}
+    else:
+        named = overrides(set_ or [])
+        refuse_twice(context, named, _OPTIONS)
+        if ours := next((key for key in named if key in _INSTEAD), None):
+            raise ConfigError(f"{ours} is no key to set here: {_INSTEAD[ours]}")
+        if data_dir and not label:
+            raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
+        if label and not data_dir:
+            raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
+        if data_dir and is_given(context, "data"):
+            raise ConfigError("--data has no effect with --data-dir: leave it out")
+        source = {**of_folder(data_dir), "label-column": label} if data_dir else of_data_set(data)
+        settings = {**source, **only(rounds), **named}
+        pairs = pairs_of(_names(algorithms), _names(learners))
+        plan = Plan(settings, planned_seeds(_REPEATS if repeats is None else repeats, seed))
+        folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()
+        check_new(folder)
+    kept, left_out = fitting(pairs, lambda pair: _check(settings, pair, plan.seeds[0], folder, named))
+    _write(folder, settings, pairs, plan)
+    out.say(f"{len(kept)} methods, {len(plan.seeds)} seeds each, in {from_here(folder)}")
+    groups: dict[str, list[Path]] = {}
+    try:
+        for pair in kept:
+            own = Plan(settings_for(settings, pair, kept), plan.seeds)
+            try:
+                _run(out, folder / pair.folder, own, named)
+                groups[str(pair)] = [seed_folder(folder / pair.folder, seed) for seed in plan.seeds]
+            except FedctError as error:
+                left_out.append(LeftOut(str(pair), str(error)))
+    except BaseException:
+        out.say(f"stopped; to go on: fedct compare --resume {from_here(folder)}")
+        raise
+    if not groups:
+        raise RunError(f"no method could be run; {left_out[0].name}: {left_out[0].reason}")
+    _show(out, compared(groups, left_out, chosen))
+    out.say(f"runs: {from_here(folder)}")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _check(settings: Mapping[str, Any], pair: Pair, seed: int, folder: Path, named: Mapping[str, Any]) -> None:
+    chosen = {**of_pair(settings, pair), "seed": seed}
+    Simulation.checked(chosen, folder / pair.folder / "checked", named=named)
+
+
+def _run(out: Output, folder: Path, plan: Plan, named: Mapping[str, Any]) -> None:
+    with out.bar(folder.name, len(plan.seeds)) as advance:
+        run_seeds(
+            folder,
+            plan,
+            lambda path, seed, goes_on: run_one({**plan.settings, "seed": seed}, path, goes_on, "loopback", named),
+            lambda run: advance(1),
+        )
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], list[Pair], Plan]:
+    try:
+        found = json.loads((folder / _FILE).read_text("utf-8"))
+        settings, pairs = dict(found["settings"]), [Pair(*map(str, pair)) for pair in found["pairs"]]
+        return settings, pairs, Plan(settings, tuple(map(int, found["seeds"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{folder} holds no comparison: cannot read {_FILE}") from None
+
+
+def _write(folder: Path, settings: Mapping[str, Any], pairs: list[Pair], plan: Plan) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {"settings": dict(settings), "pairs": pairs, "seeds": plan.seeds}
+    write_atomically(folder / _FILE, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _show(out: Output, found: Standings) -> None:
+    document: documents.Comparison = {
+        "measure": found.measure,
+        "test": found.test,
+        "seeds": list(found.seeds),
+        "methods": [{**plain(standing._asdict()), "differs": standing.differs} for standing in found.standings],
+        "left_out": [{"name": out.name, "reason": out.reason} for out in found.left_out],
+        "verdict": found.verdict,
+    }
+    out.show(document, "", found._table())
+    for one in found.left_out:
+        out.warn(f"left out: {one.name}: {one.reason}")
+    out.say(found.verdict)

@@ -1,0 +1,111 @@
+"""``fedct simulate --repeats``: the same simulation under several seeds."""
+
+import math
+from collections.abc import Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from fedct_flwr.algorithms.table import find_algorithm
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.output import Output, from_here
+from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.repeats import (
+    TESTS,
+    Mean,
+    Plan,
+    Repeats,
+    planned_seeds,
+    run_seeds,
+    seed_folder,
+    settings_of,
+)
+from fedct_flwr.simulation.run import Run
+from fedct_flwr.simulation.simulation import Engine, Simulation
+from fedct_flwr.simulation.watch import Watch
+from fedct_flwr.text.printable import plain
+from fedct_flwr.types import RunError
+
+
+def begun_repeats(folder: Path, repeats: int | None) -> Plan:
+    """The plan to go on with, perhaps with more seeds. Raises ConfigError, RunError where nothing was begun."""
+    plan = Plan.read(folder)
+    settings = plan.settings or settings_of(seed_folder(folder, plan.seeds[0]))
+    return Plan(settings, planned_seeds(repeats or len(plan.seeds), None, plan))
+
+
+def new_repeats(settings: Mapping[str, Any], repeats: int, folder: Path, named: Collection[str]) -> Plan:
+    """The plan of repeats that begin with the settings' seed; nothing is written. Raises as ``Simulation.checked``."""
+    check_new(folder)
+    seeds = planned_seeds(repeats, int(settings["seed"]))
+    plan = Plan({key: value for key, value in settings.items() if key != "seed"}, seeds)
+    # What is wrong with one seed is wrong with all, but for a split that leaves a silo without a class.
+    Simulation.checked({**plan.settings, "seed": seeds[0]}, seed_folder(folder, seeds[0]), named=named)
+    return plan
+
+
+def run_repeats(out: Output, folder: Path, plan: Plan, engine: Engine, named: Collection[str] = ()) -> None:
+    """Run what is missing, and show means with standard errors. Raises RunError."""
+    out.say(f"{len(plan.seeds)} seeds from {plan.seeds[0]} on, in {from_here(folder)}")
+
+    def begin(path: Path, seed: int, goes_on: bool) -> None:
+        with out.doing(f"seed {seed}"):
+            run_one({**plan.settings, "seed": seed}, path, goes_on, engine, named)
+
+    try:
+        run_seeds(folder, plan, begin, partial(_tell, out))
+    except BaseException as error:
+        if not isinstance(error, RunError) or folder.exists():
+            out.say(f"stopped; to go on: fedct simulate --resume {from_here(folder)}")
+        raise
+    found = Repeats(folder)
+    table = found._table()
+    out.show(repeats_document(found), "", table)
+    out.say(f"runs: {from_here(folder)}/seed-*; ± is the standard error over {len(found.seeds)} seeds")
+
+
+def run_one(
+    settings: Mapping[str, Any], path: Path, goes_on: bool, engine: Engine, named: Collection[str] = ()
+) -> None:
+    """Begin a run in a new folder, or resume it there, and score it. Raises as ``Simulation``."""
+    begun = RunFolder(path).settings() if goes_on else None
+    chosen = {**begun, "resume": True} if begun is not None else dict(settings)
+    simulation = Simulation.checked(chosen, path, named=named, begun=begun)
+    simulation.run(simulation.runner(engine), Watch(simulation.folder, lambda record: None))
+    simulation.score()
+
+
+def _tell(out: Output, run: Run) -> None:
+    methods = scoreboard.methods_of(run.config)
+    titles = {"local": "alone", "federated": find_algorithm(run.config).title, "centralized": "central"}
+    said = []
+    for test, words in TESTS.items():
+        known = {
+            name: value for name, value in scoreboard.means(run.rows, test, methods).items() if not math.isnan(value)
+        }
+        if known:
+            said.append(f"{words} {', '.join(f'{titles[name]} {value:.3f}' for name, value in known.items())}")
+    out.console.print(escape(f"seed {run.config.seed:3}   {'; '.join(said) or 'no scores'}"), soft_wrap=True)
+
+
+def repeats_document(found: Repeats) -> documents.Repeats:
+    """The means for programs."""
+    first = found.first
+    return {
+        "study": first.config.study,
+        "algorithm": first.config.algorithm,
+        "folder": str(found.path),
+        "seeds": list(found.seeds),
+        "measure": first.measure,
+        "silos": [
+            {"silo": silo, **{test: _document(found.of_silo(silo, test)) for test in TESTS}} for silo in found.silos
+        ],
+        "mean": {test: _document(found.of_all(test)) for test in TESTS},
+    }
+
+
+def _document(means: Mapping[str, Mean]) -> dict[str, Any]:
+    return {name: plain(mean._asdict()) for name, mean in means.items()}

@@ -1,0 +1,214 @@
+"""CSV files: text whose fields are separated by a sign, in any encoding, with either decimal sign.
+
+pyarrow does the parsing. Here it is told how, and what it would read wrongly in silence is refused: another separator,
+another encoding.
+"""
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv
+
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import DataError
+
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "upright strokes"}
+_SAMPLE: Final = 1_000_000
+_LINES: Final = 50
+_MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_MIN_BLOCK: Final = 1 << 20
+_MAX_BLOCK: Final = 1 << 28
+_ROWS_IN_BLOCK: Final = 1024
+"""A record is never longer than a block, and each block costs time for each of its columns."""
+
+# What the reader says about a row goes no further than this: the rest of its message quotes the row.
+_SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
+_QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
+_SAYS_SEPARATOR: Final = re.compile(r'"?sep=([^"])"?')
+"""A line before the header that is meant for Excel, which does not show it."""
+_END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
+
+
+class Look(NamedTuple):
+    """What the beginning of a file tells: its separator, the bytes of its longest line, lines before the header."""
+
+    separator: str
+    longest: int
+    skipped: int = 0
+
+
+def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettings) -> pa.Table:
+    """The table in a CSV file, perhaps packed by gzip; the columns named in ``text`` are text whatever they look like.
+
+    None: all are, and no field is missing. Raises DataError, which quotes no record.
+    """
+    try:
+        look = _look_into(path, tables)
+        columns = names_in_delimited(path, tables) if text is None else text
+        with _opened(path) as file:
+            table = parse(file, columns, tables, look, to_the_letter=text is None)
+        # Names that are no UTF-8 are noticed when they are looked at.
+        if any(pa.types.is_binary(column.type) for column in table.columns):
+            raise _wrong_encoding(path, tables)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(error, path, tables) from None
+    _check_last_quote(table, path)
+    return table
+
+
+def names_in_delimited(path: Path, tables: TableSettings) -> list[str]:
+    """The names in the header of a CSV file. Raises DataError as ``read_delimited``."""
+    encoding = "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
+    try:
+        look = _look_into(path, tables)
+        with _opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+            lines = [*itertools.islice(text, look.skipped, _LINES)]
+            return next(csv.reader(lines, delimiter=look.separator), [])
+    except (pa.ArrowException, OSError, ValueError, csv.Error) as error:
+        raise _unreadable(error, path, tables) from None
+
+
+def _look_into(path: Path, tables: TableSettings) -> Look:
+    """Look at the beginning of a file. Raises DataError where the settings are others than the file's."""
+    with _opened(path) as file:
+        sample = file.read(_SAMPLE)
+    _check_encoding(sample, path, tables)
+    longest = max(map(len, sample.split(b"\n", _LINES)[:_LINES]))
+    lines = _first_lines(sample, tables.encoding)
+    if lines and (said := _SAYS_SEPARATOR.fullmatch(lines[0])):
+        return Look(said[1], longest, 1)
+    return Look(_checked_separator(lines, path, tables), longest)
+
+
+def _check_last_quote(table: pa.Table, path: Path) -> None:
+    """Raise DataError for a quotation mark that nobody closes: all lines after it would be one field of one record."""
+    for values in table.columns:
+        if pa.types.is_string(values.type) and len(values) and "\n" in (values[-1].as_py() or ""):
+            with _opened(path) as file:
+                marks = sum(block.count(b'"') for block in iter(lambda: file.read(_SAMPLE), b""))
+            if marks % 2:
+                raise DataError(f"cannot read {path}: a quotation mark is never closed, somewhere near its end")
+
+
+def _unreadable(error: Exception, path: Path, tables: TableSettings) -> DataError:
+    if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+        return _wrong_encoding(path, tables)
+    return DataError(f"cannot read {path}: {safe_reason(error)}")
+
+
+def parse(
+    file: IO[bytes] | pa.NativeFile,
+    text: Iterable[str],
+    tables: TableSettings,
+    look: Look,
+    *,
+    to_the_letter: bool = False,
+) -> pa.Table:
+    """The table in a stream of CSV. Raises whatever pyarrow does."""
+    convert = pyarrow.csv.ConvertOptions(
+        strings_can_be_null=not to_the_letter,
+        null_values=[*pyarrow.csv.ConvertOptions().null_values, *tables.missing],
+        decimal_point=tables.decimal,
+        column_types=dict.fromkeys(text, pa.string()),
+    )
+    return pyarrow.csv.read_csv(
+        file,
+        read_options=pyarrow.csv.ReadOptions(
+            encoding=tables.encoding,
+            skip_rows=look.skipped,
+            block_size=min(max(_MIN_BLOCK, _ROWS_IN_BLOCK * look.longest), _MAX_BLOCK),
+        ),
+        # Free text has lines of its own.
+        parse_options=pyarrow.csv.ParseOptions(delimiter=look.separator, newlines_in_values=True),
+        convert_options=convert,
+    )
+
+
+def safe_reason(error: Exception) -> str:
+    """What is wrong with a file by its reader's account, as far as that quotes no record."""
+    safe = _SAFE.search(str(error))
+    return safe[0] if safe else "it is missing, damaged or of another kind"
+
+
+def _opened(path: Path) -> pa.NativeFile:
+    return pa.input_stream(path, compression="gzip" if path.name.lower().endswith(".gz") else None)
+
+
+def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
+    """Raise DataError for text that says it is in another encoding, or is UTF-8 where that is not what is told."""
+    is_utf_8 = _is_utf_8(tables.encoding)
+    for mark, encoding in _MARKS.items():
+        # That mark alone makes Python's and pyarrow's utf-16 begin.
+        told = tables.encoding.lower().replace("_", "-")
+        if sample.startswith(mark) and not (is_utf_8 if encoding == "utf-8" else told.startswith("utf-16")):
+            raise _wrong_encoding(path, tables, encoding)
+    if not is_utf_8 and not sample.isascii() and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            # A letter may be cut in two at the end.
+            sample[:-4].decode("utf-8") if len(sample) == _SAMPLE else sample.decode("utf-8")
+        except UnicodeDecodeError:
+            return
+        if b"\x00" not in sample:
+            raise _wrong_encoding(path, tables, "utf-8")
+
+
+def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> DataError:
+    told = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
+    if found:
+        remedy = f"write encoding = {found!r} in {tables.place}"
+    elif told == "UTF-8":
+        remedy = f"write encoding = 'cp1252' in {tables.place}, for what Windows writes in Western Europe, or save it"
+        remedy += " as CSV UTF-8"
+    else:
+        remedy = f"correct encoding in {tables.place}"
+    return DataError(f"the text of {path} is not in {told}: {remedy}")
+
+
+def _is_utf_8(encoding: str) -> bool:
+    return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
+
+
+def _first_lines(sample: bytes, encoding: str) -> list[str]:
+    """The first lines with their quoted fields emptied; the last one only if it is the only one, or complete."""
+    text = _QUOTED.sub('""', sample.decode(encoding, errors="replace").removeprefix("\ufeff"))
+    lines = _END_OF_LINE.split(text, _LINES)
+    complete = lines if len(sample) < _SAMPLE else lines[:-1] or lines
+    return [line for line in complete if line][:_LINES]
+
+
+def _checked_separator(lines: list[str], path: Path, tables: TableSettings) -> str:
+    """The separator that is told, or usual. Raises DataError where only another one splits all lines alike."""
+    usual = "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
+    separator = tables.separator or usual
+    here, split = _fields(lines, separator), {sign: _fields(lines, sign) for sign in _SEPARATORS if sign != separator}
+    if lines and separator not in lines[0]:
+        # Not even the header is split; some line may hold a field too many.
+        split |= {sign: 2 for sign in split if sign in lines[0] and not split[sign]}
+        here = 0
+    found = max(split, key=lambda sign: split[sign])
+    if split[found] >= max(here, 2) and (not here or not tables.separator):
+        # Where both split all lines alike, only somebody who knows the file can tell.
+        either = f"{_SEPARATORS[separator]} or " if here else ""
+        keys = f"separator = {_written(separator)} or " if here else ""
+        raise DataError(
+            f"the fields of {path} are separated by {either}{_SEPARATORS[found]}: write {keys}separator = "
+            f"{_written(found)} in {tables.place}"
+        )
+    return separator
+
+
+def _fields(lines: list[str], separator: str) -> int:
+    """How many fields a line has, if all lines have as many; otherwise 0."""
+    counts = {line.count(separator) for line in lines}
+    return counts.pop() + 1 if len(counts) == 1 else 0
+
+
+def _written(separator: str) -> str:
+    return '"\\t"' if separator == "\t" else quoted(separator)

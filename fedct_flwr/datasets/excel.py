@@ -1,0 +1,169 @@
+"""Excel files: one sheet of a workbook as a table, with what its formulas last gave.
+
+A sheet's cells become text as a CSV file would have them, and are read as one: so a column of an Excel file is what
+the same column of a CSV file is.
+"""
+
+import csv
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.delimited import Look, parse
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from openpyxl.workbook.workbook import Workbook
+    from openpyxl.worksheet._read_only import ReadOnlyWorksheet
+
+_SEPARATOR: Final = "\x1f"
+"""Excel lets no control character into a cell, so none is ever between two fields by chance."""
+_FORMULA: Final = re.compile(rb"<f[ >/]")
+_ERRORS: Final = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
+
+
+def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.Table:
+    """The table on the sheet that ``tables`` names, or on the first that holds anything.
+
+    Its first row with contents is the header. Errors such as #DIV/0! are missing values. Raises DataError, which quotes
+    no record, and ConfigError where openpyxl is not installed.
+    """
+    with _workbook(path, values=True) as book:
+        sheet = _sheet(book, path, tables)
+        name, rows = sheet.title, list(_rows(sheet))
+    if not rows:
+        raise DataError(f"cannot read {path}: its sheet {quoted(name)} is empty")
+    _check_computed(path, name)
+    width = max(map(len, rows))
+    content = io.StringIO()
+    writer = csv.writer(content, delimiter=_SEPARATOR, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_written(value, tables) for value in row] + [""] * (width - len(row)))
+    data = content.getvalue().encode()
+    try:
+        return parse(
+            io.BytesIO(data), text, tables.model_copy(update={"encoding": "utf-8"}), Look(_SEPARATOR, len(data))
+        )
+    except (pa.ArrowException, ValueError):
+        raise DataError(f"cannot read {path}: its sheet {quoted(name)} is no table with a header") from None
+
+
+def names_in_excel(path: Path, tables: TableSettings) -> list[str]:
+    """The names in the header of the sheet that ``read_excel`` reads. Raises as that does."""
+    with _workbook(path, values=True) as book:
+        return [_written(value, tables) for value in next(_rows(_sheet(book, path, tables)), ())]
+
+
+def other_sheets(path: Path, tables: TableSettings) -> list[str]:
+    """Names of the sheets with contents that are not read, unless one is told by name. Raises as ``read_excel``."""
+    if tables.sheet:
+        return []
+    with _workbook(path, values=True) as book:
+        return [sheet.title for sheet in book.worksheets if next(_rows(sheet), None)][1:]
+
+
+@contextmanager
+def _workbook(path: Path, *, values: bool) -> "Iterator[Workbook]":
+    """An open workbook with the values, or the formulas, of its cells. Raises DataError if it cannot be read."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise ConfigError(
+            f"{path} is an Excel file, which needs openpyxl, the extra 'excel': pip install -c constraints.txt "
+            "-e '.[excel]'"
+        ) from None
+    try:
+        with warnings.catch_warnings():
+            # Of what openpyxl does not support, colors and drop-down lists say, nothing is data.
+            warnings.simplefilter("ignore")
+            book = openpyxl.load_workbook(path, read_only=True, data_only=values)
+            try:
+                yield book
+            finally:
+                book.close()
+    except DataError:
+        raise
+    except Exception:  # openpyxl raises whatever a damaged file leads it to
+        raise DataError(f"cannot read {path}: it is missing, damaged or of another kind") from None
+
+
+def _sheet(book: "Workbook", path: Path, tables: TableSettings) -> "ReadOnlyWorksheet":
+    names = [sheet.title for sheet in book.worksheets]
+    if tables.sheet and tables.sheet not in names:
+        raise DataError(f"{path} has no sheet {quoted(tables.sheet)}: {suggest(tables.sheet, names)}")
+    if tables.sheet:
+        return book[tables.sheet]
+    return next((sheet for sheet in book.worksheets if next(_rows(sheet), None)), book.worksheets[0])
+
+
+def _rows(sheet: "ReadOnlyWorksheet") -> Iterator[tuple[Any, ...]]:
+    """The rows with contents, each without the empty cells at its end."""
+    # Some programs write a wrong size into the file.
+    sheet.reset_dimensions()
+    for row in sheet.iter_rows(values_only=True):
+        filled = max((number for number, value in enumerate(row, start=1) if not _is_empty(value)), default=0)
+        if filled:
+            yield row[:filled]
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _check_computed(path: Path, name: str) -> None:
+    """Raise DataError for formulas that no spreadsheet has computed: their cells would count as missing."""
+    if not _has_formulas(path):
+        return
+    with _workbook(path, values=True) as found, _workbook(path, values=False) as book:
+        sheets = found[name], book[name]
+        for sheet in sheets:
+            sheet.reset_dimensions()
+        for values, formulas in zip(*(sheet.iter_rows() for sheet in sheets), strict=True):
+            for value, formula in zip(values, formulas, strict=True):
+                # An empty text that a formula gives has a kind of its own.
+                if formula.data_type == "f" and value.value is None and value.data_type == "n":
+                    raise DataError(
+                        f"{path} has formulas in its sheet {quoted(name)} that were never computed: open the file in "
+                        "a spreadsheet, and save it there"
+                    )
+
+
+def _has_formulas(path: Path) -> bool:
+    with zipfile.ZipFile(path) as parts:
+        for part in parts.namelist():
+            if part.startswith("xl/worksheets/") and part.endswith(".xml"):
+                with parts.open(part) as file:
+                    end = b""
+                    while block := file.read(1 << 20):
+                        if _FORMULA.search(end + block):
+                            return True
+                        end = block[-2:]
+    return False
+
+
+def _written(value: Any, tables: TableSettings) -> str:
+    """A cell as a CSV file has it."""
+    if value is None or (isinstance(value, str) and value in _ERRORS):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value).replace(".", tables.decimal)
+    if isinstance(value, datetime) and value.time() == time():
+        value = value.date()
+    if isinstance(value, date):
+        is_day = not isinstance(value, datetime)
+        # Dates that somebody has typed in as text stand in the same column.
+        return value.strftime(tables.dates) if tables.dates and is_day else value.isoformat()
+    return str(value)

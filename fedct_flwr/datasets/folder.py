@@ -1,0 +1,134 @@
+"""What is in a folder of tables: the public set, a file for each silo, their test files, and all that is not used."""
+
+import re
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fedct_flwr.config.tables import DATA_FILE, FileForm, FolderTables
+from fedct_flwr.datasets.table_files import ENDINGS
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import ConfigError, DataError, SiloName
+
+PUBLIC: Final = "public"
+_TEST: Final = ".test"
+_TESTS: Final = frozenset({"test", "tests", "testset", "testdata", "holdout", "validation", "valid", "val", "eval"})
+"""Names of files, without signs between words, that are test sets by all experience."""
+_OF_SILO: Final = re.compile(r"(?P<silo>.+)[-_ .]+(?:test|tests|testset|holdout|validation)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TableFolder:
+    """The files of a folder. ``tests`` maps silos to their own test files, for those that have one.
+
+    ``unused`` are the names of all files and folders in it that nobody reads, sorted; what systems hide is not named.
+    """
+
+    public: Path
+    silos: dict[SiloName, Path]
+    tests: dict[SiloName, Path]
+    unused: tuple[str, ...]
+
+    @property
+    def tables(self) -> tuple[Path, ...]:
+        """All files that are read."""
+        return (self.public, *self.silos.values(), *self.tests.values())
+
+
+def name_and_ending(path: Path) -> tuple[str, str]:
+    """The name of a table's file without its ending, and the ending in small letters; empty for another kind of file.
+
+    >>> name_and_ending(Path("wards/Essen.CSV.gz")), name_and_ending(Path("notes.docx"))
+    (('Essen', '.csv.gz'), ('notes.docx', ''))
+    """
+    for ending in ENDINGS:
+        if path.name.lower().endswith(ending) and len(path.name) > len(ending):
+            return path.name[: -len(ending)], ending
+    return path.name, ""
+
+
+def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
+    """Which file is what, by its name and by what ``data.toml`` has ``told``; no table is opened.
+
+    ``public.csv`` is the public set, ``NAME.csv`` silo NAME, and ``NAME.test.csv`` that silo's own test file, each with
+    any ending of ``ENDINGS``. Raises DataError where a file is missing, there twice, or a test set of nobody;
+    ConfigError where ``data.toml`` speaks of a file that is not there.
+    """
+    if not folder.is_dir():
+        raise DataError(f"no folder {folder}: data-dir must hold {PUBLIC}.csv and a file for each silo")
+    forms = {path: told.form(path.name) for path in sorted(folder.iterdir())} if told else {}
+    found: dict[str, Path] = {}
+    tests: dict[SiloName, Path] = {}
+    unused = []
+    for path in sorted(folder.iterdir()):
+        name, ending = name_and_ending(path)
+        form = forms.get(path)
+        if path.name.startswith((".", "~$")) or path.name == DATA_FILE:
+            # Spreadsheets, macOS and editors leave the former beside a table that is open.
+            continue
+        if not ending or path.is_dir():
+            unused.append(path.name)
+            continue
+        is_test = name.lower().endswith(_TEST) and not (form and form.silo)
+        silo = name[: -len(_TEST)] if is_test else (form and form.silo) or name
+        group = tests if is_test else found
+        if silo in group:
+            raise DataError(
+                f"{folder} has two tables for {quoted(name)}, {quoted(group[silo].name)} and {quoted(path.name)}: "
+                "keep one of them"
+            )
+        group[silo] = path
+    _check_told(folder, told, forms)
+    if PUBLIC not in found:
+        raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {_endings()}: the public set is what silos label")
+    public = found.pop(PUBLIC)
+    if not found:
+        raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
+    said = {form.silo for form in forms.values() if form and form.silo}
+    _check_tests(folder, found, tests, said)
+    return TableFolder(public, found, tests, tuple(unused))
+
+
+def _check_told(folder: Path, told: FolderTables | None, forms: dict[Path, FileForm | None]) -> None:
+    if told and len(told.files) > sum(form is not None for form in forms.values()):
+        known = [path.name for path in forms if name_and_ending(path)[1]]
+        unknown = next(name for name in told.files if not any(form is told.files[name] for form in forms.values()))
+        raise ConfigError(
+            f"[files.{quoted(unknown)}] in {folder / DATA_FILE} is about a file that is not there: "
+            f"{suggest(unknown, known)}"
+        )
+
+
+def _endings() -> str:
+    return f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
+
+
+def _check_tests(
+    folder: Path, silos: dict[SiloName, Path], tests: dict[SiloName, Path], said: Collection[SiloName]
+) -> None:
+    """Raise DataError for test files of nobody, and for silos by the look of it alone that nobody has ``said``."""
+    for silo, path in tests.items():
+        if silo not in silos:
+            raise DataError(
+                f"{quoted(path.name)} in {folder} is the test file of silo {quoted(silo)}, which has no file there: "
+                f"{suggest(silo, silos)}"
+            )
+    for name, path in silos.items():
+        ending = name_and_ending(path)[1]
+        if name in said:
+            continue
+        of_silo = _OF_SILO.fullmatch(name)
+        if of_silo and of_silo["silo"] in silos:
+            raise DataError(
+                f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to "
+                f"{quoted(of_silo['silo'] + _TEST + ending)} if it is that silo's test file"
+            )
+        if re.sub(r"[-_ .]", "", unicodedata.normalize("NFC", name)).casefold() in _TESTS:
+            raise DataError(
+                f"{quoted(path.name)} in {folder} would become a silo of that name: rename it to 'NAME{_TEST}{ending}' "
+                f"if it is the test file of a silo NAME, or write silo = '...' under [files.{quoted(path.name)}] in "
+                f"{DATA_FILE} if it holds the records of one"
+            )

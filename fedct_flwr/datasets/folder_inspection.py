@@ -1,0 +1,93 @@
+"""The inspection of a whole folder of tables, before anything is made of it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets import files
+from fedct_flwr.datasets.folder import TableFolder, read_folder
+from fedct_flwr.datasets.from_tables import Source
+from fedct_flwr.datasets.inspection import Finding, Inspection, Severity, check_accept, inspect_tables
+from fedct_flwr.datasets.tables import text_columns
+from fedct_flwr.text.printable import listed
+from fedct_flwr.types import DataError, SiloName
+
+
+class FolderInspection(NamedTuple):
+    """What the tables are, and the files of the folder."""
+
+    inspection: Inspection
+    files: TableFolder
+
+
+def inspect_folder(config: RunConfig) -> FolderInspection:
+    """Inspect the folder ``data-dir`` as a simulation of it would; errors of single tables are findings as well.
+
+    Where nothing is refused, a simulation reads the folder. Raises DataError for a folder that is not there, or that
+    lacks a public set or silos, and ConfigError for names in ``accept`` that no finding has.
+    """
+    told = TableSettings.of_folder(Path(config.data_dir))
+    folder = read_folder(Path(config.data_dir), told)
+    check_accept([*told.accept, *config.accept])
+    public, silos = files.sources(folder, told)
+    try:
+        unlabeled = _without(public.read(()), config.label_column)
+        _check(unlabeled.num_rows > 0 and unlabeled.column_names, public, "is empty: it needs a record and a feature")
+    except DataError as error:
+        return FolderInspection(Inspection((), (_unreadable(error, ""),)), folder)
+    tables, wrong = _read(config, unlabeled, silos)
+    found = inspect_tables(
+        unlabeled,
+        tables,
+        config.label_column,
+        number=config.outcome == "number",
+        settings=public.tables,
+        accept=config.accept,
+    )
+    if not wrong and not found.refused:
+        try:
+            files.load(config)
+        except DataError as error:
+            wrong = [_unreadable(error, "")]
+    return FolderInspection(Inspection(found.tables, (*wrong, *found.findings)), folder)
+
+
+def _read(
+    config: RunConfig, public: pa.Table, silos: Mapping[SiloName, Source]
+) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
+    """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
+    label = config.label_column
+    text = [*([] if config.outcome == "number" else [label]), *text_columns(public)]
+    tables, wrong = {}, []
+    for silo, source in silos.items():
+        try:
+            table = source.read(text)
+            names = listed(table.column_names)
+            _check(label in table.column_names, source, f"has no column {label!r}: it has {names}")
+            _check(table.num_rows > 0, source, "has no records: add records, or take the file away")
+            tables[silo] = table
+            missing = [name for name in public.column_names if name not in table.column_names]
+            extra = [name for name in table.column_names if name not in {label, *public.column_names}]
+            _check(not missing, source, f"lacks columns of the public set: {listed(missing)}; name them as there")
+            _check(not extra, source, f"has columns that the public set lacks: {listed(extra)}; take them out")
+        except DataError as error:
+            wrong.append(_unreadable(error, silo))
+    return tables, wrong
+
+
+def _without(table: pa.Table, label: str) -> pa.Table:
+    return table.drop_columns([label]) if label in table.column_names else table
+
+
+def _check(fine: object, source: Source, said: str) -> None:
+    if not fine:
+        raise DataError(f"{source.where} {said}")
+
+
+def _unreadable(error: DataError, silo: SiloName) -> Finding:
+    said, _, fix = str(error).partition(": ")
+    return Finding("unreadable", Severity.REFUSED, said, fix, silo=silo)

@@ -1,0 +1,78 @@
+"""Records that belong together, such as one patient's: read from a column, and kept on one side of every split.
+
+A model that has seen one record of a patient knows the patient: with the others in the test set, its score is
+over-optimistic.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.federated import SiloData, take
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.types import DataError, Examples, Groups
+
+
+def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArray:
+    """The column ``name`` as text without blanks around it, null where a record has no group.
+
+    Whole numbers are spelled alike however a table holds them. Raises DataError, which quotes no record.
+    """
+    if name not in table.column_names:
+        raise DataError(f"{where} has no group column {name!r}: it has {listed(table.column_names)}")
+    values = table.column(name)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type):
+        raise DataError(f"column {name!r} of {where} holds {quoted(str(values.type))}: groups must be numbers or text")
+    if pa.types.is_floating(values.type):
+        values = pc.if_else(pc.is_nan(values), None, values)
+        try:
+            values = values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            # Numbers with a fraction are names like others.
+            values = values.cast(pa.float64())
+    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+    return pc.if_else(pc.equal(text, ""), None, text)
+
+
+def numbered(columns: Sequence[pa.ChunkedArray]) -> list[Groups]:
+    """Numbers for the groups of several tables, the same for the same text; a record without a group has its own."""
+    sizes = [len(column) for column in columns]
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    found = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode().indices
+    numbers = np.array(found.cast(pa.float64()))
+    alone = np.isnan(numbers)
+    numbers[alone] = len(found) + np.arange(np.count_nonzero(alone))
+    return np.split(numbers.astype(np.int64), np.cumsum(sizes)[:-1])
+
+
+def split_off(
+    records: Examples, share: float, rng: Generator, groups: Groups
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Positions of the records of this share of all groups, drawn at random, and of the others.
+
+    The share is rounded down, but to one group at least where there are two.
+    """
+    names = np.unique(groups)
+    size = int(share * len(names) + 1e-9)
+    if share and len(names) > 1:
+        size = max(1, size)
+    if not size:
+        return np.zeros(0, dtype=np.intp), np.arange(records.size)
+    # scikit-learn takes its time to import, and most data sets have no groups.
+    from sklearn.model_selection import GroupShuffleSplit
+
+    drawn = GroupShuffleSplit(n_splits=1, test_size=size, random_state=int(rng.integers(2**32)))
+    private, test = next(drawn.split(np.zeros(records.size), groups=groups))
+    return test, private
+
+
+def split_silo(name: str, records: Examples, groups: Groups, share: float, rng: Generator) -> SiloData:
+    """A silo of which ``share`` of the groups is held out for testing."""
+    test, private = split_off(records, share, rng, groups)
+    return SiloData(name, take(records, private), take(records, test), groups[private], groups[test])

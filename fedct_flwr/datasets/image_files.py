@@ -1,0 +1,215 @@
+"""A folder of images as a federation: ``public/`` with images, and for each silo a folder with one folder per class.
+
+A folder ``NAME.test`` in the same form holds the images that silo ``NAME`` is tested with.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.image_folder import (
+    images_among,
+    images_in,
+    labeled_images_in,
+    listed_in,
+    read_images,
+    usual_form,
+)
+from fedct_flwr.datasets.labels import all_classes, class_name, encode_labels
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import ImageForm, Schema
+from fedct_flwr.seeding import generator
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import fault, listed, quoted
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
+
+PUBLIC: Final = "public"
+_TEST: Final = ".test"
+_SYSTEMS: Final = "__"
+"""What archives of other systems leave behind begins so."""
+_UNUSED: Final = ("group", "text", "categories", "leave_out", "missing", "separator", "dates")
+"""What ``data.toml`` says of tables alone."""
+
+
+def holds_images(folder: Path) -> bool:
+    """Whether a folder is one of images: it has a folder ``public``. Raises DataError for images next to a table."""
+    if not folder.is_dir():
+        return False
+    entries = listed_in(folder)
+    tables = [path for path in entries if path.is_file() and path.name.partition(".")[0] == PUBLIC]
+    if (folder / PUBLIC).is_dir():
+        if tables:
+            raise DataError(
+                f"{folder} has both a folder {PUBLIC} and {quoted(tables[0].name)}: keep the public set as "
+                "images or as a table"
+            )
+        return True
+    with_images = next((path for path in entries if path.is_dir() and _has_labeled_images(path)), None)
+    files = [path for path in entries if path.is_file() and path.name != DATA_FILE and path not in tables]
+    if with_images and not files:
+        there = f"{quoted(tables[0].name)} is a table" if tables else "there is no public set"
+        raise DataError(
+            f"{quoted(with_images.name)} in {folder} holds images, but {there}: put the images that silos label into a "
+            f"folder {PUBLIC}"
+        )
+    return False
+
+
+def load(config: RunConfig) -> FederatedDataset:
+    """``data-dir`` holds folders of images as described above; ``data.toml`` in it may say their form.
+
+    Silos without a test folder hold ``test-fraction`` of their images out. Raises ConfigError for settings of tables,
+    DataError for folders and images that cannot be used, by the folder's name.
+    """
+    folder = Path(config.data_dir)
+    if config.label_column:
+        raise ConfigError(f"label-column has no effect on {folder}, whose classes are names of folders: leave it out")
+    if config.text_columns:
+        raise ConfigError(f"text-columns has no effect on {folder}, which holds images: leave it out")
+    if config.outcome != "class":
+        raise ConfigError(f"outcome = {config.outcome!r} is for tables, and {folder} holds images: leave it out")
+    told = TableSettings.of_folder(folder)
+    if of_tables := next((name for name in told.given if name.replace("-", "_") in _UNUSED), None):
+        raise ConfigError(f"{of_tables} in {folder / DATA_FILE} is for tables, and {folder} holds images: leave it out")
+    public = images_in(folder / PUBLIC)
+    form, notes = _form(told, public, folder)
+    silos, tests = _silos(folder)
+    found = [_Labeled.of(path) for path in silos.values()]
+    held_out = {silo: _Labeled.of(path) for silo, path in tests.items()}
+    classes = _classes(found)
+    for labeled in held_out.values():
+        if unknown := sorted(set(labeled.names) - set(classes)):
+            raise DataError(
+                f"{labeled.folder} has the class {listed(unknown, 3)}, which no silo is trained on: there are "
+                f"{listed(classes)}"
+            )
+    parts = []
+    for silo, labeled in zip(silos, found, strict=True):
+        records = labeled.read(form, classes)
+        if silo in held_out:
+            parts.append(SiloData(silo, records, held_out[silo].read(form, classes)))
+        else:
+            test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
+            parts.append(SiloData(silo, private, test))
+    used = {*public, *(path for labeled in (*found, *held_out.values()) for path in labeled.paths)}
+    if unused := [*_unused(folder, used)]:
+        notes += (f"not used in {folder}: {listed([str(path.relative_to(folder)) for path in unused])}",)
+    return FederatedDataset(
+        name=str(folder),
+        schema=Schema(classes, images=form),
+        public=PublicSet(read_images(public, *form)),
+        silos=tuple(parts),
+        test=pool([part.test for part in parts]),
+        notes=notes,
+    )
+
+
+@dataclass(frozen=True)
+class _Labeled:
+    """The images of one silo, and the class of each."""
+
+    folder: Path
+    paths: Sequence[Path]
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, folder: Path) -> "_Labeled":
+        if not _has_labeled_images(folder):
+            raise DataError(_why_none(folder))
+        paths, names = labeled_images_in(folder)
+        return cls(folder, paths, [class_name(name) for name in names])
+
+    def read(self, form: ImageForm, classes: Sequence[str]) -> Examples:
+        return Examples(read_images(self.paths, *form), encode_labels(self.names, classes))
+
+
+def _form(told: FolderTables, public: Sequence[Path], folder: Path) -> tuple[ImageForm, tuple[str, ...]]:
+    """How images are read, and the sentence that says so where ``data.toml`` does not."""
+    images = told.images
+    if images.size and images.mode:
+        return ImageForm(images.size, images.mode), ()
+    usual = usual_form(public)
+    form = ImageForm(images.size or usual.size, images.mode or usual.mode)
+    height, width = form.size
+    return form, (
+        f"images are read with {height} x {width} pixels in {form.mode}, by those of {folder / PUBLIC}: for another "
+        f"form write size = [{height}, {width}] and mode = '{form.mode}' under [images] in {folder / DATA_FILE}",
+    )
+
+
+def _silos(folder: Path) -> tuple[dict[SiloName, Path], dict[SiloName, Path]]:
+    """The folders of silos, and of their test sets, by silo."""
+    folders = [
+        path
+        for path in listed_in(folder)
+        if path.is_dir() and path.name != PUBLIC and not path.name.startswith(_SYSTEMS)
+    ]
+    tests = {path.name[: -len(_TEST)]: path for path in folders if path.name.lower().endswith(_TEST)}
+    silos = {path.name: path for path in folders if not path.name.lower().endswith(_TEST)}
+    if not silos:
+        raise DataError(
+            f"no silo's folder in {folder}: next to {PUBLIC} there must be one for each silo, with a folder for each "
+            "class"
+        )
+    for silo, path in tests.items():
+        if silo not in silos:
+            raise DataError(f"{quoted(path.name)} in {folder} is the test set of no silo: {suggest(silo, silos)}")
+    return silos, tests
+
+
+def _classes(found: Iterable[_Labeled]) -> tuple[str, ...]:
+    """All classes of all silos. Raises DataError for one alone, two spellings, and names that hide something."""
+    where: dict[str, Path] = {}
+    for labeled in found:
+        for name in labeled.names:
+            where.setdefault(name, labeled.folder)
+    classes = all_classes(set(where))
+    if len(classes) == 1:
+        raise DataError(f"all images of the silos are of class {quoted(classes[0])}: at least two classes are needed")
+    for name, folder in where.items():
+        if why := fault(name):
+            raise DataError(f"a folder of a class in {folder} cannot be taken, as {why}: rename it")
+    _check_spelling(classes, where)
+    return classes
+
+
+def _check_spelling(classes: Sequence[str], where: Mapping[str, Path]) -> None:
+    spelled: dict[str, str] = {}
+    for name in classes:
+        other = spelled.setdefault("".join(name.casefold().split()), name)
+        if other != name:
+            raise DataError(
+                f"the classes {quoted(other)} in {where[other]} and {quoted(name)} in {where[name]} differ in case or "
+                "blanks alone: name both folders alike"
+            )
+
+
+def _has_labeled_images(folder: Path) -> bool:
+    return any(images_among(listed_in(inner)) for inner in listed_in(folder) if inner.is_dir())
+
+
+def _why_none(folder: Path) -> str:
+    """The sentence for a silo's folder in which no image has a class."""
+    wanted = "it must hold a folder for each class, with images in it"
+    if loose := len(images_among(listed_in(folder))):
+        return f"{count(loose, 'image')} in {folder} have no class: {wanted}"
+    inner = (deep for path in listed_in(folder) if path.is_dir() for deep in listed_in(path) if deep.is_dir())
+    if deep := next((path for path in inner if images_among(listed_in(path))), None):
+        return f"the images of {folder} lie too deep, such as those in {deep.relative_to(folder)}: {wanted}"
+    return f"no images in {folder}: {wanted}, or take the folder away"
+
+
+def _unused(folder: Path, used: set[Path]) -> Iterator[Path]:
+    """Files, and folders without anything used, that nothing was read from; what systems hide is not named."""
+    for path in listed_in(folder):
+        if path in used or path.name == DATA_FILE:
+            continue
+        if path.is_dir() and any(below in used for below in path.rglob("*")):
+            yield from _unused(path, used)
+        else:
+            yield path

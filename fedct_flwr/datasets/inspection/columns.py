@@ -1,0 +1,291 @@
+"""Findings on the columns of one table, the public set: what would be read as something else than it is."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.dates import likely_forms
+from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
+from fedct_flwr.datasets.inspection.spelling import are_dates, are_grouped, are_pairs, folded, weigh
+from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.types import SiloName
+
+FEWEST: Final = 20
+"""Records, at least, of which it is said that a column is constant, or that all its values differ."""
+
+_MANY_NUMBERS: Final = 10
+"""Distinct numbers, at most, that may well be names of categories."""
+_FEW_OTHERS: Final = 3
+_SHARE_OF_OTHERS: Final = 0.05
+_MOST_NUMBERS: Final = 0.5
+_NEARLY_ALL: Final = 0.8
+_ONCE: Final = 0.9
+_OFTEN_ONCE: Final = 0.5
+_MOSTLY_MISSING: Final = 0.5
+_MOST_CODES: Final = 30
+_YEARS: Final = (1900, 2100)
+_Q25, _Q50, _Q75 = (QUANTILES.index(q) for q in (0.25, 0.5, 0.75))
+
+# What pandas, R and spreadsheets call a column that numbers the rows.
+_UNNAMED: Final = re.compile(
+    r"\s*|unnamed: ?\d+|index|level_\d+|__index_level_\d+__|\.\.\.\d+|rownames?|row\.names", re.I
+)
+_IDENTIFIER: Final = re.compile(
+    r"(^|[_\-. ])(id|pid|ids|mrn|uuid|guid|case|caseno|nr|key|patid|patnr|fallnr)$|^(id|pid|mrn)[_\-. ]|"
+    r"patient.?(id|n)|record.?(id|n)|"
+    r"[a-z](ID|Id|Nr|No)$|(^|[_\-. ])identifier$"
+)
+_CODE: Final = re.compile(
+    r"(^|[_\-. ])(code|icd|icd9|icd10|ops|drg|zip|plz|postcode|zipcode|ward|station|cd)$|Code$", re.I
+)
+
+
+def of_text(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
+    """Whether a text column holds numbers, or dates, in another spelling."""
+    text = profile.texts[name]
+    if found := _dates(profile, name, silo, say):
+        return found
+    looks = text.looks
+    numbers, bare = weigh(looks.number, text.counts), text.valid - weigh(looks.missing, text.counts)
+    distinct = int(np.count_nonzero(looks.number))
+    many = distinct > min(_MANY_NUMBERS, bare / 2)
+    if not many or numbers < _MOST_NUMBERS * bare:
+        return _pairs(profile, name, silo, say)
+    if bool(looks.plain.all()) and _are_codes(text):
+        return None
+    allowed = max(_FEW_OTHERS, _SHARE_OF_OTHERS * distinct)
+    others = int(np.count_nonzero(~(looks.number | looks.missing)))
+    # Such as V10 and E950 among 250.01 and 401, codes of diseases.
+    codes = int(np.count_nonzero(looks.code)) >= max(_FEW_OTHERS, others / 2)
+    certain = not codes and (others <= allowed or numbers >= _NEARLY_ALL * bare)
+    severity = Severity.REFUSED if certain else Severity.SAID
+    return number_as_text(profile, name, silo, say, severity)
+
+
+def number_as_text(profile: Profile, name: str, silo: SiloName, say: Words, severity: Severity) -> Finding:
+    """The finding that some cells of a column of numbers are text, with the mend that fits most of them."""
+    text = profile.texts[name]
+    looks = text.looks
+    bad = ~looks.plain
+    commas = weigh(looks.comma, text.counts)
+    where = say.column(name, silo)
+    if commas > weigh(bad, text.counts) / 2:
+        shown, how = looks.comma, say.set("decimal", '","')
+        fix = f"write a point as the decimal sign{f', or {how}' if how else ''}"
+        if bool(are_grouped(text.values.filter(pa.array(shown))).all()):
+            fix = "write numbers without marks between thousands"
+    elif not bad.any():
+        shown, fix = looks.plain, "turn it into numbers"
+    else:
+        # What has the form of a number, or stands for a missing one, may be quoted: it is nobody's name.
+        known = looks.comma | looks.bound | looks.missing
+        shown = known if known.any() else bad
+        named = ", ".join(f'"{value}"' for value in text.values.filter(pa.array(known)).to_pylist()[:_FEW_OTHERS])
+        how = (
+            say.set("missing", f"[{named if named and not say.private else '...'}]") if bad.sum() <= _FEW_OTHERS else ""
+        )
+        fix = f"write numbers there, or leave the cells empty{f', or {how}' if how else ''}"
+    if severity is Severity.SAID and (how := say.set("categories", f'["{name}"]')):
+        fix += f"; if it holds codes, {how}"
+    place = profile.first(name, text.values.filter(pa.array(shown)))
+    quote = bool((looks.number | looks.missing)[shown].any())
+    example = say.example(place[1] if quote else None, place[0]) if place else ""
+    share = say.share(weigh(bad, text.counts), text.valid)
+    said = f"{where} holds numbers, and {share} are text{example}" if bad.any() else f"{where} holds numbers as text"
+    return Finding("number-as-text", severity, said, fix, name, silo)
+
+
+def _pairs(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
+    """Whether cells hold two numbers, as blood pressures are written: 120/80."""
+    text = profile.texts[name]
+    if len(text.values) <= FEWEST or weigh(are_pairs(text.values), text.counts) < _NEARLY_ALL * text.valid:
+        return None
+    said = f"{say.column(name, silo)} holds two numbers in a cell"
+    return Finding("number-as-text", Severity.SAID, said, "make two columns of it", name, silo)
+
+
+def _are_codes(text: Text) -> bool:
+    """Whether digits alone are written with leading zeros, or all in one length, as codes are."""
+    lengths = pc.utf8_length(text.values).unique()
+    digits = bool(pc.all(pc.utf8_is_digit(text.values)).as_py())
+    return digits and (len(lengths) == 1 or bool(pc.any(pc.starts_with(text.values, "0")).as_py()))
+
+
+def _dates(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
+    text = profile.texts[name]
+    dates = are_dates(text.values)
+    if not dates.any() or weigh(dates, text.counts) < _NEARLY_ALL * text.valid:
+        return None
+    place = profile.first(name, text.values.filter(pa.array(dates)))
+    example = say.example(place[1], place[0]) if place else ""
+    forms = likely_forms(text.values.filter(pa.array(dates)).to_pylist())
+    how = say.set("dates", " or ".join(f'"{form}"' for form in forms)) if forms else ""
+    fix = f"turn them into numbers, such as an age{f', or {how}' if how else ''}"
+    return Finding("dates-as-text", Severity.REFUSED, f"{say.column(name, silo)} holds dates{example}", fix, name, silo)
+
+
+def of_table(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
+    """All findings on the columns of the public set. ``categories`` are meant to be names."""
+    for name, kind in profile.kinds.items():
+        if kind is Kind.TEXT:
+            yield from _text(profile, name, say, name in categories)
+        elif kind is Kind.DATES:
+            is_time = pa.types.is_time(profile.columns[name].type)
+            how = "" if is_time else say.set("dates", '"%Y-%m-%d"')
+            fix = f"turn them into numbers, such as {'hours' if is_time else 'an age'}{f', or {how}' if how else ''}"
+            said = f"{say.column(name, '')} holds {'times of day' if is_time else 'dates'}"
+            yield Finding("dates-as-text", Severity.REFUSED, said, fix, name)
+        elif kind is Kind.NOTHING and profile.records >= FEWEST:
+            said = f"{say.column(name, '')} has no value"
+            yield Finding("missing-values", Severity.SAID, said, "take the column out of all tables", name)
+    yield from _constant(profile, say)
+    yield from _missing(profile, say)
+    yield from _numbers(profile, say, categories)
+
+
+def _text(profile: Profile, name: str, say: Words, meant: bool) -> Iterator[Finding]:
+    found = None if meant else of_text(profile, name, "", say)
+    if found:
+        yield found
+        if found.severity is Severity.REFUSED:
+            return
+    text = profile.texts[name]
+    distinct, valid = len(text.values), text.valid
+    leave_out = say.leave_out(name)
+    if valid >= FEWEST and distinct >= _ONCE * valid:
+        said = (
+            f"{say.column(name, '')} has {distinct:,} different texts in {valid:,} records, as names, identifiers and "
+            "free text have"
+        )
+        yield Finding("one-per-record", Severity.REFUSED, said, leave_out, name)
+    elif valid >= FEWEST and distinct >= _OFTEN_ONCE * valid:
+        said = f"{say.column(name, '')} has {distinct:,} different texts in {valid:,} records"
+        yield Finding("many-categories", Severity.SAID, said, f"group rare ones, or {leave_out}", name)
+    elif is_identifier(name) and distinct > max(FEWEST, valid / FEWEST):
+        yield _identifier(name, say)
+    if distinct <= valid / 2 and (alike := _alike(text)):
+        said = f"{say.column(name, '')} has values that differ in case or blanks alone{say.values(alike)}"
+        yield Finding("value-spellings", Severity.SAID, said, "write each in one way", name)
+
+
+def _alike(text: Text) -> dict[str, int]:
+    """Two values that are one word, with the cells of each, or nothing."""
+    seen: dict[str, tuple[str, int]] = {}
+    for value, cells in zip(text.values.to_pylist(), text.counts.tolist(), strict=True):
+        other = seen.setdefault(folded(value), (value, cells))
+        if other[0] != value:
+            return dict([other, (value, cells)])
+    return {}
+
+
+def _identifier(name: str, say: Words) -> Finding:
+    said = f"{say.column(name, '')} looks like an identifier"
+    return Finding("record-number", Severity.SAID, said, no_feature(name, say), name)
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a column's name is that of an identifier."""
+    return bool(_IDENTIFIER.search(name))
+
+
+def no_feature(name: str, say: Words) -> str:
+    """What to do about a column that says who it is."""
+    group = "" if say.private else say.set("group", f'"{name}"')
+    return f"{say.leave_out(name)}{f'; if it says which records are of one patient, {group}' if group else ''}"
+
+
+def _constant(profile: Profile, say: Words) -> Iterator[Finding]:
+    if profile.records < FEWEST:
+        return
+    numbers = profile.numbers
+    constant = {numbers.names[at] for at in np.flatnonzero(numbers.distinct == 1)}
+    constant |= {name for name, text in profile.texts.items() if len(text.values) == 1}
+    for name in profile.kinds:
+        if name in constant:
+            said = f"{say.column(name, '')} has the same value wherever it has one"
+            yield Finding("constant-column", Severity.SAID, said, "take it out of all tables: it tells nothing", name)
+
+
+def _missing(profile: Profile, say: Words) -> Iterator[Finding]:
+    for name, kind in profile.kinds.items():
+        missing = profile.missing(name)
+        if kind is not Kind.NOTHING and profile.records >= FEWEST and missing > _MOSTLY_MISSING * profile.records:
+            said = f"{say.column(name, '')} is empty in {say.share(missing, profile.records, 'record')}"
+            yield Finding("missing-values", Severity.SAID, said, "nothing, if that is so", name)
+
+
+def _numbers(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
+    numbers = profile.numbers
+    every = numbers.whole & (numbers.distinct == numbers.valid) & (numbers.valid == profile.records)
+    consecutive = every & (numbers.largest - numbers.smallest + 1 == numbers.valid)
+    for at in np.flatnonzero(every) if profile.records >= FEWEST else ():
+        name = numbers.names[at]
+        if _UNNAMED.fullmatch(name) or numbers.counts_up[at]:
+            called = "without a name " if not name.strip() else ""
+            said = f"{say.column(name, '')} {called}numbers the records"
+            yield Finding("index-column", Severity.REFUSED, said, say.leave_out(name), name)
+        elif consecutive[at] or is_identifier(name):
+            yield _identifier(name, say)
+    several = numbers.whole & ~every & (numbers.distinct > np.maximum(FEWEST, numbers.valid / FEWEST))
+    for at in np.flatnonzero(several):
+        if is_identifier(numbers.names[at]):
+            yield _identifier(numbers.names[at], say)
+    yield from _codes(profile, say, categories)
+    yield from sentinels(profile, "", say)
+
+
+def _codes(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
+    numbers = profile.numbers
+    few = numbers.whole & (numbers.distinct >= 3) & (numbers.distinct <= np.minimum(_MOST_CODES, numbers.valid / 4))
+    years = (numbers.smallest >= _YEARS[0]) & (numbers.largest <= _YEARS[1])
+    # Three digits and more, with gaps: measurements fill their range, or have more values.
+    gaps = (numbers.smallest >= 100) & (numbers.largest - numbers.smallest > 3 * numbers.distinct) & ~years
+    for at in np.flatnonzero(few):
+        name = numbers.names[at]
+        if name not in categories and (gaps[at] or _CODE.search(name)):
+            how = say.set("categories", f'["{name}"]')
+            said = f"{say.column(name, '')} holds {numbers.distinct[at]} different numbers that look like codes"
+            yield Finding(
+                "codes-as-numbers", Severity.SAID, said, f"write them as words{f', or {how}' if how else ''}", name
+            )
+
+
+def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """Numbers far from all others, and of a form that stands for a missing value: -1, 999, 0."""
+    numbers = profile.numbers
+    rest = numbers.distinct > _MANY_NUMBERS
+    spread = numbers.second_largest - numbers.smallest
+    width = numbers.quantiles[:, _Q75] - numbers.quantiles[:, _Q25]
+    spread_above = numbers.largest - numbers.second_smallest
+    enough = np.where(rest, 1, 4) * spread
+    above = _are_nines(numbers.largest) & (numbers.largest - numbers.second_largest > enough) & (spread > 0)
+    above &= (numbers.at_largest >= 2) | (numbers.largest >= 999)
+    below = (numbers.second_smallest >= 0) & (numbers.at_smallest >= 2)
+    below &= _are_nines(-numbers.smallest) | (rest & (numbers.smallest == -1))
+    below |= rest & _are_nines(-numbers.smallest) & (numbers.second_smallest - numbers.smallest > spread_above)
+    # Nobody has a cholesterol of zero: the next number is farther away than most numbers are from each other.
+    zero = rest & (numbers.smallest == 0) & (numbers.at_smallest >= 2)
+    zero &= (numbers.second_smallest > 1.5 * np.where(width > 0, width, np.inf)) & (
+        numbers.at_smallest < numbers.valid / 4
+    )
+    for mask, values in ((above, numbers.largest), (below | zero, numbers.smallest)):
+        for at in np.flatnonzero(mask):
+            name, value = numbers.names[at], f"{values[at]:g}"
+            how = say.set("missing", f'["{value}"]') if not say.private else ""
+            what = "a number" if say.private else f"the number {value}"
+            said = f"{say.column(name, silo)} has {what} far from all others, as if it stood for a missing value"
+            fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
+            yield Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
+
+
+def _are_nines(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """9, 99, 999 and so on, and what comes in the same place, such as 998, 888 and 777."""
+    words = (9, 99, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999, 88, 888, 8888, 77, 777, 7777, 998, 997, 996)
+    found: NDArray[np.bool_] = np.isin(values, words)
+    return found

@@ -1,0 +1,222 @@
+"""The inspection of a federation's tables: facts of every column, classes of every silo, and findings."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.inspection.classes import of_classes, unequal
+from fedct_flwr.datasets.inspection.columns import number_as_text, of_table
+from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
+from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
+from fedct_flwr.datasets.inspection.records import of_records, telling_columns
+from fedct_flwr.datasets.inspection.shift import of_silo, unknown
+from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.datasets.labels import class_name
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import SiloName
+
+_CROSSED_CLASSES: Final = 30
+_FROM_PUBLIC: Final = frozenset({"number-as-text", "dates-as-text", "one-per-record", "index-column"})
+
+
+_EXPLAINS: Final = {
+    "label-spellings": ("no-common-class", "class-at-one-silo", "few-of-class", "one-class"),
+    "no-common-class": ("class-at-one-silo",),
+    "labels-in-a-cell": ("class-at-one-silo", "few-of-class"),
+}
+"""What is found as well where labels are written in several ways."""
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One column of one table.
+
+    ``unknown`` counts cells of a silo's text column whose value the public set does not have; ``not_numbers`` cells of
+    text in a column that holds numbers, the first of them in record ``example``.
+    """
+
+    name: str
+    kind: str
+    missing: int
+    distinct: int
+    unknown: int | None = None
+    not_numbers: int | None = None
+    example: int | None = None
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """One table; ``silo`` is empty for the public set, ``classes`` where numbers are predicted."""
+
+    silo: SiloName
+    records: int
+    columns: tuple[ColumnFacts, ...]
+    classes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What the tables of a federation are, and what is suspicious about them."""
+
+    tables: tuple[TableFacts, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def refused(self) -> list[Finding]:
+        """Findings with which nothing runs."""
+        return [found for found in self.findings if found.severity is Severity.REFUSED]
+
+    @property
+    def said(self) -> list[Finding]:
+        """Suspicious findings."""
+        return [found for found in self.findings if found.severity is Severity.SAID]
+
+
+def inspect_tables(
+    public: pa.Table,
+    silos: Mapping[SiloName, pa.Table],
+    label: str,
+    *,
+    number: bool = False,
+    settings: TableSettings | None = None,
+    accept: Collection[str] = (),
+    agreed: Collection[str] = (),
+    mapping: Mapping[str, str] | None = None,
+    words: Words | None = None,
+) -> Inspection:
+    """Inspect the public table and the silos' tables, each with the column ``label``, with the public set's features.
+
+    ``number``: the label column holds numbers to predict. ``agreed`` are a study's classes, into which a real silo's
+    ``mapping`` leads. ``accept`` are findings that are meant so, with those of the ``settings``. ``words`` say whether
+    findings may quote cells.
+
+    Columns that a table lacks, and labels that are missing, are for others to refuse. Raises ConfigError for names in
+    ``accept`` that no finding has.
+    """
+    settings, say = settings or TableSettings(), words or Words()
+    unused = {label, *([settings.group] if settings.group else []), *settings.leave_out, *settings.text}
+    features = _without(public, unused)
+    labels = {silo: _labels(table, label, mapping) for silo, table in silos.items() if not number}
+    classes = sorted({name for own in labels.values() for name in own.names})
+    crossed = len(classes) if len(classes) <= _CROSSED_CLASSES else 0
+    theirs = profile(features)
+    ours: dict[SiloName, Profile] = {}
+    y: dict[SiloName, NDArray[np.int64]] = {}
+    for silo, table in silos.items():
+        own = _without(table, unused)
+        own = _of(own, [position for position, name in enumerate(own.column_names) if name in theirs.kinds])
+        # Records without a label are refused elsewhere, and of no class here.
+        y[silo] = labels[silo].numbered(classes) if silo in labels else np.zeros(own.num_rows, dtype=np.int64)
+        complete = crossed and silo in labels and bool((y[silo] >= 0).all())
+        ours[silo] = profile(own, y[silo] if complete else None, crossed if complete else 0)
+    # A rare thing may be in no public example.
+    varies = {name for own in ours.values() for name in own.kinds if own.distinct(name) > 1}
+    meant = frozenset(settings.categories)
+    found = [
+        each for each in of_table(theirs, say, meant) if each.code != "constant-column" or each.column not in varies
+    ]
+    for silo, own in ours.items():
+        found += of_silo(theirs, own, silo, say)
+    counts = {silo: own.counts for silo, own in labels.items()}
+    if number:
+        for silo, table in silos.items():
+            found += _quantity(table, label, silo, say)
+    elif any(counts.values()):
+        found += of_classes(counts, agreed, label, say)
+    found += unequal({silo: own.records for silo, own in ours.items()})
+    copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
+    # Records of one group may well be alike.
+    found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
+    found += telling_columns(ours, crossed, label, say)
+    tables = [
+        _facts("", theirs, None, {}),
+        *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
+    ]
+    return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
+
+
+def _without(table: pa.Table, unused: Collection[str]) -> pa.Table:
+    return _of(table, [position for position, name in enumerate(table.column_names) if name not in unused])
+
+
+def _of(table: pa.Table, positions: list[int]) -> pa.Table:
+    """Some columns. By position: names would be looked up one by one among all."""
+    return table if len(positions) == table.num_columns else table.select(positions)
+
+
+def _without_consequences(findings: list[Finding]) -> list[Finding]:
+    """The findings but for those that another, refused one explains."""
+    refused = [found for found in findings if found.severity is Severity.REFUSED]
+    columns = {found.column for found in refused if not found.silo and found.code in _FROM_PUBLIC}
+    codes = {code for found in refused for code in _EXPLAINS.get(found.code, ())}
+    return [
+        found
+        for found in findings
+        if found.code not in codes and not (found.silo and found.code == "unknown-values" and found.column in columns)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    names: list[str]
+    counts: dict[str, int]
+    codes: NDArray[np.int64]
+
+    def numbered(self, classes: list[str]) -> NDArray[np.int64]:
+        """The number of each record's class, or -1 without one."""
+        number = {name: position for position, name in enumerate(classes)}
+        return np.array([*(number[name] for name in self.names), -1], dtype=np.int64)[self.codes]
+
+
+def _labels(table: pa.Table, label: str, mapping: Mapping[str, str] | None) -> _Labels:
+    column = table.column(label)
+    if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type) or pa.types.is_binary(column.type):
+        return _Labels([], {}, np.full(table.num_rows, -1))
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    if kind_of(column) is not Kind.TEXT:
+        column = pa.chunked_array(
+            [pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())]
+        )
+    text, codes = distinct_texts(column)
+    means = {class_name(spelling): name for spelling, name in (mapping or {}).items()}
+    names = [class_name(value) for value in text.values.to_pylist()]
+    names = [means.get(name, name) for name in names]
+    counts: dict[str, int] = {}
+    for name, number in zip(names, text.counts.tolist(), strict=True):
+        counts[name] = counts.get(name, 0) + number
+    return _Labels(names, counts, codes)
+
+
+def _quantity(table: pa.Table, label: str, silo: SiloName, say: Words) -> list[Finding]:
+    """Findings on a column of numbers to predict."""
+    found = profile(table.select([label]))
+    if found.kinds[label] is Kind.TEXT and found.texts[label].looks.number.any():
+        return [number_as_text(found, label, silo, say, Severity.REFUSED)]
+    if found.kinds[label] is Kind.NUMBERS and found.distinct(label) <= 2 < found.records:
+        said = f"column {quoted(label)} at silo {silo} has two values alone, or one"
+        fix = "predict classes: leave outcome out"
+        return [Finding("few-numbers", Severity.SAID, said, fix, label, silo)]
+    return []
+
+
+def _facts(silo: SiloName, own: Profile, public: Profile | None, classes: Mapping[str, int]) -> TableFacts:
+    columns = []
+    for name, kind in own.kinds.items():
+        numeric = public is not None and public.kinds.get(name) in (Kind.NUMBERS, Kind.TRUTH)
+        text = own.texts.get(name)
+        not_numbers = example = None
+        if text is not None and (numeric or (public is None and text.looks.number.mean() > 0.5)):
+            bad = ~text.looks.plain
+            not_numbers = int(text.counts[bad].sum())
+            place = own.first(name, text.values.filter(pa.array(bad))) if not_numbers else None
+            example = place[0] if place else None
+        new = unknown(public, own, name) if public is not None else None
+        columns.append(ColumnFacts(name, str(kind), own.missing(name), own.distinct(name), new, not_numbers, example))
+    return TableFacts(silo, own.records, tuple(columns), dict(classes))

@@ -1,0 +1,145 @@
+"""Findings on the columns of a silo next to the public set's: values, kinds, scales and ranges that do not fit."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.inspection.columns import FEWEST, is_identifier, no_feature, number_as_text, sentinels
+from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
+from fedct_flwr.datasets.inspection.spelling import folded, weigh
+from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.types import SiloName
+
+_NEARLY_ALL: Final = 0.95
+_FEWEST_UNKNOWN: Final = 5
+_CERTAIN: Final = 20
+_UNLIKELY: Final = 1e-3
+_MANY_UNKNOWN: Final = 0.1
+_OUTSIDE: Final = 0.05
+_P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
+_WELL_KNOWN: Final = 10
+
+
+def unknown(public: Profile, silo: Profile, name: str) -> int | None:
+    """Cells of a silo's text column whose value the public set does not have; None for another column."""
+    if name not in public.texts or name not in silo.texts:
+        return None
+    text = silo.texts[name]
+    known = pc.is_in(text.values, value_set=public.texts[name].values).to_numpy(zero_copy_only=False)
+    return weigh(~known.astype(bool), text.counts)
+
+
+def of_silo(public: Profile, silo: Profile, name: SiloName, say: Words) -> Iterator[Finding]:
+    """All findings on the columns that a silo shares with the public set."""
+    for column, kind in public.kinds.items():
+        own = silo.kinds.get(column)
+        if own is Kind.NOTHING and kind is not Kind.NOTHING:
+            said = f"{say.column(column, name)} has no value"
+            yield Finding("missing-values", Severity.SAID, said, "nothing, if that is so", column, name)
+        elif kind in (Kind.NUMBERS, Kind.TRUTH) and own is Kind.TEXT:
+            yield _text_for_numbers(silo, column, name, say)
+        elif kind in (Kind.NUMBERS, Kind.TRUTH) and own is Kind.DATES:
+            said = f"{say.column(column, name)} holds dates, and numbers in the public set"
+            yield Finding("dates-as-text", Severity.REFUSED, said, "turn them into numbers", column, name)
+        elif kind is Kind.TEXT and own is Kind.TEXT:
+            yield from _unknown_values(public, silo, column, name, say)
+    yield from _scales(public, silo, name, say)
+    yield from sentinels(silo, name, say)
+
+
+def _text_for_numbers(silo: Profile, column: str, name: SiloName, say: Words) -> Finding:
+    text = silo.texts[column]
+    if text.looks.number.any():
+        return number_as_text(silo, column, name, say, Severity.REFUSED)
+    said = f"{say.column(column, name)} must hold numbers, as in the public set, and holds text"
+    place = silo.first(column, text.values)
+    example = say.example(None, place[0]) if place else ""
+    return Finding("number-as-text", Severity.REFUSED, f"{said}{example}", "write numbers", column, name)
+
+
+def _unknown_values(public: Profile, silo: Profile, column: str, name: SiloName, say: Words) -> Iterator[Finding]:
+    known, own = public.texts[column], silo.texts[column]
+    new = ~pc.is_in(own.values, value_set=known.values).to_numpy(zero_copy_only=False).astype(bool)
+    cells, valid = weigh(new, own.counts), own.valid
+    if not cells:
+        return
+    # The chance that one more public value would be a new one, by the values that occur once (Good 1953).
+    chance = (int(np.count_nonzero(known.counts == 1)) + 1) / (known.valid + 1)
+    values = _cells(own, new)
+    where = say.column(column, name)
+    there = "" if say.private else say.values(_cells(known, np.ones(len(known.values), dtype=bool)))
+    if cells >= _NEARLY_ALL * valid and valid >= _FEWEST_UNKNOWN:
+        certain = valid >= _CERTAIN or chance**valid < _UNLIKELY
+        said = f"{where} has values that the public set does not have, in {say.share(cells, valid)}{say.values(values)}"
+        fix = f"write them as the public set does{there}, or {say.leave_out(column)}"
+        if is_identifier(column) and len(known.values) > FEWEST:
+            fix = no_feature(column, say)
+        yield Finding("unknown-values", Severity.REFUSED if certain else Severity.SAID, said, fix, column, name)
+        return
+    spellings = {folded(value) for value in known.values.to_pylist()}
+    if alike := {value: number for value, number in values.items() if folded(value) in spellings}:
+        said = f"{where} has values that differ from the public set's in case or blanks alone{say.values(alike)}"
+        yield Finding("value-spellings", Severity.SAID, said, "write them as there", column, name)
+    elif valid >= FEWEST and cells > _MANY_UNKNOWN * valid and _is_unlikely(cells / valid, chance, valid):
+        said = f"{where} has values that the public set does not have, in {say.share(cells, valid)}{say.values(values)}"
+        yield Finding("unknown-values", Severity.SAID, said, f"check how they are written{there}", column, name)
+
+
+def _is_unlikely(share: float, chance: float, cells: int) -> bool:
+    """Whether so large a share of the cells is unlikely, where each has this chance (Chernoff's bound)."""
+    if share <= chance:
+        return False
+    rest = (1 - share) * np.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    return bool(cells * (share * np.log(share / chance) + rest) > -np.log(_UNLIKELY))
+
+
+def _cells(text: Text, chosen: NDArray[np.bool_]) -> dict[str, int]:
+    return dict(zip(text.values.filter(pa.array(chosen)).to_pylist(), text.counts[chosen].tolist(), strict=True))
+
+
+def _scales(public: Profile, silo: Profile, name: SiloName, say: Words) -> Iterator[Finding]:
+    """Columns of numbers that lie apart from the public set's, or partly outside of their range."""
+    common = [column for column in public.numbers.names if column in silo.numbers.position]
+    if not common:
+        return
+    theirs, ours = public.numbers, silo.numbers
+    here = np.array([theirs.position[column] for column in common])
+    there = np.array([ours.position[column] for column in common])
+    enough = (theirs.valid[here] >= FEWEST) & (ours.valid[there] >= FEWEST)
+    q, own = theirs.quantiles[here], ours.quantiles[there]
+    wide = np.minimum(theirs.distinct[here], ours.distinct[there]) > 2
+    with np.errstate(invalid="ignore"):
+        apart = enough & wide & ((own[:, _P10] > q[:, _P90]) | (own[:, _P90] < q[:, _P10]))
+        outside_range = (own[:, _P90] > theirs.largest[here]) | (own[:, _P10] < theirs.smallest[here])
+    # A share is certain only from many public examples: one in a hundred new ones lies outside of them by chance.
+    known = enough & (theirs.valid[here] >= FEWEST * _WELL_KNOWN)
+    for position in np.flatnonzero(apart):
+        column = common[position]
+        factor = _factor(q[position], own[position])
+        medians = _medians(q[position], own[position], factor, say)
+        said = f"{say.column(column, name)} lies apart from the public set's numbers{medians}"
+        yield Finding("other-scale", Severity.SAID, said, "check the unit", column, name)
+    for position in np.flatnonzero(known & wide & outside_range & ~apart):
+        column = common[position]
+        said = f"{say.column(column, name)} has a tenth of its numbers or more outside the public set's range"
+        yield Finding("out-of-range", Severity.SAID, said, "check the unit and the values", column, name)
+
+
+def _factor(public: NDArray[np.float64], own: NDArray[np.float64]) -> float | None:
+    """One factor between the two at all quantiles, as between units; None if there is none."""
+    if public.min() <= 0 or own.min() <= 0:
+        return None
+    logs = np.log(own / public)
+    return float(np.exp(np.median(logs))) if np.ptp(logs) < 0.25 * abs(np.median(logs)) else None
+
+
+def _medians(public: NDArray[np.float64], own: NDArray[np.float64], factor: float | None, say: Words) -> str:
+    if say.private:
+        return ""
+    times = "" if factor is None else f", {max(factor, 1 / factor):.3g} times as {'large' if factor > 1 else 'small'}"
+    return f" (median {own[_P50]:.4g}, there {public[_P50]:.4g}{times})"

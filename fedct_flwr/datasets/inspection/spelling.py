@@ -1,0 +1,132 @@
+"""How the cells of a text column look: numbers, dates, codes, words for a missing value."""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+_DIGIT: Final = r"\d"
+_PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_COMMA: Final = r"^\s*[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?)\s*$"
+_BOUND: Final = (
+    r"^\s*(<|>|≤|≥|~|≈|ca\.?|ab|bis|über|unter)\s*=?\s*[+-]?\d+([.,]\d+)?\s*$|^\s*\d+([.,]\d+)?\s*[+*†<>?]+\s*$|"
+    r"^\s*[€$£]\s*\d+([.,]\d+)*\s*$"
+)
+_UNIT: Final = r"^\s*[+-]?\d+([.,]\d+)?(\s+\S{1,12}|\s*%|\s*[\pL°µμ]{2,6}(/[\pL\d]{1,6})?)\s*$"
+_MISSING: Final = (
+    r"(?i)^\s*(\?+|-+|–+|\.+|\*+|x+|n\.?/?\s?a\.?|nan|null|none|nil|unknown|unk|missing|miss|n\.?\s?d\.?|n\.?\s?b\.?|"
+    r"k\.?\s?a\.?|unbekannt|fehlt|fehlend|inconnu|desconocido|not (done|known|available|measured|applicable)|pending|"
+    r"tba|tbd|#.*|error|err|inf|-inf)\s*$"
+)
+_CODE: Final = r"^\s*([\pL]{1,3}[-.]?\d[\d.\-/\pL]*|\d+[-.]?[\pL]{1,2}\d*)\s*$"
+_GROUPED: Final = r"^\s*[+-]?\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?\s*$"
+_PAIR: Final = r"^\s*\d+([.,]\d+)?\s*/\s*\d+([.,]\d+)?\s*$"
+_MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
+_DATE: Final = (
+    r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|(19|20)\d{2}[/-](0[1-9]|1[0-2])|"
+    rf"\d{{1,2}}[. -]*{_MONTH}[., -]*\d{{2,4}}|{_MONTH}[., -]*\d{{1,2}}[., -]+\d{{4}})([ T,]+\d{{1,2}}:\d{{2}}.*)?\s*$"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """Of each distinct value ``(values,)``, whether it looks like a number, and so on; no value looks like two."""
+
+    plain: NDArray[np.bool_]
+    """A number as programs write it."""
+    comma: NDArray[np.bool_]
+    """A number with a decimal comma, or with marks between thousands."""
+    bound: NDArray[np.bool_]
+    """A number with a sign such as ``<``, or with a unit."""
+    missing: NDArray[np.bool_]
+    code: NDArray[np.bool_]
+    """Letters and digits, as codes of diseases."""
+
+    @classmethod
+    def of(cls, values: pa.Array) -> "Looks":
+        """How these texts look."""
+        if not matching(values, _DIGIT).any():
+            # Nothing to tell numbers from; most text columns of a wide table are so.
+            nothing = np.zeros(len(values), dtype=bool)
+            return cls(nothing, nothing, nothing, nothing, nothing)
+        plain = matching(values, _PLAIN)
+        comma = matching(values, _COMMA) & ~plain
+        taken = plain | comma
+        missing = matching(values, _MISSING) & ~taken
+        bound = (matching(values, _BOUND) | matching(values, _UNIT)) & ~taken & ~missing
+        code = matching(values, _CODE) & ~(taken | missing | bound)
+        return cls(plain, comma, bound, missing, code)
+
+    @property
+    def number(self) -> NDArray[np.bool_]:
+        """A number in any spelling."""
+        return self.plain | self.comma | self.bound
+
+
+def matching(values: pa.Array, pattern: str) -> NDArray[np.bool_]:
+    """Which of the texts match."""
+    found: NDArray[np.bool_] = pc.match_substring_regex(values, pattern).to_numpy(zero_copy_only=False).astype(bool)
+    return found
+
+
+def are_dates(values: pa.Array) -> NDArray[np.bool_]:
+    """Which of the texts are dates."""
+    # Compiling the pattern takes milliseconds, and most text columns of a wide table hold words.
+    return matching(values, _DATE) if matching(values, _DIGIT).any() else np.zeros(len(values), dtype=bool)
+
+
+def are_pairs(values: pa.Array) -> NDArray[np.bool_]:
+    """Which of the texts are two numbers."""
+    return matching(values, _PAIR)
+
+
+def are_grouped(values: pa.Array) -> NDArray[np.bool_]:
+    """Which of the numbers have marks between thousands."""
+    return matching(values, _GROUPED)
+
+
+def folded(text: str) -> str:
+    """One spelling for all that differ in case, blanks or form of Unicode alone.
+
+    >>> folded("  Yes"), folded("STRASSE") == folded("Straße")
+    ('yes', True)
+    """
+    plain = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+    return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", plain.casefold())).strip()
+
+
+def without_signs(text: str) -> str:
+    """One spelling for all that differ in signs between words as well, or in a full stop at the end.
+
+    >>> without_signs("Stage-1"), without_signs("stage_1."), without_signs("ER+/PR-")
+    ('stage 1', 'stage 1', 'er+/pr-')
+    """
+    return re.sub(r"(?<=\w)[\s_.\-–]+(?=\w)", " ", folded(text).rstrip("."))
+
+
+_TRUTH: Final[dict[str, bool]] = {
+    **dict.fromkeys(
+        ("1", "yes", "y", "true", "t", "ja", "j", "wahr", "oui", "si", "sí", "sì", "pos", "positive", "positiv", "+"),
+        True,
+    ),
+    **dict.fromkeys(("0", "no", "n", "false", "f", "nein", "falsch", "non", "neg", "negative", "negativ", "-"), False),
+}
+
+
+def truth(name: str) -> bool | None:
+    """What a word says of truth; None for another word.
+
+    >>> truth("Ja"), truth("0"), truth("maybe")
+    (True, False, None)
+    """
+    return _TRUTH.get(folded(name))
+
+
+def weigh(mask: NDArray[Any], counts: NDArray[Any]) -> int:
+    """How many cells hold one of the values that the mask chooses."""
+    return int(counts[mask].sum())

@@ -1,0 +1,161 @@
+"""Tables in files: CSV, Excel and Parquet, whose columns are numbers or text whichever file they come from."""
+
+import re
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.dates import days
+from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited, safe_reason
+from fedct_flwr.datasets.excel import names_in_excel, read_excel
+from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import ConfigError, DataError
+
+ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
+"""How files of tables end, in small letters."""
+
+PLAIN: Final = TableSettings()
+"""The form of a table of which nothing is told."""
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+_WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
+
+
+def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = PLAIN) -> pa.Table:
+    """Read a table with its header in the first line, as ``tables`` says; without a word, empty fields are missing.
+
+    In CSV and Excel files the columns named in ``text`` are text whatever they look like. Files of another ending than
+    ``ENDINGS`` are CSV. Dates are numbers, if their form is told; columns to be left out are not there, nor those with
+    neither a name nor any value. Raises DataError, which quotes no record.
+    """
+    told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
+    ending = path.name.lower()
+    if ending.endswith(".parquet"):
+        table = _read_parquet(path)
+    elif ending.endswith(".xlsx"):
+        table = read_excel(path, told, tables)
+    else:
+        table = read_delimited(path, told, tables)
+    # One list of each: a table makes them anew whenever it is asked.
+    everything = list(zip(table.column_names, table.columns, strict=True))
+    kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
+    names = [name for name, _ in kept]
+    if repeated := _repeated(names):
+        raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
+    return pa.Table.from_arrays([_as_told(values, name, told, tables, path) for name, values in kept], names=names)
+
+
+def _is_there(name: str, values: pa.ChunkedArray) -> bool:
+    """Whether a column has a name or a value: a sign at the end of each line makes one without either."""
+    return bool(name.strip()) or values.null_count < len(values)
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    # Before reading: a table with columns of the same name cannot be read.
+    if repeated := _repeated(_parquet_names(path)):
+        raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
+    try:
+        return pyarrow.parquet.read_table(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"cannot read {path}: {safe_reason(error)}") from None
+
+
+def _parquet_names(path: Path) -> list[str]:
+    try:
+        return list(pyarrow.parquet.read_schema(path).names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"cannot read {path}: {safe_reason(error)}") from None
+
+
+def _repeated(names: list[str]) -> list[str]:
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def _as_told(
+    values: pa.ChunkedArray, name: str, text: Collection[str], tables: TableSettings, path: Path
+) -> pa.ChunkedArray:
+    """One column as the settings want it."""
+    if tables.missing:
+        values = _without(values, tables.missing)
+    if name in tables.categories and is_number(values.type):
+        values = values.cast(pa.string())
+    if name in tables.categories and is_text(values.type):
+        # A column of whole numbers with gaps went through floats somewhere.
+        return pc.replace_substring_regex(values.cast(pa.string()), _WITH_ZEROS, r"\1")
+    if tables.dates and name not in text:
+        found = days(values, tables.dates, f"column {quoted(name)} of {path}")
+        return values if found is None else found
+    return values
+
+
+def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:
+    """The column without the cells that mean a missing value: numbers by value, text by letter."""
+    if is_text(values.type):
+        values, meant = values.cast(pa.string()), pa.array(missing, pa.string())
+    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        numbers = [float(text) for text in missing if _NUMBER.fullmatch(text)]
+        fit = [number for number in numbers if pa.types.is_floating(values.type) or number.is_integer()]
+        meant = pa.array(fit, pa.float64()).cast(values.type, safe=False)
+    else:
+        return values
+    return pc.if_else(pc.is_in(values, value_set=meant), pa.scalar(None, values.type), values)
+
+
+def as_written(path: Path) -> pa.Table:
+    """A file's table with all of its columns, in CSV files as text to the letter; ``data.toml`` next to it tells how.
+
+    Raises DataError as ``read_table``.
+    """
+    tables = TableSettings.of_folder(path.parent).of(path.name)
+    ending = path.name.lower()
+    if ending.endswith(".parquet"):
+        return _read_parquet(path)
+    return read_excel(path, (), tables) if ending.endswith(".xlsx") else read_delimited(path, None, tables)
+
+
+def column_names(path: Path, tables: TableSettings = PLAIN) -> list[str]:
+    """The names in a table's header, without reading the table. Raises DataError as ``read_table``."""
+    ending = path.name.lower()
+    if ending.endswith(".parquet"):
+        return _parquet_names(path)
+    return names_in_excel(path, tables) if ending.endswith(".xlsx") else names_in_delimited(path, tables)
+
+
+def check_named(key: str, names: Collection[str], found: Collection[str], tables: TableSettings, lacking: str) -> None:
+    """Raise ConfigError for a column that ``key`` of the settings names and that is not among the ``found`` ones.
+
+    ``lacking`` says whose those are: "no file here has".
+    """
+    known = set(found)
+    if unknown := [name for name in names if name not in known]:
+        nearest = suggest(unknown[0], dict.fromkeys(found))
+        raise ConfigError(f"{key} in {tables.place} names {listed(unknown)}, which {lacking}: {nearest}")
+
+
+def usual(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column in the type that pyarrow can compute with, of those that hold the same: dictionaries, halves, views."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return usual(values.cast(kind.value_type))
+    if pa.types.is_float16(kind):
+        return values.cast(pa.float32())
+    return values.cast(pa.string()) if pa.types.is_string_view(kind) else values
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column is numeric by its type; truth values and columns without any value are."""
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column is text by its type."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary)
+    return any(test(kind) for test in tests)

@@ -1,0 +1,164 @@
+"""``learner = "auto"``: each silo picks its learner by cross-validation on its own records.
+
+Candidates are few, from simple to complex: a choice on a hundred records is noisy, so the first that is not worse than
+the best by more than a standard error is taken (Breiman et al., "Classification and regression trees", 1984, §3.4.3).
+They are compared by Brier's score with all classes counting the same, as scores here are balanced; so classes weigh the
+same in training too, unless the one that was taken is better by more than a standard error without.
+
+The choice is a function of the records and the seed alone: it is the same whenever it is made again, and it never
+leaves. Labels that leave come from the chosen learner, as they do from one that is named.
+"""
+
+import contextlib
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.learners.catalog import make
+from fedct_flwr.learners.out_of_fold import OwnRecords
+from fedct_flwr.learners.sklearn import SklearnLearner, prepare
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import Examples, Features, Groups, HardLabels, TrainingError
+
+FEWEST: Final = 40
+"""Records below which nothing is chosen: their out-of-fold scores are noise."""
+_FEWEST_OF_CLASS: Final = 5
+"""Records of the rarest class, likewise: one in each fold."""
+_MOST: Final = 1000
+"""Records that candidates are compared on, drawn at random from more."""
+_MOST_WORK: Final = 5_000_000
+"""Records times columns times classes up to which boosted trees are tried: beyond, they take minutes."""
+
+
+BOOSTED: Final = "hist-gradient-boosting"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A learner that can be chosen: a short name, its parameters, and whether all classes count the same."""
+
+    name: str
+    leaf: int = 0
+    """Fewest records in a leaf of its trees; 0: the learner's own default."""
+    balanced: bool = True
+
+    @property
+    def words(self) -> str:
+        """What a report calls it."""
+        return self.name.replace("-", " ") + (", class-balanced" if self.balanced else "")
+
+
+# Leaves of three records: shares of classes in them mean something, and class weights have an effect.
+SAFE: Final = Candidate("random-forest", leaf=3)
+"""For silos of few records, or of one class."""
+CANDIDATES: Final = (
+    Candidate("logistic-regression"),
+    SAFE,
+    Candidate(BOOSTED),
+)
+"""From simple to complex."""
+
+
+class Automatic(SklearnLearner):
+    """Whichever candidate suits the records. Before ``choose``, each ``fit`` picks for its own examples anew.
+
+    ``balanced``: classes are to weigh the same, which is then not chosen. ``seed`` decides how records are divided,
+    ``random_state`` what the learner draws.
+    """
+
+    def __init__(
+        self, num_classes: int, seed: int, random_state: int, transformer: Any = None, *, balanced: bool = False
+    ) -> None:
+        self._seed, self._random_state = seed, random_state
+        self._always_balanced = balanced
+        self._choice: Candidate | None = None
+        super().__init__(_estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
+
+    @property
+    def choice(self) -> Candidate | None:
+        """What was chosen, if it was."""
+        return self._choice
+
+    def choose(self, private: Examples, groups: Groups | None = None) -> None:
+        """Choose for a silo's records, once; ``groups`` ``(n,)`` say which of them belong together."""
+        if self._choice is None:
+            self._choice = self._chosen_for(private, groups)
+            self._become(self._choice)
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        """Train what was chosen; otherwise what suits these examples."""
+        if self._choice is None:
+            self._become(self._chosen_for(Examples(X, y)))
+        return super().fit(X, y, sample_weight)
+
+    def _become(self, candidate: Candidate) -> None:
+        self._template, self._balanced = _estimator(candidate, self._random_state), candidate.balanced
+
+    def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
+        counts = np.bincount(records.y)
+        if records.size < FEWEST or (counts > 0).sum() < 2 or counts[counts > 0].min() < _FEWEST_OF_CLASS:
+            return SAFE
+        rows = _at_most(records.size, self._seed)
+        own = None if groups is None else groups[rows]
+        found = _chosen(_Table(self._transform(records.X[rows]), records.y[rows], own), self._num_classes, self._seed)
+        return replace(found, balanced=found.balanced or self._always_balanced)
+
+
+class _Table:
+    """Transformed records, which are the same as others with the same contents."""
+
+    def __init__(self, X: Features, y: HardLabels, groups: Groups | None) -> None:
+        self.records, self.groups = Examples(np.ascontiguousarray(X), y), groups
+        content = repr(X.shape).encode() + self.records.X.tobytes() + y.tobytes()
+        self._digest = hashlib.sha256(content + (b"" if groups is None else groups.tobytes())).digest()
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Table) and self._digest == other._digest
+
+
+# A silo's own records are met again by the baseline that trains on them alone, pooled records by each silo's.
+@lru_cache(maxsize=64)
+def _chosen(table: _Table, num_classes: int, seed: int) -> Candidate:
+    """The candidate that suits these records."""
+    records = table.records
+    own = OwnRecords(records, generator(seed, "automatic"), table.groups)
+    predicted: dict[Candidate, NDArray[np.float64]] = {}
+    for candidate in CANDIDATES:
+        if candidate.name != BOOSTED or records.X.size * num_classes <= _MOST_WORK:
+            _predict(own, candidate, num_classes, predicted)
+    if not predicted:
+        return SAFE
+    best = predicted[min(predicted, key=lambda candidate: own.loss(predicted[candidate]))]
+    taken = next(candidate for candidate in predicted if own.compare(best, predicted[candidate]).errors >= -1.0)
+    plain = replace(taken, balanced=False)
+    _predict(own, plain, num_classes, predicted)
+    better = plain in predicted and own.compare(predicted[taken], predicted[plain]).errors > 1.0
+    return plain if better else taken
+
+
+def _predict(
+    own: OwnRecords, candidate: Candidate, num_classes: int, predicted: dict[Candidate, NDArray[np.float64]]
+) -> None:
+    """Enter what a candidate says out of fold, unless it cannot learn these records: then it is not chosen."""
+    learner = SklearnLearner(_estimator(candidate, seed=0), balanced=candidate.balanced)
+    with contextlib.suppress(TrainingError):
+        predicted[candidate] = own.predicted(learner, num_classes)
+
+
+def _at_most(size: int, seed: int) -> NDArray[np.intp]:
+    """Positions of all records, or of as many as are compared."""
+    if size <= _MOST:
+        return np.arange(size)
+    return np.sort(generator(seed, "automatic", "sample").choice(size, _MOST, replace=False))
+
+
+def _estimator(candidate: Candidate, seed: int) -> Any:
+    params = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
+    return prepare(make(candidate.name, params), candidate.name, seed)

@@ -1,0 +1,147 @@
+"""What models say of a silo's own records that they have not seen: the only evidence that a silo has of its own.
+
+Folds are the same for all models that are compared, so that differences are paired, record by record.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from fedct_flwr.learners.balance import class_weights
+from fedct_flwr.learners.base import Learner, Probabilistic
+from fedct_flwr.types import Examples, Features, HardLabels
+
+FOLDS: Final = 5
+_ENOUGH: Final = 500
+"""Records that are predicted out of fold, where there are so many: more fits would tell little more."""
+
+
+class Pseudo(NamedTuple):
+    """Public examples ``(n, ...)`` with the labels ``(n,)`` that silos agreed upon, and what each of them counts."""
+
+    X: Features
+    y: HardLabels
+    weight: float = 1.0
+
+
+class Evidence(NamedTuple):
+    """How much better one model is than another on the same records, of which each class counts the same.
+
+    ``gain`` is the mean difference of their scores, ``error`` its standard error, ``records`` how many there are.
+    """
+
+    gain: float
+    error: float
+    records: int
+
+    @property
+    def errors(self) -> float:
+        """The gain in standard errors; 0 where there is no difference, or nothing to tell it by."""
+        return self.gain / self.error if self.error > 0 else 0.0
+
+
+class OwnRecords:
+    """A silo's own records, divided once, to train on some and to ask about the others.
+
+    ``groups`` ``(n,)`` are kept together: records of one patient, say. Records beyond 500 are not asked about, where
+    that saves folds.
+    """
+
+    def __init__(self, private: Examples, rng: Generator, groups: NDArray[np.generic] | None = None) -> None:
+        self._private = private
+        self._fold = _folds(private.y, rng, groups)
+        asked = min(FOLDS, max(2, int(np.ceil(_ENOUGH * FOLDS / max(1, private.size)))))
+        self._asked = self._fold < asked
+        self._number = asked
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether they can speak for or against a model: at least two classes, with two records each to ask about."""
+        counts = np.bincount(self.y)
+        return len(np.unique(self._private.y)) > 1 and bool((counts[counts > 0] > 1).all()) and (counts > 0).sum() > 1
+
+    @property
+    def y(self) -> HardLabels:
+        """The classes of the records that are asked about."""
+        labels: HardLabels = self._private.y[self._asked]
+        return labels
+
+    def predicted(self, learner: Learner, num_classes: int, pseudo: Pseudo | None = None) -> NDArray[np.float64]:
+        """Probabilities of each class for the records asked about, ``(asked, num_classes)``, each from a new fit.
+
+        The learner is trained on the records of other folds, and on ``pseudo``; a learner that knows no probabilities
+        is sure of its class. It is left trained on something: fit it anew. Raises TrainingError.
+        """
+        found = np.zeros((self._private.size, num_classes))
+        # These fits are small and many: threads of silos on the same cores only wait for each other.
+        with threadpool_limits(1):
+            for fold in range(self._number):
+                there = self._fold == fold
+                if there.any() and not there.all():
+                    rest = Examples(self._private.X[~there], self._private.y[~there])
+                    fit_with(learner, rest, pseudo)
+                    found[there] = probabilities(learner, self._private.X[there], num_classes)
+        return found[self._asked]
+
+    def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
+        """How much better the ``second`` predictions are than the first, both as ``predicted`` gives them."""
+        weights = class_weights(np.bincount(self.y).astype(np.float64))[self.y]
+        differences = weights * (losses(first, self.y) - losses(second, self.y))
+        if len(differences) < 2:
+            return Evidence(0.0, 0.0, len(differences))
+        error = float(differences.std(ddof=1) / np.sqrt(len(differences)))
+        return Evidence(float(differences.mean()), error, len(differences))
+
+    def loss(self, predicted: NDArray[np.float64]) -> float:
+        """The mean loss of predictions, of which each class counts the same."""
+        weights = class_weights(np.bincount(self.y).astype(np.float64))[self.y]
+        return float((weights * losses(predicted, self.y)).mean())
+
+
+def fit_with(learner: Learner, private: Examples, pseudo: Pseudo | None) -> None:
+    """Train on records, which count 1, and on pseudo-labeled examples, if there are any. Raises TrainingError."""
+    if pseudo is None or not len(pseudo.y):
+        learner.fit(private.X, private.y)
+        return
+    weights = None
+    if pseudo.weight != 1.0:
+        weights = np.concatenate([np.ones(private.size), np.full(len(pseudo.y), pseudo.weight)])
+    X, y = np.concatenate([private.X, pseudo.X]), np.concatenate([private.y, pseudo.y])
+    learner.fit(X, y, sample_weight=weights)
+
+
+def probabilities(learner: Learner, X: Features, num_classes: int) -> NDArray[np.float64]:
+    """Of each class ``(n, num_classes)``; all on one where the learner knows none. Raises TrainingError."""
+    found = learner.probabilities(X, num_classes) if isinstance(learner, Probabilistic) else None
+    return np.eye(num_classes)[learner.predict(X)] if found is None else found
+
+
+def losses(predicted: NDArray[np.float64], y: HardLabels) -> NDArray[np.float64]:
+    """Brier's score of each prediction ``(n,)``, in 0..2: proper, and no single record outweighs all others.
+
+    G. W. Brier, "Verification of forecasts expressed in terms of probability", Monthly Weather Review 78(1), 1950.
+
+    >>> losses(np.array([[1.0, 0.0], [0.5, 0.5]]), np.int16([0, 1])).tolist()
+    [0.0, 0.5]
+    """
+    found: NDArray[np.float64] = ((predicted - np.eye(predicted.shape[1])[y]) ** 2).sum(axis=1)
+    return found
+
+
+def _folds(y: HardLabels, rng: Generator, groups: NDArray[np.generic] | None) -> NDArray[np.intp]:
+    """The fold of each record ``(n,)``: classes are dealt out in turn, groups as a whole."""
+    of = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    _, first = np.unique(of, return_index=True)
+    fold = np.empty(len(first), dtype=np.intp)
+    for position, unit in enumerate(_by_class(y[first], rng)):
+        fold[unit] = position % FOLDS
+    return fold[of]
+
+
+def _by_class(y: HardLabels, rng: Generator) -> Iterator[int]:
+    order = rng.permutation(len(y))
+    yield from order[np.argsort(y[order], kind="stable")].tolist()

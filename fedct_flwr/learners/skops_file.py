@@ -1,0 +1,48 @@
+"""Trained models in skops format, written in a third of the time and of the bytes that skops takes.
+
+It indents the JSON that describes a model, and Python's fast encoder does not indent. A thousand silos keep a thousand
+models a round.
+"""
+
+import importlib
+import io
+import json
+import sys
+import threading
+import zipfile
+from types import ModuleType
+from typing import Any, Final
+
+_TORCH_OF_SKLEARN: Final = "sklearn.externals.array_api_compat.torch"
+_IMPORTING: Final = threading.Lock()
+
+
+def skops_io() -> ModuleType:
+    """``skops.io``, imported without torch, which it leads to where that is installed: 180 MB and a second.
+
+    skops looks through all packages of scikit-learn, one of which wraps torch for estimators that are given tensors.
+    None is looked for there, so an empty module stands in its place meanwhile.
+    """
+    with _IMPORTING:
+        if "skops.io" in sys.modules or _TORCH_OF_SKLEARN in sys.modules:
+            return importlib.import_module("skops.io")
+        sys.modules[_TORCH_OF_SKLEARN] = ModuleType(_TORCH_OF_SKLEARN)
+        try:
+            return importlib.import_module("skops.io")
+        finally:
+            del sys.modules[_TORCH_OF_SKLEARN]
+
+
+def dumps(model: Any) -> bytes:
+    """What ``skops.io.dumps`` gives, but for blanks. Raises what that raises."""
+    skops_io()
+    import skops
+    from skops.io._utils import SaveContext, get_state
+
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        context = SaveContext(zip_file=file)
+        # Whole objects stay alive meanwhile: skops knows them by where they are in memory.
+        said = {**get_state(model, context), "protocol": context.protocol, "_skops_version": skops.__version__}
+        file.writestr("schema.json", json.dumps(said))
+    return content.getvalue()

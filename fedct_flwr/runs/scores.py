@@ -1,0 +1,139 @@
+"""How good the models of a run are, by silo, method and test set: ``scores.json``."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import numpy as np
+
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.scoring.assessment import Assessment
+from fedct_flwr.scoring.calibration import Bin
+from fedct_flwr.scoring.intervals import Estimate
+from fedct_flwr.text.printable import plain, printable_json
+from fedct_flwr.types import RunError
+from fedct_flwr.verdict import Verdict
+
+METHODS: Final = ("local", "federated", "centralized")
+"""Every silo alone, as it ended the run, and with all data in one place."""
+TESTS: Final = ("own", "pooled")
+FILE: Final = "scores.json"
+"""Where a run folder has them."""
+_UNKNOWN: Final = dict.fromkeys(METHODS, float("nan"))
+
+
+@dataclass(frozen=True)
+class OnTest:
+    """What a silo's models are worth on one test set: how many records that has, and how many of each class.
+
+    ``positive`` is the class that sensitivity is about, empty unless there are two. ``models`` are by method.
+    """
+
+    n: int
+    classes: dict[str, int] = field(default_factory=dict)
+    positive: str = ""
+    models: dict[str, Assessment] = field(default_factory=dict)
+
+    @property
+    def positives(self) -> int | None:
+        """Records of the positive class."""
+        return self.classes[self.positive] if self.positive else None
+
+
+@dataclass(frozen=True)
+class SiloScores:
+    """One silo's row: balanced accuracy (or R²) by method on its own and on the pooled test set, payload bytes sent.
+
+    ``tests`` has all numbers with their intervals, by test set; nothing where silos report for themselves. ``verdict``
+    is what its own test records say of the model that it ended with, against its model alone.
+    """
+
+    silo: str
+    own: dict[str, float]
+    pooled: dict[str, float]
+    bytes_sent: int
+    tests: dict[str, OnTest] = field(default_factory=dict)
+    verdict: Verdict | None = None
+
+    def metric(self, test: str, method: str, name: str) -> Estimate | None:
+        """A number with its interval, None where there is none."""
+        found = self.tests[test].models.get(method) if test in self.tests else None
+        estimate = found.metrics.get(name) if found else None
+        return estimate if estimate and np.isfinite(estimate.value) else None
+
+
+def save(rows: Sequence[SiloScores], path: Path) -> None:
+    """Write the scores as JSON with a line for each silo, null where there is none."""
+    lines = (json.dumps(plain(row), ensure_ascii=False, allow_nan=False) for row in rows)
+    write_atomically(path, printable_json("[\n" + ",\n".join(lines) + "\n]\n").encode())
+
+
+def read(path: Path) -> list[SiloScores]:
+    """What ``save`` wrote, NaN where there is none; no rows without the file. Raises RunError for a damaged one."""
+    try:
+        return [_row(row) for row in json.loads(path.read_text("utf-8"))]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        raise RunError(f"{path} is damaged: take it away, and the run goes without scores") from None
+
+
+def _row(row: Mapping[str, Any]) -> SiloScores:
+    tests = {str(name): _on_test(found) for name, found in (row.get("tests") or {}).items()}
+    own, pooled, verdict = _numbers(row["own"]), _numbers(row["pooled"]), row.get("verdict")
+    compared = Verdict(**verdict) if verdict else None
+    return SiloScores(str(row["silo"]), own, pooled, int(row.get("bytes_sent", 0)), tests, compared)
+
+
+def _on_test(found: Mapping[str, Any]) -> OnTest:
+    classes = {str(name): int(count) for name, count in found["classes"].items()}
+    positive = str(found["positive"])
+    if positive and positive not in classes:
+        raise ValueError
+    models = {str(method): _assessment(model) for method, model in found["models"].items()}
+    return OnTest(int(found["n"]), classes, positive, models)
+
+
+def _assessment(model: Mapping[str, Any]) -> Assessment:
+    return Assessment(
+        {str(name): Estimate(**_floats(estimate)) for name, estimate in model["metrics"].items()},
+        [[int(count) for count in row] for row in model["confusion"]],
+        [Bin(**{**_floats(part), "n": int(part["n"])}) for part in model["calibration"]],
+    )
+
+
+def _floats(found: Mapping[str, Any]) -> dict[str, Any]:
+    numbers = {str(name): float("nan") if value is None else float(value) for name, value in found.items()}
+    return {name: value if np.isfinite(value) else float("nan") for name, value in numbers.items()}
+
+
+def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
+    return _floats({method: scores.get(method) for method in METHODS})
+
+
+def comparable(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS) -> list[SiloScores]:
+    """Rows with a score on this test set for each method that any row has one for.
+
+    Silos are compared by what they have. One-shot algorithms leave no model at a silo; where there is no test set, or
+    one of a single class, there is no score.
+    """
+    had = [m for m in methods if any(_is_known(row, test, m) for row in rows)]
+    return [row for row in rows if all(_is_known(row, test, m) for m in had)] if had else []
+
+
+def means(rows: Sequence[SiloScores], test: str, methods: Sequence[str] = METHODS) -> dict[str, float]:
+    """The mean by method over the ``comparable`` silos, which all count the same; NaN without one."""
+    complete = comparable(rows, test, methods)
+    return _UNKNOWN | {method: fmean(getattr(row, test)[method] for row in complete) for method in methods if complete}
+
+
+def has_scores(rows: Sequence[SiloScores], test: str) -> bool:
+    """Whether any silo has a score on this test set."""
+    return any(_is_known(row, test, method) for row in rows for method in METHODS)
+
+
+def _is_known(row: SiloScores, test: str, method: str) -> bool:
+    return bool(np.isfinite(getattr(row, test).get(method, np.nan)))

@@ -1,0 +1,162 @@
+"""What a silo makes of the consensus, by its own records: for itself alone, nothing of it ever leaves.
+
+Kept in a small file after each question that was learned. Simulated silos have it in the run's folder, real ones in
+their state, where ``fedct silo status`` reads it.
+"""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.automatic import Automatic
+from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.silo.site import Site
+from fedct_flwr.silo.state import LocalState
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, HardLabels, TrainingError, Votes
+from fedct_flwr.verdict import Verdict, verdict
+
+_STORED: Final = np.dtype("<i2")
+KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """How a silo stands after the question of ``round``.
+
+    ``learner`` is what it chose, empty where one was named. ``weight`` is what pseudo-labels count (0: the silo keeps
+    its own model), None where they were not weighed; ``gain``, ``error`` and ``records`` are what they were weighed by:
+    out of fold, the mean improvement of Brier's score with all classes counting the same, and its standard error.
+    ``tests`` are verdicts on the silo's own test records by round: of the first round that learned a consensus, and of
+    the last.
+    """
+
+    round: int
+    learner: str = ""
+    weight: float | None = None
+    gain: float | None = None
+    error: float | None = None
+    records: int = 0
+    tests: Mapping[str, Verdict] = field(default_factory=dict)
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether the silo uses its own model."""
+        return self.weight == 0
+
+    @property
+    def words(self) -> str:
+        """Which model the silo uses and why; empty where nothing was weighed."""
+        if self.weight is None:
+            return ""
+        if self.weight == 0:
+            return KEPT_OWN
+        if self.gain is None or self.error is None:
+            return "your records cannot tell for or against the consensus: it is trusted"
+        if self.weight < 1:
+            return f"your own records support the consensus in part: its labels count {self.weight:g} of yours"
+        if self.gain > self.error:
+            return "your own records support the consensus"
+        return "your own records do not speak against the consensus: it is trusted"
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is anything beyond the round."""
+        return bool(self.learner or self.weight is not None or self.tests)
+
+    @property
+    def last_test(self) -> Verdict | None:
+        """The verdict on the silo's own test records, where it has some."""
+        return self.tests[max(self.tests, key=int)] if self.tests else None
+
+    def write(self, path: Path) -> None:
+        """Write it. Raises OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """What ``write`` wrote; None where there is none. Raises DataError for a damaged file."""
+        try:
+            raw = json.loads(path.read_text("utf-8"))
+            tests = {str(int(number)): Verdict(**found) for number, found in raw.pop("tests").items()}
+            return cls(**raw, tests=tests)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            raise DataError(f"{path} is damaged: take it away, and the next round writes it anew") from None
+
+
+class Judge:
+    """Of one silo, whose own model's answers on the test records it keeps in ``state`` under ``name``.
+
+    Networks train on from round to round, and one of the silo's records alone would cost as much again: of them there
+    are no tests.
+    """
+
+    def __init__(self, site: Site, state: LocalState, name: str) -> None:
+        self._site, self._state, self._name = site, state, f"alone-{name}"
+
+    def before(self, targets: Votes) -> None:
+        """See that the silo's own model is known, before its learner learns a question with these targets."""
+        if self._can_test and _any(targets) and self._alone() is None:
+            with contextlib.suppress(TrainingError):
+                self._keep(self._site.learner.fit(*self._site.private))
+
+    def after(self, round_: int, targets: Votes, before: Judgment | None) -> Judgment:
+        """What there is to say once it has learned the question of ``round_``."""
+        site, learned = self._site, _any(targets)
+        if self._can_test and not learned:
+            self._keep(site.learner)
+        # The first of this run: an earlier run has begun anew.
+        tests = dict(list(before.tests.items())[:1]) if before and before.round < round_ else {}
+        if learned and (alone := self._alone()) is not None:
+            found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
+            tests |= {str(round_): found} if found else {}
+        choice = site.learner.choice if isinstance(site.learner, Automatic) else None
+        trust = site.guard.last if site.guard and learned else None
+        evidence = trust.evidence if trust else None
+        return Judgment(
+            round_,
+            choice.words if choice else "",
+            trust.weight if trust else None,
+            evidence.gain if evidence else None,
+            evidence.error if evidence else None,
+            evidence.records if evidence else 0,
+            tests,
+        )
+
+    @property
+    def _can_test(self) -> bool:
+        site = self._site
+        return bool(site.own_test.size and site.schema.classes) and not isinstance(site.learner, Resumable)
+
+    def _keep(self, learner: Learner) -> None:
+        self._state.put(self._name, learner.predict(self._site.own_test.X).astype(_STORED).tobytes())
+
+    def _alone(self) -> HardLabels | None:
+        kept = self._state.get(self._name)
+        found = np.frombuffer(kept, dtype=_STORED) if kept else np.zeros(0, dtype=_STORED)
+        return found.astype(LABEL_DTYPE) if len(found) == self._site.own_test.size > 0 else None
+
+
+def _any(targets: Votes) -> bool:
+    return bool((targets != ABSTAIN).any())
+
+
+def facts_of(judgment: Judgment) -> dict[str, Any]:
+    """As programs read it."""
+    test = judgment.last_test
+    return {
+        "round": judgment.round,
+        "learner": judgment.learner or None,
+        "weight": judgment.weight,
+        "model": None if judgment.weight is None else "own" if judgment.keeps_own else "co-trained",
+        "why": judgment.words or None,
+        "own_test": {**asdict(test), "verdict": test.word or "no difference beyond chance"} if test else None,
+    }

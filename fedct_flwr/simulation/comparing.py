@@ -1,0 +1,254 @@
+"""Algorithms and learners on one data set: which runs are compared, and their standing."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from fedct_flwr import datasets
+from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.simulation.drawn import Drawn
+from fedct_flwr.simulation.ranking import Standing, ranked, verdict
+from fedct_flwr.simulation.repeats import Plan, is_complete, is_repeated, seed_folder, settings_of
+from fedct_flwr.simulation.run import Comparison, Run, read_run
+from fedct_flwr.types import ConfigError, FedctError, SiloName
+
+Test: TypeAlias = Literal["own", "pooled"]
+
+ALONE: Final = "alone"
+_NOTHING_SCORED: Final = "its runs have no scores of silos' models"
+_NO_SEED: Final = "it has no run of a seed that the others have"
+_OF_DATA: Final = frozenset(key for used in datasets.SETTINGS.values() for key in used) | {
+    *("data", "bad-silos", "corruption", "corruption-number"),
+}
+"""Settings that decide what records silos have: runs that differ in them were not asked the same."""
+
+_Scores: TypeAlias = dict[int, dict[SiloName, float]]
+"""Of one method: by seed and silo."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What cannot be compared, and why."""
+
+    name: str
+    reason: str
+
+
+class Pair(NamedTuple):
+    """An algorithm with a learner."""
+
+    algorithm: str
+    learner: str
+
+    def __str__(self) -> str:
+        return f"{self.algorithm}, {self.learner}"
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder of its runs."""
+        return "".join(c if c.isalnum() or c in "._-" else "_" for c in f"{self.algorithm}+{self.learner}")
+
+
+def pairs_of(algorithms: Sequence[str], learners: Sequence[str]) -> list[Pair]:
+    """Each algorithm with each learner, once. Raises ConfigError for fewer than two."""
+    found = list(dict.fromkeys(Pair(*names) for names in product(algorithms, learners)))
+    if len(found) < 2:
+        raise ConfigError("there is nothing to compare: name several algorithms or several learners")
+    return found
+
+
+class Standings(Drawn):
+    """Methods from the best to the worst, by the mean over silos of a score on their own or the pooled test set."""
+
+    def __init__(
+        self, standings: Sequence[Standing], left_out: Sequence[LeftOut], test: Test, measure: str, seeds: Sequence[int]
+    ) -> None:
+        self.standings, self.left_out = tuple(standings), tuple(left_out)
+        self.test, self.measure, self.seeds = test, measure, tuple(seeds)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: which differences mean something."""
+        return verdict(self.standings)
+
+    def _headline(self) -> str:
+        return self.verdict
+
+    def _table(self) -> Table:
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        words = "own test" if self.test == "own" else "pooled test"
+        table.add_column(f"{self.measure},\n{words}, {len(self.seeds)} seeds", overflow="fold")
+        for title in ("mean", "to the\nbest", "95% interval", "p"):
+            table.add_column(title, justify="right", no_wrap=True)
+        table.add_column("")
+        for standing in self.standings:
+            known = not math.isnan(standing.low)
+            mark = "best" if standing is self.standings[0] else "" if standing.differs or not known else "within chance"
+            table.add_row(
+                escape(standing.name),
+                f"{standing.mean:.3f}",
+                "" if standing is self.standings[0] else f"{standing.difference:+.3f}",
+                f"{standing.low:+.3f} to {standing.high:+.3f}" if known else "",
+                f"{standing.p:.3f}" if known else "",
+                mark,
+                style="bold" if mark else None,
+            )
+        return table
+
+
+def compared(
+    groups: Mapping[str, Sequence[Path]], left_out: Sequence[LeftOut] = (), test: Test | None = None
+) -> Standings:
+    """The standing of groups of run folders by name, which differ in their seeds within a group.
+
+    Silos that train alone are a group of their own for each learner, if its runs have that baseline. Each seed counts
+    if all groups have it, and in it each silo that all groups have a score of. Without ``test`` it is the own test set,
+    or the pooled one where no silo has records of its own to test with. Raises ConfigError for runs about other data,
+    or if nothing is left to compare.
+    """
+    runs = {name: [read_run(path) for path in paths] for name, paths in groups.items()}
+    everything = [run for of_group in runs.values() for run in of_group]
+    _check_data(everything)
+    out = list(left_out)
+    chosen: Test = test or "own"
+    found = _scores_by_name(runs, chosen)
+    if test is None and not any(found.values()):
+        chosen = "pooled"
+        found = _scores_by_name(runs, chosen)
+    for name in [name for name, scores in found.items() if not scores]:
+        out.append(LeftOut(name, _NOTHING_SCORED))
+        del found[name]
+    if not found:
+        raise ConfigError("no run has scores to compare: name runs that fedct simulate has finished")
+    most = max((set(scores) for scores in found.values()), key=len)
+    for name in [name for name, scores in found.items() if not most & set(scores)]:
+        out.append(LeftOut(name, _NO_SEED))
+        del found[name]
+    seeds = sorted(set.intersection(*(set(scores) for scores in found.values())))
+    means: dict[str, list[float]] = {name: [] for name in found}
+    kept = []
+    for seed in seeds:
+        silos = set.intersection(*(set(scores[seed]) for scores in found.values()))
+        if not silos:
+            continue
+        kept.append(seed)
+        for name, scores in found.items():
+            means[name].append(math.fsum(scores[seed][silo] for silo in silos) / len(silos))
+    if not kept:
+        raise ConfigError("the runs have no seed and no silo in common: compare runs with the same seeds")
+    standings = ranked(means, _test_per_train(everything[0]))
+    return Standings(standings, out, chosen, everything[0].measure, kept)
+
+
+def groups_of(paths: Sequence[Path]) -> dict[str, list[Path]]:
+    """Run folders, or folders of repeats, by what their settings differ in; the seed alone makes no group.
+
+    Raises RunError for a folder that holds no run.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        for run in _runs_in(path):
+            settings = {key: value for key, value in settings_of(run).items() if key not in ("baselines", "study")}
+            found.setdefault(repr(sorted(settings.items())), []).append(run)
+    names = Comparison([read_run(of_group[0]) for of_group in found.values()]).names
+    return dict(zip(names, found.values(), strict=True))
+
+
+def _runs_in(path: Path) -> Iterator[Path]:
+    if not is_repeated(path):
+        yield path
+        return
+    for seed in Plan.read(path).seeds:
+        if is_complete(seed_folder(path, seed)):
+            yield seed_folder(path, seed)
+
+
+def _scores_by_name(runs: Mapping[str, Sequence[Run]], test: str) -> dict[str, _Scores]:
+    found: dict[str, _Scores] = {}
+    for name, of_group in runs.items():
+        found[name] = _scores(of_group, test, "federated")
+        if alone := _scores(of_group, test, "local"):
+            learner = f"{ALONE}, {','.join(of_group[0].config.learner)}"
+            same = learner in found and all(
+                found[learner].get(seed, scores) == scores for seed, scores in alone.items()
+            )
+            if learner not in found or same:
+                found[learner] = {**alone, **found.get(learner, {})}
+            else:
+                found[f"{ALONE}, {name}"] = alone
+    return found
+
+
+def _scores(runs: Sequence[Run], test: str, method: str) -> _Scores:
+    found: _Scores = {}
+    for run in runs:
+        known = {row.silo: getattr(row, test)[method] for row in run.rows}
+        if known := {silo: score for silo, score in known.items() if not math.isnan(score)}:
+            found[run.config.seed] = known
+    return found
+
+
+def _check_data(runs: Sequence[Run]) -> None:
+    first = runs[0].config.to_flower()
+    for run in runs[1:]:
+        settings = run.config.to_flower()
+        if changed := sorted(key for key in _OF_DATA if settings.get(key) != first.get(key)):
+            raise ConfigError(
+                f"{run.path} and {runs[0].path} are about other records ({', '.join(changed)}): compare runs on the "
+                "same data"
+            )
+
+
+def _test_per_train(run: Run) -> float:
+    """Test records per training record, by the data or, if they are gone, by the settings."""
+    try:
+        return _ratio(run.dataset)
+    except FedctError:
+        share = run.config.test_fraction
+        return share / (1 - share)
+
+
+def _ratio(dataset: FederatedDataset) -> float:
+    return sum(silo.test.size for silo in dataset.silos) / sum(silo.private.size for silo in dataset.silos)
+
+
+Check: TypeAlias = Callable[[Pair], None]
+
+
+def fitting(pairs: Sequence[Pair], check: Check) -> tuple[list[Pair], list[LeftOut]]:
+    """The pairs that go together, and the others with the reason. Raises what ``check`` raised if none does."""
+    kept, out, first = [], [], None
+    for pair in pairs:
+        try:
+            check(pair)
+            kept.append(pair)
+        except FedctError as error:
+            first = first or error
+            out.append(LeftOut(str(pair), str(error)))
+    if not kept and first:
+        raise first
+    return kept, out
+
+
+def settings_for(settings: Mapping[str, Any], pair: Pair, kept: Sequence[Pair]) -> dict[str, Any]:
+    """The run-config values of a pair; silos alone are trained once for each learner, with its first algorithm."""
+    first = next(other for other in kept if other.learner == pair.learner)
+    return {**of_pair(settings, pair), "baselines": "local" if pair == first else "none"}
+
+
+def of_pair(settings: Mapping[str, Any], pair: Pair) -> dict[str, Any]:
+    """The same; how many rounds there are is said to the algorithms that have several."""
+    asks_once = pair.algorithm in ONE_SHOT
+    return {
+        **{key: value for key, value in settings.items() if not (asks_once and key == "num-server-rounds")},
+        "algorithm": pair.algorithm,
+        "learner": pair.learner,
+    }

@@ -1,0 +1,71 @@
+"""The models that a simulation's silos end with, as files that can be used without the run's data.
+
+During a run a silo writes its bare model. At the end each file gets what it takes to read new records: columns with
+their categories, the classes or the quantity, and the preprocessing of networks.
+"""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from fedct_flwr.algorithms.table import Algorithm
+from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.global_model import description_of
+from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.learners.base import Layered, Learner, Saveable
+from fedct_flwr.models.model_file import can_be_saved, describe
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import ConfigError, DataError, SiloName
+
+logger = logging.getLogger("flwr.fedct")
+
+_SUFFIXES: Final = (".skops", ".safetensors")
+_MOST_NAMED: Final = 3
+
+
+def describe_model(
+    config: RunConfig, algorithm: Algorithm, dataset: FederatedDataset, position: int, folder: RunFolder, kept: Learner
+) -> None:
+    """Make the file of ``kept``, the model that the silo at ``position`` ended with, say how it is to be used.
+
+    Where all silos end with the same weights, each gets a file of its own, with its own preprocessing. Never raises:
+    the run is as good without.
+    """
+    silo = dataset.silos[position].name
+    if not (isinstance(kept, Saveable) and can_be_saved(kept)):
+        return
+    path, own = algorithm.model_path(folder, silo, kept.suffix), folder.silo_model(silo, kept.suffix)
+    settings = config.learner_settings(position, len(dataset.silos))
+    try:
+        described = description_of(config.study, Subject.simulated(dataset), settings)
+        description = described.model_copy(update={"any_width": isinstance(kept, Layered) and bool(kept.layers)})
+        for target in {own, path} if position == 0 else {own}:
+            describe(path, kept, getattr(kept, "transformer", None), description, target)
+    except Exception as error:  # whatever libraries raise; what they say may quote data
+        logger.warning("The model of silo %s cannot be used by 'fedct predict': %s", silo, type(error).__name__)
+
+
+def model_in(folder: RunFolder, silo: SiloName = "") -> Path:
+    """The file of a silo's model in a run folder, or of the global model.
+
+    Raises ConfigError for a silo that the run does not have, DataError where no model was kept, RunError for a folder
+    that holds no run.
+    """
+    silos = list(map(str, folder.read_json("config.json").get("silos", ())))
+    if silo and silo not in silos:
+        raise ConfigError(f"no silo {silo!r} in the run {folder.path}: {suggest(silo, silos)}")
+    for suffix in _SUFFIXES:
+        path = folder.silo_model(silo, suffix) if silo else folder.global_model(suffix)
+        if path.is_file():
+            return path
+    if silo:
+        raise DataError(
+            f"the run {folder.path} has kept no model of silo {silo!r} that can be used: save-models keeps those of "
+            "the silos that end the run, unless their algorithm leaves them none"
+        )
+    raise DataError(
+        f"the run {folder.path} has no global model, as no student was set: name a silo with --silo, such as "
+        f"{', '.join(silos[:_MOST_NAMED])}"
+    )

@@ -1,0 +1,322 @@
+"""One simulation under several seeds: a run folder for each below one folder, and means with their standard errors.
+
+A seed draws the split into training and test records anew, and all that is random in training. The standard error says
+how far the mean over these seeds may lie off the mean over all seeds; it does not say what other patients would give.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from filelock import FileLock, Timeout
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from fedct_flwr.algorithms.table import find_algorithm
+from fedct_flwr.config.settings import MAX_INT
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation.drawn import Drawn
+from fedct_flwr.simulation.run import DataFrame, OwnFolder, Run, frame, read_run
+from fedct_flwr.simulation.scoreboard import SiloScores
+from fedct_flwr.simulation.simulate import simulate
+from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
+
+PLAN: Final = "repeats.json"
+"""What a folder of repeats holds besides its runs: their settings and seeds."""
+TESTS: Final = {"own": "own test", "pooled": "pooled test"}
+_LOCK: Final = ".lock"
+_FEWEST: Final = 2
+_OF_ONE_RUN: Final = frozenset({"seed", "run-dir", "resume"})
+
+Begin: TypeAlias = Callable[[Path, int, bool], None]
+"""Begins the run of a seed in a new folder, or resumes it there (True), and scores it."""
+
+
+class Mean(NamedTuple):
+    """A mean over ``n`` seeds and its standard error; NaN for what cannot be computed."""
+
+    mean: float
+    error: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Mean":
+        """Of the values that are known.
+
+        >>> Mean.of([1.0, 3.0, float("nan")])
+        Mean(mean=2.0, error=1.0, n=2)
+        """
+        known = [value for value in values if not math.isnan(value)]
+        error = stdev(known) / math.sqrt(len(known)) if len(known) > 1 else math.nan
+        return cls(fmean(known) if known else math.nan, error, len(known))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of all runs, without a seed, and their seeds."""
+
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Plan":
+        """The plan of a folder of repeats. Raises RunError if it has none."""
+        try:
+            found = json.loads((folder / PLAN).read_text("utf-8"))
+            return cls(dict(found["settings"]), tuple(map(int, found["seeds"])))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise RunError(f"{folder} is no folder of repeated runs: cannot read {PLAN}") from None
+
+    def write(self, folder: Path) -> None:
+        """Make the folder what ``read`` reads. Raises RunError where that cannot be."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            content = {"settings": dict(self.settings), "seeds": list(self.seeds)}
+            write_atomically(folder / PLAN, (json.dumps(content, indent=2) + "\n").encode())
+        except OSError as error:
+            raise RunError(f"cannot write {folder / PLAN}: {error.strerror}") from error
+
+
+def planned_seeds(repeats: int, seed: int | None, begun: Plan | None = None) -> tuple[int, ...]:
+    """So many seeds from ``seed`` (0) on, and at least those that were ``begun``. Raises ConfigError."""
+    if repeats < _FEWEST:
+        raise ConfigError(f"repeats is {repeats}: a standard error needs {_FEWEST} seeds at least")
+    if begun and seed not in (None, begun.seeds[0]):
+        raise ConfigError(f"the repeats begin with seed {begun.seeds[0]} and not {seed}: leave the seed out")
+    first = begun.seeds[0] if begun else seed or 0
+    number = max(repeats, len(begun.seeds) if begun else 0)
+    if not 0 <= first <= MAX_INT - number:
+        raise ConfigError(f"{number} seeds from {first} on are no seeds: choose another one")
+    return tuple(range(first, first + number))
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    """The settings of a run but for its seed and its folder. Raises RunError."""
+    return {key: value for key, value in RunFolder(folder).settings().items() if key not in _OF_ONE_RUN}
+
+
+def is_repeated(folder: Path) -> bool:
+    """Whether it is a folder of repeats."""
+    return (folder / PLAN).is_file()
+
+
+def seed_folder(folder: Path, seed: int) -> Path:
+    """Where the run of a seed is."""
+    return folder / f"seed-{seed}"
+
+
+def run_seeds(folder: Path, plan: Plan, begin: Begin, told: Callable[[Run], None]) -> None:
+    """Run the seeds of a plan that have not ended, and tell each run, also those that had.
+
+    A run that was stopped goes on from its checkpoint; one without any begins anew. Raises RunError for the first run
+    that fails; the others stay, and the next call goes on there.
+    """
+    plan.write(folder)
+    try:
+        with _alone(folder):
+            for seed in plan.seeds:
+                path = seed_folder(folder, seed)
+                if not is_complete(path):
+                    _begin(path, seed, begin)
+                _check_same(seed_folder(folder, plan.seeds[0]), path)
+                told(read_run(path))
+    except BaseException:
+        # Where nothing has begun, nothing is left behind.
+        if {path.name for path in folder.iterdir()} <= {PLAN, _LOCK}:
+            shutil.rmtree(folder)
+        raise
+
+
+def is_complete(path: Path) -> bool:
+    """Whether a run has ended well and is scored."""
+    run = RunFolder(path)
+    ended = run.ended_at() is not None and run.read_json("result.json").get("status") == "completed"
+    return ended and (path / scoreboard.FILE).is_file()
+
+
+def _begin(path: Path, seed: int, begin: Begin) -> None:
+    can_go_on = (path / "checkpoint.npz").is_file() and RunFolder(path).exists()
+    if path.exists() and not can_go_on:
+        # Nobody else works in here, and nothing of it can be used.
+        shutil.rmtree(path)
+    try:
+        begin(path, seed, can_go_on)
+    except FedctError as error:
+        raise type(error)(f"with seed {seed}: {error}") from error
+
+
+def _check_same(first: Path, path: Path) -> None:
+    """Raise RunError where two runs differ in more than their seed: no mean would be of anything."""
+    one, other = settings_of(first), settings_of(path)
+    if changed := sorted(key for key in {*one, *other} if one.get(key) != other.get(key)):
+        raise RunError(f"{path} has other settings than {first} ({', '.join(changed)}): take it away, and go on")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise RunError(f"another process runs the seeds of {folder}: stop it, or wait for its end") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class Repeats(Drawn):
+    """Runs that differ in their seed alone. Its table has means over the seeds, with standard errors."""
+
+    def __init__(self, path: Path, *, held: Sequence[object] = ()) -> None:
+        self.path, self._held = path, held
+        self.plan = Plan.read(path)
+        self.seeds = tuple(seed for seed in self.plan.seeds if is_complete(seed_folder(path, seed)))
+        """Seeds whose runs have ended."""
+        if not self.seeds:
+            raise RunError(f"no run in {path} has ended yet: go on with it")
+
+    @property
+    def runs(self) -> Iterator[Run]:
+        """One after the other, so that only one is in memory."""
+        return (read_run(seed_folder(self.path, seed)) for seed in self.seeds)
+
+    @property
+    def first(self) -> Run:
+        """The run with the first seed."""
+        return next(iter(self.runs))
+
+    @cached_property
+    def rows(self) -> list[list[SiloScores]]:
+        """The scores of each run, in the order of the seeds."""
+        return [scoreboard.read(seed_folder(self.path, seed) / scoreboard.FILE) for seed in self.seeds]
+
+    @property
+    def silos(self) -> list[SiloName]:
+        """The silos that are in any run, in their order."""
+        return list(dict.fromkeys(row.silo for rows in self.rows for row in rows))
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What was scored: the run's own models, and the baselines that it trained."""
+        return scoreboard.methods_of(self.first.config)
+
+    @property
+    def scores(self) -> DataFrame:
+        """Means and standard errors by silo, and of all. Needs pandas."""
+        names = [(test, silo) for test in TESTS for silo in [*self.silos, "mean"]]
+        rows: dict[str, dict[str, Any]] = {}
+        for test, silo in names:
+            for method, value in (self.of_all(test) if silo == "mean" else self.of_silo(silo, test)).items():
+                row = rows.setdefault(silo, {"silo": silo})
+                row |= {f"{test}_{method}": value.mean, f"{test}_{method}_error": value.error}
+        return frame([*rows.values()], "silo")
+
+    def of_silo(self, silo: SiloName, test: str) -> dict[str, Mean]:
+        """By method, a silo's mean score on its ``own`` or the ``pooled`` test set; ``gain`` is that over local."""
+        rows = [getattr(row, test) for rows in self.rows for row in rows if row.silo == silo]
+        return self._means(rows)
+
+    def of_all(self, test: str) -> dict[str, Mean]:
+        """The same of the mean over the silos that have all scores under a seed."""
+        return self._means([scoreboard.means(rows, test, self.methods) for rows in self.rows])
+
+    def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
+        found = {method: Mean.of([row[method] for row in scores]) for method in self.methods}
+        if "local" in self.methods:
+            # Paired: a seed that is hard for one is hard for the other.
+            found["gain"] = Mean.of([row["federated"] - row["local"] for row in scores])
+        return found
+
+    def _headline(self) -> str:
+        how = find_algorithm(self.first.config)
+        missing = len(self.plan.seeds) - len(self.seeds)
+        return f"{how.title}: {len(self.seeds)} seeds{f', {missing} not run yet' if missing else ''}, in {self.path}"
+
+    def _table(self) -> Table:
+        first = self.first
+        titles = {"local": "alone", "federated": find_algorithm(first.config).title, "centralized": "central"}
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column(first.measure.replace(" ", "\n"), no_wrap=True)
+        names = [*self.methods, *(["gain"] if "local" in self.methods else [])]
+        for name in names:
+            title = titles.get(name, f"{titles['federated']} - alone")
+            table.add_column(title, justify="right", no_wrap=True)
+        for test, words in TESTS.items():
+            overall = self.of_all(test)
+            if all(math.isnan(mean.mean) for mean in overall.values()):
+                continue
+            table.add_section()
+            table.add_row(f"[italic]{words}[/]")
+            for silo in self.silos:
+                found = self.of_silo(silo, test)
+                table.add_row(escape(silo), *(shown(found[name], signed=name == "gain") for name in names))
+            table.add_row("mean", *(shown(overall[name], signed=name == "gain") for name in names), style="bold")
+        return table
+
+
+def shown(value: Mean, *, signed: bool = False) -> str:
+    """A mean with its standard error.
+
+    >>> shown(Mean(0.8, 0.012, 5)), shown(Mean(0.02, 0.01, 5), signed=True), shown(Mean(math.nan, math.nan, 0))
+    ('0.800 ±0.012', '+0.020 ±0.010', '-')
+    """
+    if math.isnan(value.mean):
+        return "-"
+    mean = f"{value.mean:+.3f}" if signed else f"{value.mean:.3f}"
+    return mean if math.isnan(value.error) else f"{mean} ±{value.error:.3f}"
+
+
+def repeat(
+    repeats: int,
+    silos: Any = None,
+    public: Any = None,
+    *,
+    seed: int | None = None,
+    run_dir: Path | str | None = None,
+    resume: Path | str | None = None,
+    progress: bool | Callable[[Run], None] | None = None,
+    **arguments: Any,
+) -> Repeats:
+    """Simulate with the seeds ``seed`` (0) to ``seed + repeats - 1``, and give means with standard errors.
+
+    All else is as in ``simulate``. The runs go to ``seed-0`` and so on below the new folder ``run_dir``, or below a
+    temporary one. ``resume`` is a folder of repeats to go on with: finished runs stay, and ``repeats`` may be larger
+    than it was. ``progress`` may be a function that is told each run as it ends.
+
+    Raises what ``simulate`` does, and ConfigError for fewer than two repeats.
+    """
+    begun = Plan.read(Path(resume)) if resume else None
+    seeds = planned_seeds(repeats, seed, begun)
+    own = None if run_dir or resume else OwnFolder()
+    folder = own.path / "repeats" if own else Path(run_dir or resume or "").resolve()
+    if begun is None:
+        check_new(folder)
+
+    def begin(path: Path, seed: int, goes_on: bool) -> None:
+        where = {"resume": path} if goes_on else {"run_dir": path, "seed": seed}
+        simulate(silos, public, progress=progress if isinstance(progress, bool) else None, **where, **arguments)
+
+    try:
+        told = progress if callable(progress) else _ignored
+        run_seeds(folder, Plan(begun.settings if begun else {}, seeds), begin, told)
+    except BaseException:
+        # Runs that nobody gets leave nothing behind.
+        if own:
+            own.remove()
+        raise
+    return Repeats(folder, held=[own])
+
+
+def _ignored(run: Run) -> None:
+    """Nobody is told."""

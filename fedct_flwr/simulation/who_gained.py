@@ -1,0 +1,179 @@
+"""Who has gained and who has lost in a run, and the warnings that go with it: in words for people and programs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.scoring.assessment import Predicted
+from fedct_flwr.silo.judgment import Judgment, facts_of
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import json_text
+from fedct_flwr.types import DataError, Examples, SiloName
+from fedct_flwr.verdict import LEVEL, Verdict, verdict
+
+FILE: Final = "verdict.json"
+"""Where a run folder has it."""
+MARKS: Final[Mapping[str, str]] = {"gained": " ▲", "lost": " ▼", "": ""}
+"""What stands after a silo's name."""
+_RARER: Final = 0.5
+"""A class that has less than this part of its share among the records has almost gone from the consensus."""
+_AGREEMENT: Final = 0.9
+_LOW: Final = 0.3
+"""Balanced accuracy, from 0 for a guess to 1, below which agreement on it means little."""
+
+
+class Row(Protocol):
+    """A silo's scores, as far as they are asked about here."""
+
+    @property
+    def silo(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def pooled(self) -> Mapping[str, float]:
+        """Scores on the pooled test set by method."""
+        ...
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What its own test records say."""
+        ...
+
+
+def verdict_of(predicted: Mapping[str, Predicted], test: Examples) -> Verdict | None:
+    """The model that a silo ended with against its model alone, where both have ``predicted`` the test records."""
+    if not {"local", "federated"} <= predicted.keys() or not test.size:
+        return None
+    return verdict(predicted["local"].answers, predicted["federated"].answers, test.y)
+
+
+def judgments(folder: RunFolder, silos: Sequence[SiloName]) -> dict[SiloName, Judgment]:
+    """What simulated silos make of the consensus, of those that have said something that can be read."""
+    found: dict[SiloName, Judgment] = {}
+    for silo in silos:
+        try:
+            if (judgment := Judgment.read(folder.silo_judgment(silo))) is not None:
+                found[silo] = judgment
+        except DataError:
+            continue
+    return found
+
+
+def document(rows: Sequence[Row], folder: RunFolder, dataset: FederatedDataset | None) -> dict[str, Any]:
+    """All that there is to say of a run, in words and for programs; also what the report reads."""
+    found = judgments(folder, [row.silo for row in rows])
+    by_word = {
+        word: [row.silo for row in rows if row.verdict and row.verdict.word == word] for word in ("gained", "lost")
+    }
+    return {
+        **by_word,
+        "after_first_round": after_first(found),
+        "at_the_end": summary(rows),
+        "warnings": list(warnings(rows, folder.rounds(), dataset)),
+        "judgments": {silo: facts_of(judgment) for silo, judgment in found.items()},
+    }
+
+
+def save(said: Mapping[str, Any], folder: RunFolder) -> None:
+    """Write it to the run folder."""
+    write_atomically(folder.path / FILE, json_text(said).encode())
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many silos have gained and lost, in a sentence; empty where nothing can be told."""
+    known = [row for row in rows if row.verdict]
+    if not known:
+        return ""
+    gained, lost = (
+        [row.silo for row in known if row.verdict and row.verdict.word == word] for word in ("gained", "lost")
+    )
+    said = [f"{word}: {', '.join(names)}" for word, names in (("▲ gained", gained), ("▼ lost", lost)) if names]
+    others = len(known) - len(gained) - len(lost)
+    if others:
+        difference = f"no difference beyond chance for {count(others, 'silo')}"
+        said.append(difference)
+    return f"{'; '.join(said)} (own test records against the silo alone, exact test at {LEVEL:.0%})"
+
+
+def after_first(found: Mapping[SiloName, Judgment]) -> str:
+    """The same after the first round that learned a consensus, as the silos saw it; empty where nothing is known."""
+    first: dict[SiloName, Verdict] = {}
+    number = ""
+    for silo, judgment in found.items():
+        if judgment.tests:
+            number = min(judgment.tests, key=int)
+            first[silo] = judgment.tests[number]
+    if not first:
+        return ""
+    words = {word: [silo for silo, test in first.items() if test.word == word] for word in ("gained", "lost")}
+    said = [f"{word}: {', '.join(names)}" for word, names in words.items() if names]
+    return f"after round {number}, {'; '.join(said) or 'no silo had gained or lost beyond chance'}"
+
+
+def distrusts(said: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence on each silo that does not trust the consensus in full, of what ``document`` says."""
+    for silo, facts in said["judgments"].items():
+        if facts["weight"] is not None and facts["weight"] < 1:
+            yield f"{silo}: {facts['why']}"
+
+
+def warnings(
+    rows: Sequence[Row], rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None
+) -> Iterator[str]:
+    """What should worry who reads the scores, a sentence each. ``rounds`` are the round log's lines.
+
+    With a ``dataset``, whose records are known in a simulation, shares of classes are held against theirs; otherwise
+    against those of the first consensus.
+    """
+    for row in rows:
+        if not row.verdict or row.verdict.word != "lost":
+            continue
+        yield (
+            f"{row.silo} would be better off alone: {-row.verdict.gain:.3f} less balanced accuracy on its own test "
+            f"records (p = {row.verdict.p:.2g}); set pseudo-weight = 'auto', or another learner"
+        )
+    last = rounds[-1] if rounds else {}
+    counts = last.get("class_counts") or {}
+    yield from _near_majority(counts, _expected(rounds, dataset))
+    pooled = [row.pooled["federated"] for row in rows if np.isfinite(row.pooled.get("federated", np.nan))]
+    if pooled and len(counts) > 1 and last.get("agreement", 0) >= _AGREEMENT:
+        guess = 1 / len(counts)
+        mean = float(np.mean(pooled))
+        if (mean - guess) / (1 - guess) < _LOW:
+            yield (
+                f"silos agree on {last['agreement']:.0%} of the labels, but their models have a mean balanced accuracy "
+                f"of {mean:.3f} on the pooled test set: they agree on what is wrong; choose another learner"
+            )
+
+
+def _expected(rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None) -> dict[str, float]:
+    """Shares of the classes as they should be, in 0..1."""
+    if dataset is not None and dataset.schema.classes:
+        y = np.concatenate([silo.private.y for silo in dataset.silos])
+        found = np.bincount(y, minlength=len(dataset.schema.classes))
+        return dict(zip(dataset.schema.classes, (found / found.sum()).tolist(), strict=True))
+    first: Mapping[str, int] = (rounds[0].get("class_counts") or {}) if rounds else {}
+    total = sum(first.values())
+    return {name: value / total for name, value in first.items()} if total else {}
+
+
+def _near_majority(counts: Mapping[str, int], expected: Mapping[str, float]) -> Iterator[str]:
+    total = sum(counts.values())
+    if not total or not expected:
+        return
+    largest = max(counts, key=lambda name: counts[name])
+    rare = 1 - counts[largest] / total
+    should = 1 - expected.get(largest, 0.0)
+    # A sample of so many labels has fewer than this by chance alone.
+    chance = 2 * float(np.sqrt(should * (1 - should) / total))
+    if rare < _RARER * should and rare < should - chance:
+        yield (
+            f"the consensus is near its most frequent class: {1 - rare:.0%} of its labels are {largest!r}, but "
+            f"{1 - should:.0%} of what silos have seen; weigh classes (class-weight = 'balanced'), or choose another "
+            "learner"
+        )

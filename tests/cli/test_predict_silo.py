@@ -1,0 +1,258 @@
+"""``fedct predict`` and ``fedct export`` with what a run folder holds: the models of simulated silos."""
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedct_flwr import simulate
+from fedct_flwr.simulation.run import Run
+from fedct_flwr.types import ConfigError, DataError, RunError
+from tests.cli.model_process import read_here
+from tests.cli.silos import Fedct
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
+
+
+def patients(n: int, seed: int, classes: Sequence[Any] = ("well", "ill")) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age, sex = rng.normal(60, 15, n), rng.choice(["f", "m"], n)
+    place = np.digitize(age + 10 * (sex == "m") + rng.normal(0, 5, n), np.linspace(50, 80, len(classes) + 1)[1:-1])
+    return pd.DataFrame({"age": age, "sex": sex, "label": np.array(classes)[place]})
+
+
+def run_of(path: Path, classes: Sequence[Any] = ("well", "ill"), **settings: Any) -> Run:
+    silos = {name: patients(80, seed, classes) for seed, name in enumerate(("essen", "bonn"))}
+    settings = {"learner": "decision-tree", "rounds": 2, **settings}
+    return simulate(
+        silos, patients(60, 9).drop(columns="label"), label="label", run_dir=path, progress=False, **settings
+    )
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    path = tmp_path / "new.csv"
+    patients(25, 77).drop(columns="label").assign(note="a").to_csv(path, index=False)
+    return path
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize("by", ["run", "model", "file"])
+def test_a_silos_model_reads_records_without_the_runs_data(
+    fedct: Fedct, tmp_path: Path, records: Path, by: str
+) -> None:
+    run = run_of(tmp_path / "run")
+    frame = pd.read_csv(records)
+    silos, wanted = run.silos, {silo: run.models[silo].predict(frame[["age", "sex"]]).tolist() for silo in run.silos}
+    chances = run.models["bonn"].predict_proba(frame[["age", "sex"]])[:, 1]
+    shutil.move(tmp_path / "run", tmp_path / "elsewhere")
+    folder = tmp_path / "elsewhere"
+    for silo in silos:
+        how = {
+            "run": (folder, records, "--silo", silo),
+            "model": (records, "--model", folder, "--silo", silo),
+            "file": (records, "--model", folder / "models" / f"{silo}.skops"),
+        }[by]
+        outcome = fedct("predict", *how)
+        assert outcome.code == 0, outcome
+        assert [row["predicted"] for row in rows(outcome.out)] == wanted[silo]
+    np.testing.assert_allclose([float(row["probability well"]) for row in rows(outcome.out)], chances, rtol=1e-5)
+    assert rows(outcome.out)[0]["note"] == "a"
+
+
+def test_a_run_that_goes_on_keeps_models_that_can_be_used(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    run = run_of(tmp_path / "run", stop_at_fixed_point=False)
+    simulate(
+        {name: patients(80, seed) for seed, name in enumerate(("essen", "bonn"))},
+        patients(60, 9).drop(columns="label"),
+        label="label",
+        resume=run.path,
+        rounds=3,
+        progress=False,
+    )
+    assert fedct("predict", run.path, records, "--silo", "essen").code == 0
+
+
+def test_networks_carry_their_preprocessing_and_train_on(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    pytest.importorskip("torch")
+    network = {"learner": "tests.simulated_network.tiny", "local_steps": 5, "device": "cpu"}
+    silos = {name: patients(80, seed) for seed, name in enumerate(("essen", "bonn"))}
+    public = patients(60, 9).drop(columns="label")
+    begun, straight = run_of(tmp_path / "run", **network), run_of(tmp_path / "straight", **{**network, "rounds": 4})
+    goes_on = simulate(silos, public, label="label", resume=begun.path, rounds=4, progress=False)
+    frame = pd.read_csv(records)[["age", "sex"]]
+    np.testing.assert_array_equal(
+        goes_on.models["essen"].predict_proba(frame), straight.models["essen"].predict_proba(frame)
+    )
+    outcome = fedct("predict", begun.path, records, "--silo", "essen", "--package", "tests")
+    assert outcome.code == 0, outcome
+    chances = goes_on.models["essen"].predict_proba(frame)[:, 1]
+    np.testing.assert_allclose([float(row["probability well"]) for row in rows(outcome.out)], chances, rtol=1e-4)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "pfnm"])
+def test_silos_that_share_weights_have_a_file_each(fedct: Fedct, tmp_path: Path, records: Path, algorithm: str) -> None:
+    pytest.importorskip("torch")
+    network = {"learner": "tests.simulated_network.tiny", "local_steps": 5, "device": "cpu", "rounds": None}
+    run = run_of(tmp_path / "run", algorithm=algorithm, **network)
+    frame = pd.read_csv(records)[["age", "sex"]]
+    for silo in run.silos:
+        outcome = fedct("predict", run.path, records, "--silo", silo, "--package", "tests")
+        assert outcome.code == 0, outcome
+        chances = run.models[silo].predict_proba(frame)[:, 1]
+        np.testing.assert_allclose([float(row["probability well"]) for row in rows(outcome.out)], chances, rtol=1e-4)
+    assert fedct("predict", run.path, records, "--package", "tests").code == 0
+
+
+@pytest.mark.parametrize("learner", ["ridge", "random-forest", "decision-tree"])
+def test_a_number_is_predicted_as_one(fedct: Fedct, tmp_path: Path, records: Path, learner: str) -> None:
+    silos = {n: patients(60, s).assign(days=lambda f: f.age / 10).drop(columns="label") for s, n in enumerate("ab")}
+    run = simulate(
+        silos, patients(60, 9).drop(columns="label"), label="days", outcome="number", algorithm="dd", learner=learner,
+        rounds=2, run_dir=tmp_path / "run", progress=False,
+    )  # fmt: skip
+    outcome = fedct("predict", run.path, records, "--silo", "a")
+    assert outcome.code == 0, outcome
+    found = [float(row["predicted"]) for row in rows(outcome.out)]
+    np.testing.assert_allclose(found, run.models["a"].predict(pd.read_csv(records)[["age", "sex"]]))
+    assert "calibrated" not in outcome.err
+    assert fedct("predict", run.path, records, "--silo", "a", "--threshold", "0.3").code == ConfigError.exit_code
+
+
+def test_a_threshold_names_its_class_and_moves_the_border(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    run = run_of(tmp_path / "run", learner="logistic-regression")
+    for value in ("0", "0.2", "0.5", "0.9", "1"):
+        for positive in ("ill", "well"):
+            asked = ("predict", run.path, records, "--silo", "bonn", "--threshold", value, "--positive", positive)
+            outcome = fedct(*asked)
+            assert outcome.code == 0
+            for row in rows(outcome.out):
+                assert (row["predicted"] == positive) == (float(row[f"probability {positive}"]) >= float(value))
+            assert repr(positive) in outcome.err
+    document = json.loads(fedct(*asked, "--json").out)
+    assert (document["threshold"], document["positive"], document["calibrated"]) == (1.0, "well", False)
+    # Without a name it is the second class.
+    assert "'well'" in fedct(*asked[:-2]).err
+
+
+@pytest.mark.parametrize("value", ["1.1", "-0.1", "nan", "inf"])
+def test_a_threshold_that_is_no_probability_is_refused(fedct: Fedct, tmp_path: Path, records: Path, value: str) -> None:
+    run = run_of(tmp_path / "run")
+    outcome = fedct("predict", run.path, records, "--silo", "bonn", f"--threshold={value}")
+    assert outcome.code == ConfigError.exit_code
+    assert outcome.out == ""
+
+
+def test_a_threshold_needs_two_classes_and_probabilities(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    three = run_of(tmp_path / "three", classes=("a", "b", "c"))
+    outcome = fedct("predict", three.path, records, "--silo", "bonn", "--threshold", "0.3")
+    assert (outcome.code, "3" in outcome.sentence) == (ConfigError.exit_code, True)
+    without = run_of(tmp_path / "without", learner="svm")
+    outcome = fedct("predict", without.path, records, "--silo", "bonn", "--threshold", "0.3")
+    assert outcome.code == ConfigError.exit_code
+    assert "probabilities" in outcome.err
+    two = run_of(tmp_path / "two")
+    for options in (["--threshold", "0.3", "--positive", "il"], ["--positive", "ill"]):
+        assert fedct("predict", two.path, records, "--silo", "bonn", *options).code == ConfigError.exit_code
+
+
+def test_what_is_not_there_is_said(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    run = run_of(tmp_path / "run")
+    outcome = fedct("predict", run.path, records)
+    assert (outcome.code, "--silo" in outcome.sentence) == (DataError.exit_code, True)
+    outcome = fedct("predict", run.path, records, "--silo", "bon")
+    assert (outcome.code, "'bonn'" in outcome.sentence) == (ConfigError.exit_code, True)
+    assert fedct("predict", tmp_path, records, "--silo", "bonn").code == RunError.exit_code
+    assert fedct("predict", tmp_path / "no", records).code == ConfigError.exit_code
+    assert fedct("predict", records).code == ConfigError.exit_code
+    assert fedct("predict", run.path, records, "--model", run.path).code == ConfigError.exit_code
+    assert fedct("predict", run.path, records, records).code == ConfigError.exit_code
+    model = run.path / "models" / "bonn.skops"
+    assert fedct("predict", records, "--model", model, "--silo", "bonn").code == ConfigError.exit_code
+    unkept = run_of(tmp_path / "unkept", save_models=False)
+    outcome = fedct("predict", unkept.path, records, "--silo", "bonn")
+    assert (outcome.code, "save-models" in outcome.sentence) == (DataError.exit_code, True)
+
+
+def test_a_silos_model_becomes_onnx(fedct: Fedct, tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    run = run_of(tmp_path / "run", learner="logistic-regression")
+    outcome = fedct("export", run.path, "--silo", "bonn", "--output", tmp_path / "m.onnx")
+    assert outcome.code == 0, outcome
+    session = runtime.InferenceSession(str(tmp_path / "m.onnx"))
+    said = json.loads(session.get_modelmeta().custom_metadata_map["fedct"])
+    assert said["classes"] == ["ill", "well"]
+    X = np.array([[40.0, 0], [70, 1], [np.nan, 0]])
+    labels, chances = session.run(None, {"features": X})
+    np.testing.assert_array_equal(labels, run.models["bonn"].learner.predict(X))
+    np.testing.assert_allclose(chances, run.models["bonn"].predict_proba(X), atol=1e-5)
+
+
+def test_labeled_records_of_ones_own_calibrate_any_model(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    run = run_of(tmp_path / "run", learner="decision-tree", student="decision-tree")
+    own = patients(300, 5)
+    own.to_csv(tmp_path / "own.csv", index=False)
+    unseen = patients(2000, 6)
+    unseen.drop(columns="label").to_csv(tmp_path / "unseen.csv", index=False)
+    ill = (unseen.label == "ill").to_numpy()
+    for silo in ([], ["--silo", "essen"]):
+        for method in ([], ["--calibration", "isotonic"]):
+            asked = ("predict", run.path, tmp_path / "unseen.csv", *silo)
+            plain = fedct(*asked)
+            better = fedct(*asked, "--calibrate-with", tmp_path / "own.csv", "--label", "label", *method)
+            assert better.code == 0, better
+            assert ("not calibrated" in plain.err, "not calibrated" in better.err) == (True, False)
+            before, after = (
+                np.mean([(float(row["probability ill"]) - one) ** 2 for row, one in zip(rows(o.out), ill, strict=True)])
+                for o in (plain, better)
+            )
+            assert after < before
+            # What the model says stays what it was.
+            assert [row["predicted"] for row in rows(better.out)] == [row["predicted"] for row in rows(plain.out)]
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--label", "label"], ConfigError),
+        (["--calibration", "isotonic"], ConfigError),
+        (["--calibrate-with", "own.csv"], ConfigError),
+        (["--calibrate-with", "own.csv", "--label", "label", "--calibration", "platt"], ConfigError),
+        (["--calibrate-with", "own.csv", "--label", "lable"], DataError),
+        (["--calibrate-with", "none.csv", "--label", "label"], DataError),
+        (["--calibrate-with", "well.csv", "--label", "label"], DataError),
+        (["--calibrate-with", "other.csv", "--label", "label"], DataError),
+    ],
+)
+def test_records_that_cannot_calibrate_are_refused(
+    fedct: Fedct, here: Path, tmp_path: Path, records: Path, options: list[str], code: type[Exception]
+) -> None:
+    run = run_of(tmp_path / "run")
+    own = patients(60, 5)
+    own.to_csv(here / "own.csv", index=False)
+    own[own.label == "well"].to_csv(here / "well.csv", index=False)
+    own.replace({"label": {"ill": "Mr. Smith"}}).to_csv(here / "other.csv", index=False)
+    outcome = fedct("predict", run.path, records, "--silo", "essen", *options)
+    assert outcome.code == code.exit_code  # type: ignore[attr-defined]
+    assert "Smith" not in outcome.sentence
+
+
+def test_a_calibrated_model_is_said_to_be_and_has_no_onnx(fedct: Fedct, tmp_path: Path, records: Path) -> None:
+    run = run_of(tmp_path / "run", learner="naive-bayes", calibration="sigmoid")
+    outcome = fedct("predict", run.path, records, "--silo", "bonn", "--json")
+    assert (json.loads(outcome.out)["calibrated"], outcome.err) == (True, "")
+    outcome = fedct("export", run.path, "--silo", "bonn", "--output", tmp_path / "m.onnx")
+    assert (outcome.code, "calibrated" in outcome.sentence) == (ConfigError.exit_code, True)

@@ -1,0 +1,68 @@
+"""``fedct simulate --repeats``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.cli import documents
+from fedct_flwr.types import ConfigError, RunError
+from tests.cli.silos import Fedct
+
+QUICK = ("simulate", "--learner", "naive-bayes", "--rounds", "1", "--repeats", "2", "--run-dir", "r")
+
+
+def test_seeds_run_in_this_process_and_end_in_means(fedct: Fedct, here: Path) -> None:
+    outcome = fedct(*QUICK, "--json", "--seed", "3")
+    assert outcome.code == 0, outcome
+    document = json.loads(outcome.out)
+    assert document.keys() == documents.Repeats.__annotations__.keys()
+    assert document["seeds"] == [3, 4]
+    scores = [json.loads((here / "r" / f"seed-{seed}" / "scores.json").read_text()) for seed in (3, 4)]
+    first = [rows[0]["own"]["federated"] for rows in scores]
+    found = document["silos"][0]["own"]["federated"]
+    assert (found["mean"], found["n"]) == (pytest.approx(sum(first) / 2), 2)
+    assert found["error"] == pytest.approx(abs(first[0] - first[1]) / 2)
+    assert document["mean"]["own"]["gain"]["n"] == 2
+
+
+def test_it_goes_on_with_more_seeds(fedct: Fedct, here: Path) -> None:
+    assert fedct(*QUICK, "--no-baselines").code == 0
+    outcome = fedct("simulate", "--resume", "r", "--repeats", "3")
+    assert outcome.code == 0, outcome
+    assert sorted(path.name for path in (here / "r").glob("seed-*")) == ["seed-0", "seed-1", "seed-2"]
+    assert "±" in outcome.out
+    assert "alone" not in outcome.out
+    # Nothing is left to do.
+    assert fedct("simulate", "--resume", "r").code == 0
+
+
+def test_interrupted_it_says_how_to_go_on(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.cli.repeats.Repeats", lambda path: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("fedct_flwr.cli.repeats._tell", lambda out, run: (_ for _ in ()).throw(KeyboardInterrupt))
+    outcome = fedct(*QUICK)
+    assert outcome.code == 130
+    assert "fedct simulate --resume r" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("simulate", "--repeats", "1"),
+        ("simulate", "--repeats", "0"),
+        ("simulate", "--repeats", "2", "--learner", "randomforest"),
+        ("simulate", "--repeats", "2", "--set", "quorum=0.5"),
+    ],
+)
+def test_what_cannot_run_is_said_before_anything_is_written(fedct: Fedct, here: Path, options: tuple[str, ...]) -> None:
+    outcome = fedct(*options, "--run-dir", "r")
+    assert outcome.code in (ConfigError.exit_code, 5)
+    assert outcome.sentence
+    assert not (here / "r").exists()
+
+
+def test_a_resumed_folder_takes_no_other_settings(fedct: Fedct, here: Path) -> None:
+    assert fedct(*QUICK).code == 0
+    assert fedct("simulate", "--resume", "r", "--seed", "3").code == ConfigError.exit_code
+    assert fedct("simulate", "--resume", "r", "--rounds", "3").code == ConfigError.exit_code
+    assert fedct(*QUICK).code == RunError.exit_code

@@ -1,0 +1,92 @@
+"""Columns of text at the command line: in a simulation, with its global model, and at a real silo."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tomli_w
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.silo.site import real_site
+from fedct_flwr.silo.workplace import model_of
+from tests.cli.model_process import read_here
+from tests.cli.silos import Fedct
+
+NEW = "age,note,ward\n50,pain,a\n50,fine,b\n"
+
+
+def rows(number: int, seed: int, *, labels: bool) -> str:
+    """Records in which ``pain`` means ill and nothing else means anything."""
+    rng = np.random.default_rng(seed)
+    lines = ["age,note,ward" + ",ill" * labels]
+    for ill in rng.permutation(np.arange(number) % 2):
+        note = f'"{"pain" if ill else "fine"}, word{rng.integers(20)}"'
+        label = f",{'yes' if ill else 'no'}" * labels
+        lines.append(f"{rng.integers(20, 80)},{note},{rng.choice(['a', 'b'])}{label}")
+    return "\n".join(lines) + "\n"
+
+
+def test_simulate_and_predict(fedct: Fedct, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_here(monkeypatch)
+    data = tmp_path / "wards"
+    data.mkdir()
+    (data / "public.csv").write_text(rows(60, 0, labels=False))
+    for seed, silo in enumerate(("north", "south"), start=1):
+        (data / f"{silo}.csv").write_text(rows(40, seed, labels=True))
+    (data / "data.toml").write_text("text = ['note']\n")
+    run = tmp_path / "run"
+    done = fedct(
+        "simulate", "--data-dir", data, "--label", "ill", "--learner", "tfidf-linear", "--rounds", "1", "--run-dir",
+        run, "--set", "student=tfidf-linear", "--in-process", "--no-watch",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    (tmp_path / "new.csv").write_text(NEW)
+    said = fedct("predict", tmp_path / "new.csv", "--model", run / "models" / "global.skops")
+    assert said.code == 0, said.err
+    header, *lines = (line.split(",") for line in said.out.splitlines())
+    assert [line[header.index("predicted")] for line in lines] == ["yes", "no"]
+    exported = fedct("export", "--model", run / "models" / "global.skops", "--output", tmp_path / "global.onnx")
+    assert exported.code == 2
+    assert "fedct predict" in exported.sentence
+
+
+@pytest.fixture
+def silo(tmp_path: Path) -> Path:
+    """A hospital's folder: ``silo.toml``, the study and records, all with a column of text."""
+    folder = tmp_path / "silo"
+    (folder / "study").mkdir(parents=True)
+    (folder / "study" / "public.csv").write_text(rows(60, 0, labels=False))
+    study = {"study": "ward", "classes": ["no", "yes"], "tables": {"text": ["note"]}}
+    (folder / "study" / "study.toml").write_text(tomli_w.dumps(study))
+    (folder / "data.csv").write_text(rows(40, 1, labels=True))
+    settings = {
+        "silo": "north",
+        "data": {"file": "data.csv", "label": "ill"},
+        "learner": {"name": "tfidf-linear"},
+        "connection": {"superlink": "127.0.0.1:8000"},
+    }
+    (folder / "silo.toml").write_text(tomli_w.dumps(settings))
+    return folder
+
+
+def test_a_real_silo_reads_text(fedct: Fedct, silo: Path, tmp_path: Path) -> None:
+    config = SiloConfig.read_toml(silo / "silo.toml")
+    site = real_site(config, read_study(config.study))
+    path = model_of(config, site)
+    assert path is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    site.learner.fit(*site.private).save(path)  # type: ignore[attr-defined]
+    (tmp_path / "new.csv").write_text(NEW)
+    said = fedct("silo", "predict", tmp_path / "new.csv", silo)
+    assert (said.code, said.out.split()) == (0, ["record,class", "1,yes", "2,no"])
+
+
+def test_silo_check_says_whether_the_learner_reads_it(fedct: Fedct, silo: Path) -> None:
+    reads = " ".join(fedct("silo", "check", silo, "--offline").out.split())
+    assert "all 3 columns of the study are there" in reads
+    assert "does not use" not in reads
+    assert "pain" not in reads
+    text = (silo / "silo.toml").read_text()
+    (silo / "silo.toml").write_text(text.replace("tfidf-linear", "decision-tree"))
+    assert "does not use" in " ".join(fedct("silo", "check", silo, "--offline").out.split())

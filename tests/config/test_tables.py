@@ -1,0 +1,94 @@
+"""What data.toml, study.toml and silo.toml may say of tables, and what they may not."""
+
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.config.tables import DATA_FILE, FolderTables, SiloTables, StudyTables, TableSettings
+from fedct_flwr.types import ConfigError
+
+
+def told(folder: Path, text: str) -> FolderTables:
+    (folder / DATA_FILE).write_text(text, "utf-8")
+    return TableSettings.of_folder(folder)
+
+
+def error(folder: Path, text: str, name: str = "essen.csv") -> str:
+    with pytest.raises(ConfigError) as caught:
+        told(folder, text).of(name)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert DATA_FILE in said
+    return said
+
+
+def test_without_a_file_nothing_is_told(tmp_path: Path) -> None:
+    assert TableSettings.of_folder(tmp_path).of("essen.csv") == TableSettings()
+
+
+def test_what_is_said_of_one_file_replaces_what_is_said_of_all(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        'decimal = ","\nmissing = ["-9"]\ncategories = ["ward"]\n'
+        '[files."essen.csv"]\ndecimal = "."\nencoding = "cp1252"',
+    )
+    essen, koeln = found.of("essen.csv"), found.of("koeln.csv")
+    assert (essen.decimal, essen.encoding, essen.missing, essen.categories) == (".", "cp1252", ("-9",), ("ward",))
+    assert (koeln.decimal, koeln.encoding, koeln.missing, koeln.categories) == (",", "utf-8", ("-9",), ("ward",))
+
+
+def test_a_file_is_the_same_however_its_accents_are_written(tmp_path: Path) -> None:
+    found = told(tmp_path, '[files."ko\u0308ln.csv"]\ndecimal = ","')
+    assert found.of("k\u00f6ln.csv").decimal == ","
+
+
+def test_numbers_may_mean_a_missing_value(tmp_path: Path) -> None:
+    assert told(tmp_path, 'missing = [-9, 99.5, "unknown"]').missing == ("-9", "99.5", "unknown")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seperator = ';'", "did you mean 'separator'?"),
+        ("separator = ';;'", "separator"),
+        ("separator = 'a'", "cannot stand between fields"),
+        ("separator = '\"'", "cannot stand between fields"),
+        ("separator = '§'", "cannot stand between fields"),
+        ("decimal = ';'", "decimal"),
+        ("decimal = ','\nseparator = ','", "both a comma"),
+        ("encoding = 'utf8000'", "try utf-8, cp1252 or latin-1"),
+        ("encoding = 'base64'", "try utf-8, cp1252 or latin-1"),
+        ("encoding = 'rot13'", "try utf-8, cp1252 or latin-1"),
+        ("dates = '%d.%m.'", "a year, a month and a day"),
+        ("dates = '%Y'", "a year, a month and a day"),
+        ("dates = 'dd.mm.yyyy'", "a year, a month and a day"),
+        ("categories = ['ward']\nleave-out = ['ward']", "both name 'ward'"),
+        ("group = 'id'\nleave-out = ['id']", "both name 'id'"),
+        ("[files.'essen.csv']\ndecimel = ','", "did you mean 'decimal'?"),
+        ("[files.'essen.csv']\ncategories = ['a']", "unknown key 'categories' in [files.\"essen.csv\"]"),
+        ("[files.'essen.csv']\nsilo = 'a b'", "files.essen.csv.silo"),
+        ("decimal = ','\n[files.'essen.csv']\nseparator = ','", "both a comma"),
+        ("files = 3", "files"),
+        ("[files]\n'essen.csv' = 3", "files.essen.csv"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_key(tmp_path: Path, text: str, said: str) -> None:
+    assert said in error(tmp_path, text)
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%Y-%m-%d", "%d/%m/%y", "%Y%m%d", "%d. %B %Y", "%Y-%m-%d %H:%M:%S"])
+def test_any_form_that_tells_the_day_is_taken(tmp_path: Path, form: str) -> None:
+    assert told(tmp_path, f"dates = '{form}'").dates == form
+
+
+@pytest.mark.parametrize("key", ["categories", "text"])
+def test_a_silo_leaves_what_columns_are_to_the_study(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"leave {key} out"):
+        SiloTables.read({key: ["ward"]}, "silo.toml")
+
+
+def test_silos_approve_what_columns_mean_and_not_how_a_file_is_written() -> None:
+    written = {"separator": ";", "decimal": ",", "encoding": "cp1252", "sheet": "A"}
+    assert StudyTables.read(written, "study.toml").decides == {}
+    meant = {"dates": "%d.%m.%Y", "missing": ["-9"], "leave-out": ["a"], "categories": ["b"], "group": "c"}
+    assert StudyTables.read(written | meant, "study.toml").decides == meant

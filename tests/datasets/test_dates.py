@@ -1,0 +1,113 @@
+"""Dates: days since 1970 where their form is told, and refused with a form to write where it is not."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from fedct_flwr.config import TableSettings
+from fedct_flwr.datasets.dates import days, likely_forms
+from fedct_flwr.datasets.tables import columns_of
+from fedct_flwr.types import DataError
+
+WHERE = "column 'seen' of north.csv"
+
+
+def found(values: list[object], form: str, kind: pa.DataType | None = None) -> list[float | None] | None:
+    result = days(pa.chunked_array([pa.array(values, kind), pa.array([], kind or pa.array(values).type)]), form, WHERE)
+    return None if result is None else result.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("values", "form", "expected"),
+    [
+        (["02.01.1970", None, "31.12.1969"], "%d.%m.%Y", [1, None, -1]),
+        (["2.1.1970", " 01.02.1970 "], "%d.%m.%Y", [1, 31]),
+        (["01/02/1970"], "%m/%d/%Y", [1]),
+        (["01/02/70"], "%d/%m/%y", [31]),
+        (["1970-01-02 06:00:00"], "%Y-%m-%d %H:%M:%S", [1.25]),
+        (["2 Jan 1970"], "%d %b %Y", [1]),
+        (["29.02.2000"], "%d.%m.%Y", [11016]),
+        ([19700102, None, 20240229], "%Y%m%d", [1, None, 19782]),
+        ([2011970, 29022024], "%d%m%Y", [1, 19782]),
+        ([date(1970, 1, 2), None], "%d.%m.%Y", [1, None]),
+        ([datetime(1970, 1, 2, 12)], "%d.%m.%Y", [1.5]),
+        ([datetime(1970, 1, 2, 12, tzinfo=UTC)], "%d.%m.%Y", [1.5]),
+        ([date(9999, 12, 31)], "%d.%m.%Y", [2932896]),
+    ],
+)
+def test_days_since_1970(values: list[object], form: str, expected: list[float | None]) -> None:
+    assert found(values, form) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "form"),
+    [
+        (["east", "west"], "%d.%m.%Y"),
+        (["1.2.3", "A1"], "%d.%m.%Y"),
+        ([20201301, 20200101], "%Y%m%d"),
+        ([12345678, 23456789], "%Y%m%d"),
+        ([1, 2], "%d.%m.%Y"),
+        ([1.5], "%Y%m%d"),
+        ([True], "%Y%m%d"),
+        ([None, None], "%d.%m.%Y"),
+    ],
+)
+def test_what_is_no_date_stays_as_it_is(values: list[object], form: str) -> None:
+    assert found(values, form) is None
+
+
+@pytest.mark.parametrize("wrong", ["31.02.2020", "2020-01-01", "unknown"])
+def test_a_few_values_of_another_form_are_counted_and_not_quoted(wrong: str) -> None:
+    with pytest.raises(DataError, match=r"1 value of another form than '%d\.%m\.%Y', first in record 3") as caught:
+        found(["01.02.2020", None, wrong, "03.02.2020", "04.02.2020"], "%d.%m.%Y")
+    assert wrong not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "forms"),
+    [
+        (["01.02.2020", "31.12.2019"], ["%d.%m.%Y"]),
+        (["01/02/2020"], ["%d/%m/%Y", "%m/%d/%Y"]),
+        (["01/02/2020", "13/02/2020"], ["%d/%m/%Y"]),
+        (["01/02/2020", "01/13/2020"], ["%m/%d/%Y"]),
+        (["2020/01/02"], ["%Y/%m/%d"]),
+        (["01.02.20", "31.12.19"], ["%d.%m.%y"]),
+        (["01.02.2020 10:30"], ["%d.%m.%Y %H:%M"]),
+        (["12-Jan-2020"], ["%d-%b-%Y"]),
+        (["01.02.2020"] * 19 + ["unknown"], ["%d.%m.%Y"]),
+    ],
+)
+def test_forms_that_dates_may_have(values: list[str], forms: list[str]) -> None:
+    assert likely_forms(values) == forms
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        ["east"],
+        ["1.2.3", "1.2.4"],
+        ["A01.1"],
+        ["20-30-40"],
+        ["99.99.2020"],
+        ["5-83"],
+        ["120/80"],
+        ["0211-123456"],
+        ["192.168.1.1"],
+        ["01.02.2020", "east"],
+    ],
+)
+def test_codes_and_versions_are_no_dates(values: list[str]) -> None:
+    assert likely_forms(values) is None
+
+
+def test_dates_as_text_are_refused_unless_they_are_names() -> None:
+    table = pa.table({"seen": ["01.02.2020", "02.02.2020", "13.02.2020"]})
+    with pytest.raises(DataError, match=r"holds dates: write dates = '%d.%m.%Y' in data.toml") as caught:
+        columns_of(table, Path("north.csv"))
+    assert "13.02.2020" not in str(caught.value)
+    named = TableSettings.read({"categories": ["seen"]}, "here")
+    (column,) = columns_of(table, Path("north.csv"), named)
+    assert column.categories is not None

@@ -1,0 +1,169 @@
+"""CSV files in all forms that countries and programs give them: read as told, or refused with the key to write."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedct_flwr.config import TableSettings
+from fedct_flwr.datasets.table_files import as_written, column_names, read_table
+from fedct_flwr.types import DataError
+
+SECRET = "Erika-4711"
+
+
+def tables(settings: dict[str, Any]) -> TableSettings:
+    return TableSettings.read({key.replace("_", "-"): value for key, value in settings.items()}, "here")
+
+
+def read(path: Path, content: str | bytes, **settings: Any) -> dict[str, list[Any]]:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = read_table(path, (), tables(settings))
+    assert set(found.column_names) <= {*column_names(path, tables(settings))}
+    return found.to_pydict()
+
+
+def error(path: Path, content: str | bytes, **settings: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        read(path, content, **settings)
+    said = str(caught.value)
+    assert str(path) in said
+    assert "\n" not in said
+    assert SECRET not in said
+    return said
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "essen.csv"
+
+
+@pytest.mark.parametrize(
+    ("content", "settings"),
+    [
+        ("a;b\n1,5;x\n2;y\n", {"separator": ";", "decimal": ","}),
+        ("a\tb\n1,5\tx\n2\ty\n", {"separator": "\t", "decimal": ","}),
+        ("a|b\n1.5|x\n2|y\n", {"separator": "|"}),
+        ('a,b\n"1,5",x\n"2",y\n', {"decimal": ","}),
+        ("sep=;\r\na;b\r\n1,5;x\r\n2;y\r\n", {"decimal": ","}),
+        ("a;b;\n1.5;x;\n2;y;\n", {"separator": ";"}),
+        ("a,b\r1.5,x\r2,y\r", {}),
+        ("\ufeffa,b\n1.5,x\n2,y\n", {}),
+    ],
+)
+def test_fields_and_numbers_as_told(path: Path, content: str, settings: dict[str, Any]) -> None:
+    assert read(path, content, **settings) == {"a": [1.5, 2.0], "b": ["x", "y"]}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "iso-8859-15", "utf-16", "utf-8-sig", "cp850"])
+def test_text_in_the_encoding_that_is_told(path: Path, encoding: str) -> None:
+    content = "größe,ort\n1,Köln\n".encode(encoding)
+    assert read(path, content, encoding=encoding) == {"größe": [1], "ort": ["Köln"]}
+
+
+@pytest.mark.parametrize("ending", [".tsv", ".tsv.gz", ".TSV"])
+def test_tabs_go_without_saying_where_the_ending_says_so(tmp_path: Path, ending: str) -> None:
+    content = b"a\tb\n1\tx, y\n"
+    packed = gzip.compress(content) if ending.endswith(".gz") else content
+    assert read(tmp_path / f"essen{ending}", packed) == {"a": [1], "b": ["x, y"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        ("a;b\n1,5;2\n2,5;3\n", "separator = ';'"),
+        ("a;b\n1;2\n", "separator = ';'"),
+        ("a;b\n", "separator = ';'"),
+        ("a;b (cm, kg);c\n1;2;3\n4;5;6\n", "separator = ';'"),
+        ("a\tb\n1\t2\n", 'separator = "\\t"'),
+        ("a|b\n1|2\n", "separator = '|'"),
+        (f"a;b\n1;{SECRET}\n2;3;4\n", "separator = ';'"),
+        ("a;b (x,y)\n1,5;2\n2,5;3\n", "separator = ',' or separator = ';'"),
+    ],
+)
+def test_another_separator_is_refused_with_the_key_to_write(path: Path, content: str, key: str) -> None:
+    said = error(path, content)
+    assert f"write {key} in data.toml" in said
+
+
+def test_a_separator_that_is_told_and_is_not_there(path: Path) -> None:
+    assert "write separator = ',' in data.toml" in error(path, "a,b\n1,2\n", separator=";")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["note\nx;y\nz\n", "a,b\n1,x;y\n2,z;w\n", "a,note\n1,x|y\n2,z\n", "n\n1\n2\n", 'a,b\n"x;y",1\n', "a,b;c\n1,2\n"],
+)
+def test_signs_inside_the_fields_of_a_sound_file_are_no_separators(path: Path, content: str) -> None:
+    assert len(read(path, content)) == content.partition("\n")[0].count(",") + 1
+
+
+def test_a_separator_that_is_told_settles_what_could_be_either(path: Path) -> None:
+    assert list(read(path, "a;b (x,y)\n1,5;2\n", separator=";", decimal=",")) == ["a", "b (x,y)"]
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "remedy"),
+    [
+        (f"n,b\n{SECRET}ü,1\n".encode("cp1252"), {}, "write encoding = 'cp1252' in data.toml"),
+        ("größe,b\n1,1\n".encode("cp1252"), {}, "write encoding = 'cp1252' in data.toml"),
+        ("a,b\n1,2\n".encode("utf-16"), {}, "write encoding = 'utf-16' in data.toml"),
+        (f"n,b\n{SECRET}ü,1\n".encode(), {"encoding": "cp1252"}, "write encoding = 'utf-8' in data.toml"),
+        ("a,b\nx,1\n".encode("utf-8-sig"), {"encoding": "latin-1"}, "write encoding = 'utf-8' in data.toml"),
+        (b"a,b\n\x81,1\n", {"encoding": "cp1252"}, "correct encoding in data.toml"),
+    ],
+)
+def test_another_encoding_is_refused_with_the_key_to_write(
+    path: Path, content: bytes, settings: dict[str, Any], remedy: str
+) -> None:
+    assert remedy in error(path, content, **settings)
+
+
+def test_cells_that_mean_a_missing_value(path: Path) -> None:
+    content = "a,b,c\n-9,n.a.,x\n-9.0,2.5,n.a.\n3,,NA\n"
+    found = read(path, content, missing=["-9", "n.a."])
+    assert found == {"a": [None, None, 3.0], "b": [None, 2.5, None], "c": ["x", None, None]}
+
+
+def test_free_text_has_lines_of_its_own_wherever_they_fall(path: Path) -> None:
+    rows = 60_000
+    content = "a,note\n" + '1,"two\nlines, and more"\n' * rows
+    found = read(path, content)
+    assert found["note"] == ["two\nlines, and more"] * rows
+
+
+def test_a_quotation_mark_that_nobody_closes_swallows_no_records(path: Path) -> None:
+    assert "never closed" in error(path, f'a,note\n1,"{SECRET}\n2,y\n3,z\n')
+
+
+def test_inches_are_no_quotation_marks(path: Path) -> None:
+    assert read(path, 'a,size\n1,5"\n2,6"\n3,7"\n')["size"] == ['5"', '6"', '7"']
+
+
+def test_columns_that_are_left_out_may_be_whatever_they_are(path: Path) -> None:
+    assert read(path, "a,b,b\n1,2,3\n", leave_out=["b"]) == {"a": [1]}
+
+
+def test_a_column_without_name_or_value_is_not_there(path: Path) -> None:
+    assert read(path, "a,,b,\n1,,2,\n") == {"a": [1], "b": [2]}
+
+
+def test_codes_are_text_and_keep_their_zeros(path: Path) -> None:
+    assert read(path, "ward,b\n07,1\n7.0,2\n,3\n7,4\n", categories=["ward"])["ward"] == ["07", "7", None, "7"]
+
+
+def test_a_record_may_be_longer_than_a_block(path: Path) -> None:
+    width = 20_000
+    record = ",".join([f"{1.5:.60f}"] * width)
+    assert len(record) > 1 << 20
+    content = ",".join(f"gene{number}" for number in range(width)) + "\n" + f"{record}\n" * 3
+    found = read(path, content)
+    assert len(found) == width
+    assert found["gene7"] == [1.5] * 3
+
+
+def test_a_file_comes_out_to_the_letter_as_it_went_in(path: Path) -> None:
+    path.write_bytes("größe;b\n01,50;NA\n;x\n".encode("cp1252"))
+    (path.parent / "data.toml").write_text('separator = ";"\nencoding = "cp1252"\nleave-out = ["b"]', "utf-8")
+    assert as_written(path).to_pydict() == {"größe": ["01,50", ""], "b": ["NA", "x"]}

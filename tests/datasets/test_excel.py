@@ -1,0 +1,199 @@
+"""Excel files: the table on one sheet, as a CSV file of the same cells would have it."""
+
+import io
+import re
+import sys
+import zipfile
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pytest
+
+from fedct_flwr.config import TableSettings
+from fedct_flwr.datasets.excel import other_sheets
+from fedct_flwr.datasets.table_files import column_names, read_table
+from fedct_flwr.datasets.tables import columns_of
+from fedct_flwr.types import ConfigError, DataError
+
+SECRET = "Erika-4711"
+
+
+def tables(settings: dict[str, Any]) -> TableSettings:
+    return TableSettings.read({key.replace("_", "-"): value for key, value in settings.items()}, "here")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "dortmund.xlsx"
+
+
+def write(path: Path, *sheets: list[list[Any]]) -> None:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for number, rows in enumerate(sheets, start=1):
+        sheet = book.create_sheet(f"S{number}")
+        for row in rows:
+            sheet.append(row)
+    book.save(path)
+
+
+def rewrite(path: Path, replaced: dict[str, str]) -> None:
+    """Replace what regular expressions find in the first sheet's XML: what other programs than openpyxl write."""
+    with zipfile.ZipFile(path) as parts:
+        contents = {name: parts.read(name) for name in parts.namelist()}
+    sheet = contents["xl/worksheets/sheet1.xml"].decode()
+    for pattern, new in replaced.items():
+        sheet, times = re.subn(pattern, new, sheet)
+        assert times == 1, pattern
+    contents["xl/worksheets/sheet1.xml"] = sheet.encode()
+    with zipfile.ZipFile(path, "w") as parts:
+        for name, content in contents.items():
+            parts.writestr(name, content)
+
+
+def read(path: Path, *, text: tuple[str, ...] = (), **settings: Any) -> dict[str, list[Any]]:
+    return read_table(path, text, tables(settings)).to_pydict()
+
+
+def error(path: Path, **settings: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        read(path, **settings)
+    said = str(caught.value)
+    assert str(path) in said
+    assert "\n" not in said
+    assert SECRET not in said
+    return said
+
+
+def test_cells_are_what_a_csv_file_would_have(path: Path) -> None:
+    rows = [["n", "x", "ward", "smoker", "year"], [1, 2.5, "east", True, 2020], [None, 3, None, False, 2021]]
+    write(path, [*rows, [], [None, None, "  "]])
+    assert read(path) == {
+        "n": [1, None],
+        "x": [2.5, 3.0],
+        "ward": ["east", None],
+        "smoker": [True, False],
+        "year": [2020, 2021],
+    }
+    assert column_names(path) == rows[0]
+
+
+def test_numbers_typed_in_as_text_are_numbers(path: Path) -> None:
+    write(path, [["a", "b"], ["1,5", 2.25], [2, "3"]])
+    assert read(path, decimal=",") == {"a": [1.5, 2.0], "b": [2.25, 3.0]}
+
+
+def test_text_keeps_its_lines_and_quotes(path: Path) -> None:
+    write(path, [["a", "note"], [1, 'two\nlines, "so"; and a tab\t'], [2, "x"]])
+    assert read(path)["note"] == ['two\nlines, "so"; and a tab\t', "x"]
+
+
+def test_labels_and_categories_are_text(path: Path) -> None:
+    write(path, [["ill", "ward"], [1, 7], [0, 8.0], [1, "09"]])
+    assert read(path, text=("ill",), categories=["ward"]) == {"ill": ["1", "0", "1"], "ward": ["7", "8", "09"]}
+
+
+def test_errors_are_missing_values(path: Path) -> None:
+    write(path, [["a", "b"], ["#DIV/0!", 1], [2, "#N/A"], [3, -9]])
+    assert read(path, missing=[-9]) == {"a": [None, 2, 3], "b": [1, None, None]}
+
+
+def test_dates_in_cells_are_days_once_a_form_is_told(path: Path) -> None:
+    write(path, [["d"], [datetime(1970, 1, 2)], [date(1970, 1, 3)], ["04.01.1970"], [datetime(1970, 1, 5, 12)]])
+    assert read(path, dates="%d.%m.%Y") == {"d": [1.0, 2.0, 3.0, 4.5]}
+
+
+def test_dates_in_cells_are_refused_without_a_word(path: Path) -> None:
+    write(path, [["d"], [datetime(2020, 1, 2)], [datetime(2020, 1, 3, 12)]])
+    with pytest.raises(DataError, match=r"column 'd' of .* holds dates.* write dates = "):
+        columns_of(read_table(path), path)
+
+
+def test_times_of_day_are_refused(path: Path) -> None:
+    write(path, [["t"], [time(10, 30)]])
+    with pytest.raises(DataError, match=r"column 't' of .* holds 'time32"):
+        columns_of(read_table(path), path)
+
+
+def test_formulas_are_what_they_last_gave(path: Path) -> None:
+    write(path, [["a", "double"], [1, "=A2*2"], [2, "=A3*2"], [3, "=A4*2"]])
+    # The last one gives an empty text, whose cell is of the kind of text.
+    rewrite(
+        path,
+        {
+            r"(<f>A2\*2</f>)(?:<v ?/>|<v></v>)": r"\1<v>2</v>",
+            r"(<f>A3\*2</f>)(?:<v ?/>|<v></v>)": r"\1<v>4.5</v>",
+            r'<c r="B4"([^>]*)>': r'<c r="B4" t="str"\1>',
+        },
+    )
+    assert read(path) == {"a": [1, 2, 3], "double": [2, 4.5, None]}
+
+
+def test_formulas_that_nobody_has_computed_are_no_missing_values(path: Path) -> None:
+    write(path, [["a", "double"], [1, "=A2*2"], [2, 4]])
+    assert "never computed" in error(path)
+
+
+def test_the_first_sheet_with_contents_is_read_and_the_others_are_named(path: Path) -> None:
+    write(path, [], [["a"], [1]], [["b"], [2]], [])
+    assert read(path) == {"a": [1]}
+    assert other_sheets(path, TableSettings()) == ["S3"]
+
+
+def test_a_sheet_by_name(path: Path) -> None:
+    write(path, [["a"], [1]], [["b"], [2]])
+    assert read(path, sheet="S2") == {"b": [2]}
+    assert other_sheets(path, tables({"sheet": "S2"})) == []
+    assert "did you mean 'S2'?" in error(path, sheet="s2")
+
+
+def test_a_title_above_the_header_leaves_columns_without_a_name(path: Path) -> None:
+    write(path, [["Patients"], ["a", "b"], [1, SECRET]])
+    with pytest.raises(DataError, match=r"column '' of .* has no name") as caught:
+        columns_of(read_table(path), path)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_wrong_size_in_the_file_hides_no_cells(path: Path) -> None:
+    write(path, [["a", "b"], [1, 2], [3, 4]])
+    rewrite(path, {r'<dimension ref="A1:B3" ?/>': '<dimension ref="A1"/>'})
+    assert read(path) == {"a": [1, 3], "b": [2, 4]}
+
+
+def test_columns_of_the_same_name(path: Path) -> None:
+    write(path, [["a", "a"], [1, 2]])
+    assert "columns of the same name: 'a'" in error(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK nothing", SECRET.encode(), b"\xd0\xcf\x11\xe0 an older Excel's"])
+def test_what_is_no_workbook(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    assert "cannot read" in error(path)
+
+
+def test_a_workbook_that_breaks_off(path: Path) -> None:
+    write(path, [["a"], [SECRET]])
+    path.write_bytes(path.read_bytes()[:-40])
+    assert "cannot read" in error(path)
+
+
+def test_a_zip_file_that_is_no_workbook(path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as parts:
+        parts.writestr("a.txt", SECRET)
+    path.write_bytes(content.getvalue())
+    assert "cannot read" in error(path)
+
+
+def test_an_empty_workbook(path: Path) -> None:
+    write(path, [])
+    assert "is empty" in error(path)
+
+
+def test_without_openpyxl_one_sentence_says_what_to_install(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, [["a"], [1]])
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ConfigError, match="the extra 'excel'"):
+        read(path)

@@ -1,0 +1,298 @@
+"""One patient's records stay on one side of every split, and what test sets share with training is said."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedct_flwr.config import RunConfig, SiloConfig
+from fedct_flwr.datasets import FederatedDataset, load
+from fedct_flwr.datasets.federated import SiloData, hold_out
+from fedct_flwr.datasets.groups import column_of_groups, numbered, split_off
+from fedct_flwr.datasets.leaks import leaks, repeated
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.seeding import generator
+from fedct_flwr.silo.site import real_site
+from fedct_flwr.simulation.silos import data_of
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples
+
+Write = Callable[..., Path]
+
+
+def records(n: int, seed: int = 0) -> Examples:
+    rng = np.random.default_rng(seed)
+    return Examples(rng.normal(size=(n, 3)), rng.integers(0, 2, n).astype(LABEL_DTYPE))
+
+
+def patients(num: int, rows: int, seed: int, first: int = 0) -> pd.DataFrame:
+    """``rows`` records of each of ``num`` patients, numbered from ``first``, in a mixed order."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(first, first + num), rows)
+    frame = pd.DataFrame({"patient": ids, "x": rng.normal(size=len(ids)), "z": rng.normal(size=len(ids))})
+    frame["ill"] = rng.integers(0, 2, num)[ids - first]
+    return frame.sample(frac=1, random_state=seed)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number, name in enumerate(("a", "b", "c")):
+        patients(30, 5, number, first=100 * number).to_csv(tmp_path / f"{name}.csv", index=False)
+    patients(20, 5, 9).drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    return tmp_path
+
+
+def read(folder: Path, **settings: object) -> FederatedDataset:
+    keys = {name.replace("_", "-"): value for name, value in settings.items()}
+    return load(
+        RunConfig.from_flower({"study": "s", "data": "files", "data-dir": str(folder), "label-column": "ill", **keys})
+    )
+
+
+# --- splits
+
+
+@given(
+    groups=st.lists(st.integers(0, 6), min_size=1, max_size=40),
+    share=st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9]),
+    seed=st.integers(0, 5),
+)
+def test_no_group_is_on_both_sides_and_no_record_is_lost(groups: list[int], share: float, seed: int) -> None:
+    known = np.array(groups, dtype=np.int64)
+    test, private = split_off(records(len(groups)), share, np.random.default_rng(seed), known)
+    assert sorted([*test, *private]) == list(range(len(groups)))
+    assert not set(known[test]) & set(known[private])
+    held_out, all_groups = len(set(known[test])), len(set(groups))
+    assert held_out == (max(1, int(share * all_groups + 1e-9)) if share and all_groups > 1 else 0)
+
+
+def test_rows_that_are_groups_of_their_own_are_split_in_equal_shares() -> None:
+    test, private = split_off(records(50), 0.2, np.random.default_rng(0), np.arange(50))
+    assert (len(test), len(private)) == (10, 40)
+
+
+def test_files_are_split_by_patients_who_are_no_feature(folder: Path) -> None:
+    dataset = read(folder, group_column="patient")
+    assert [column.name for column in dataset.schema.columns] == ["x", "z"]
+    for silo in dataset.silos:
+        assert silo.groups is not None
+        assert silo.test_groups is not None
+        assert (silo.private.size, silo.test.size) == (120, 30)
+        assert (len(silo.groups), len(silo.test_groups)) == (120, 30)
+        assert not set(silo.groups) & set(silo.test_groups)
+    # One row of many: told apart by its features.
+    raw = pd.read_csv(folder / "a.csv").set_index("x")["patient"]
+    parts = {"private": dataset.silos[0].private, "test": dataset.silos[0].test}
+    of = {side: {raw[x] for x in part.X[:, 0]} for side, part in parts.items()}
+    assert (len(of["private"]), len(of["test"])) == (24, 6)
+    assert not of["private"] & of["test"]
+
+
+def test_without_a_group_the_split_is_what_it_always_was(folder: Path) -> None:
+    dataset = read(folder, seed=3)
+    raw = pd.read_csv(folder / "b.csv")
+    y = Examples(raw[["patient", "x", "z"]].to_numpy(), raw["ill"].to_numpy())
+    test, private = hold_out(y, (0.2,), generator(3, "split", "b"))
+    np.testing.assert_array_equal(dataset.silos[1].test.X, test.X)
+    np.testing.assert_array_equal(dataset.silos[1].private.X, private.X)
+    assert dataset.silos[1].groups is None
+
+
+def test_the_folders_own_description_names_the_group(folder: Path) -> None:
+    (folder / "data.toml").write_text('group = "patient"\n')
+    assert all(silo.groups is not None for silo in read(folder).silos)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"), [({"group_column": "ward"}, DataError), ({"group_column": "ill"}, ConfigError)]
+)
+def test_a_group_that_is_not_there_or_is_the_label_is_refused(
+    folder: Path, changes: dict[str, str], error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=changes["group_column"]):
+        read(folder, **changes)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([7, 8, None, 7]),
+        pa.array([7.0, 8.0, None, 7.0]),
+        pa.array([7.0, 8.0, float("nan"), 7.0], from_pandas=False),
+        pa.array(["7", " 8", "", "7 "]),
+        pa.array(["7", "8", None, "7"]).dictionary_encode(),
+    ],
+)
+def test_a_number_is_the_same_patient_however_a_table_holds_it(values: pa.Array) -> None:
+    column = column_of_groups(pa.table({"patient": values}), "patient", "t")
+    other = column_of_groups(pa.table({"patient": ["8", "9"]}), "patient", "t")
+    found, of_other = numbered([column, other])
+    assert found[0] == found[3]
+    assert found[1] == of_other[0]
+    # A record without a group is nobody else's.
+    assert len({*found, *of_other}) == 4
+
+
+def test_a_column_of_lists_names_no_group() -> None:
+    with pytest.raises(DataError, match="patient"):
+        column_of_groups(pa.table({"patient": [[1], [2]]}), "patient", "t")
+
+
+def test_a_real_silo_keeps_its_patients_together(folder: Path) -> None:
+    study = folder / "study"
+    study.mkdir()
+    (study / "study.toml").write_text('study = "s"\nclasses = ["0", "1"]\n')
+    pd.read_csv(folder / "public.csv").drop(columns="patient").to_csv(study / "public.csv", index=False)
+    settings = {
+        "silo": "a",
+        "study": str(study),
+        "data": {"file": str(folder / "a.csv"), "label": "ill", "test-fraction": 0.2, "tables": {"group": "patient"}},
+        "learner": {"name": "decision-tree"},
+        "connection": {"superlink": "localhost:9092"},
+    }
+    site = real_site(SiloConfig.read(settings, "silo.toml"), read_study(study))
+    raw = pd.read_csv(folder / "a.csv").set_index("x")["patient"]
+    trained, tested = ({raw[x] for x in part.X[:, 0]} for part in (site.private, site.own_test))
+    assert (len(trained), len(tested)) == (24, 6)
+    assert site.groups is not None
+    assert len(site.groups) == site.private.size
+    assert len(np.unique(site.groups)) == 24
+
+
+# --- own test files
+
+
+def test_a_silo_with_a_test_file_holds_nothing_out(folder: Path) -> None:
+    own = patients(4, 5, 77, first=900)
+    own.to_csv(folder / "a.test.csv", index=False)
+    dataset = read(folder, group_column="patient")
+    a, b, _ = dataset.silos
+    assert [silo.name for silo in dataset.silos] == ["a", "b", "c"]
+    assert (a.private.size, a.test.size, b.test.size) == (150, 20, 30)
+    np.testing.assert_array_equal(a.test.X, own[["x", "z"]])
+    assert dataset.test.size == 80
+    assert not list(leaks(dataset))
+
+
+def test_a_test_file_may_lack_the_column_of_groups(folder: Path) -> None:
+    patients(4, 5, 77).drop(columns="patient").to_csv(folder / "a.test.csv", index=False)
+    assert read(folder, group_column="patient").silos[0].test_groups is None
+
+
+def test_classes_that_only_a_test_file_has_are_refused_without_a_quotation(folder: Path) -> None:
+    patients(4, 5, 77).replace({"ill": {1: "Mrs Miller"}}).to_csv(folder / "a.test.csv", index=False)
+    said = r"a\.test\.csv has 1 label that no silo's own table has \('0', '1'\)"
+    with pytest.raises(DataError, match=said) as caught:
+        read(folder)
+    assert "Miller" not in str(caught.value)
+
+
+def test_tests_in_memory_are_held_and_hashed() -> None:
+    silos = {name: patients(10, 2, seed) for seed, name in enumerate("ab")}
+    public = patients(10, 1, 5).drop(columns="ill")
+    plain = data_of(silos, public, "ill")
+    with_tests = data_of(silos, public, "ill", {"b": patients(3, 2, 8)})
+    assert plain.settings["data-dir"] != with_tests.settings["data-dir"]
+    dataset = load(RunConfig.from_flower(with_tests.settings))
+    assert [silo.test.size for silo in dataset.silos] == [4, 6]
+    with pytest.raises(ConfigError, match="'c'"):
+        data_of(silos, public, "ill", {"c": patients(3, 2, 8)})
+    with pytest.raises(ConfigError, match="tests"):
+        data_of("heart-disease", None, "", {"c": patients(3, 2, 8)})
+
+
+def test_other_processes_find_tests_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silos = {name: patients(10, 2, seed) for seed, name in enumerate("ab")}
+    data = data_of(silos, patients(10, 1, 5).drop(columns="ill"), "ill", {"b": patients(3, 2, 8)})
+    config = RunConfig.from_flower({**data.settings, "seed": 5})
+    here = load(config)
+    assert data.tables is not None
+    data.tables.write(tmp_path)
+    monkeypatch.setenv("FEDCT_TABLES_FOLDER", str(tmp_path))
+    monkeypatch.setattr("fedct_flwr.datasets.memory._HELD", {})
+    load.cache_clear()
+    there = load(config)
+    for one, other in zip(here.silos, there.silos, strict=True):
+        np.testing.assert_array_equal(one.test.X, other.test.X)
+
+
+# --- what is said
+
+
+def said(dataset: FederatedDataset) -> list[tuple[str, bool]]:
+    return [(leak.said, leak.serious) for leak in leaks(dataset)]
+
+
+def test_patients_of_several_silos_are_said(folder: Path) -> None:
+    patients(30, 5, 1, first=15).to_csv(folder / "b.csv", index=False)
+    (leak,) = said(read(folder, group_column="patient"))
+    assert "15 of 75 groups" in leak[0]
+    assert leak[1]
+
+
+def test_patients_in_a_silos_test_file_and_its_records_are_said(folder: Path) -> None:
+    patients(4, 5, 77, first=28).to_csv(folder / "a.test.csv", index=False)
+    (leak,) = said(read(folder, group_column="patient"))
+    assert "'a' trains on 2 groups" in leak[0]
+
+
+def test_five_rows_for_each_patient_are_said_with_the_count(tmp_path: Path) -> None:
+    for number, name in enumerate(("a", "b", "public")):
+        frame = patients(40, 1, number).drop(columns="patient")
+        pd.concat([frame] * (5 if name == "a" else 1)).to_csv(tmp_path / f"{name}.csv", index=False)
+    dataset = read(tmp_path)
+    a, b = dataset.silos
+    twins = {(*x, y) for x, y in zip(a.private.X.tolist(), a.private.y.tolist(), strict=True)}
+    known = sum((*x, y) in twins for x, y in zip(a.test.X.tolist(), a.test.y.tolist(), strict=True))
+    assert (repeated(a), repeated(b)) == (known, 0)
+    ((sentence, serious),) = said(dataset)
+    assert serious
+    assert f"'a' {known} of 40" in sentence
+
+
+def silo_of(X: np.ndarray, y: np.ndarray, test: int) -> SiloData:
+    y = y.astype(LABEL_DTYPE)
+    return SiloData("s", Examples(X[test:], y[test:]), Examples(X[:test], y[:test]))
+
+
+def test_few_values_repeat_by_chance_and_are_not_taken_for_patients() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, size=(500, 4)).astype(float)
+    assert repeated(silo_of(X, rng.integers(0, 2, 500), 100)) == 0
+
+
+def test_a_repeat_counts_with_the_same_label_alone_and_missing_values_are_equal() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
+    X[:, 2] = np.nan
+    X[0], y[0] = X[50], y[50]
+    X[1], y[1] = X[51], 1 - y[51]
+    assert repeated(silo_of(X, y, 20)) == 1
+
+
+def test_one_repeat_in_many_is_said_and_no_alarm() -> None:
+    dataset = load(RunConfig.from_flower({"study": "s", "data": "heart-disease", "seed": 1}))
+    ((sentence, serious),) = said(dataset)
+    assert "'budapest' 1 of 58" in sentence
+    assert not serious
+
+
+def test_a_silo_of_one_patient_has_no_own_test_set_and_that_is_said(folder: Path) -> None:
+    pd.read_csv(folder / "a.csv").assign(patient=7).to_csv(folder / "a.csv", index=False)
+    dataset = read(folder, group_column="patient")
+    assert dataset.silos[0].test.size == 0
+    ((sentence, serious),) = said(dataset)
+    assert "'a'" in sentence
+    assert not serious
+
+
+def test_numbers_to_predict_have_test_files_and_groups_too(folder: Path) -> None:
+    own = patients(4, 5, 77, first=900)
+    own.assign(ill=own["z"] * 3).to_csv(folder / "a.test.csv", index=False)
+    dataset = read(folder, group_column="patient", outcome="number")
+    np.testing.assert_array_equal(dataset.silos[0].test.y, own["z"] * 3)
+    assert dataset.silos[1].groups is not None

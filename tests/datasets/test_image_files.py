@@ -1,0 +1,265 @@
+"""Folders of images as a federation: what is read, what is said of the rest, one sentence for what cannot be used."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fedct_flwr import simulate
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset, files
+from fedct_flwr.datasets.image_folder import read_images
+from fedct_flwr.datasets.schema import ImageForm
+from fedct_flwr.types import ConfigError, DataError, FedctError
+
+Folder = Callable[..., Path]
+_DEFAULT = {
+    "public": {"": 4},
+    "north": {"sick": 3, "well": 3},
+    "south": {"sick": 2, "well": 4},
+}
+
+
+def write(path: Path, shape: tuple[int, ...] = (8, 6), value: int | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(len(str(path)) + sum(map(ord, str(path.name))))
+    pixels = rng.integers(0, 256, shape) if value is None else np.full(shape, value)
+    Image.fromarray(pixels.astype(np.uint8)).save(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """Writes so many images into each folder, by silo and class; None for no such folder."""
+
+    def make(shape: tuple[int, ...] = (8, 6), **contents: dict[str, int] | None) -> Path:
+        for name, classes in {**_DEFAULT, **contents}.items():
+            for inner, number in (classes or {}).items():
+                (tmp_path / name / inner).mkdir(parents=True, exist_ok=True)
+                for image in range(number):
+                    write(tmp_path / name / inner / f"{image:03}.png", shape)
+        return tmp_path
+
+    return make
+
+
+def load(path: Path, **settings: Any) -> FederatedDataset:
+    raw = {"study": "s", "data": "files", "data-dir": str(path), "test-fraction": 0.0}
+    return files.load(RunConfig.from_flower(raw | {key.replace("_", "-"): value for key, value in settings.items()}))
+
+
+def error(path: Path, kind: type[FedctError] = DataError, **settings: Any) -> str:
+    with pytest.raises(kind) as caught:
+        load(path, **settings)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+# --- what is read
+
+
+def test_a_silo_is_a_folder_with_a_folder_for_each_class(folder: Folder) -> None:
+    path = folder()
+    dataset = load(path)
+    assert [silo.name for silo in dataset.silos] == ["north", "south"]
+    assert dataset.schema.classes == ("sick", "well")
+    assert dataset.schema.images == ImageForm((8, 6), "gray")
+    assert [np.bincount(silo.private.y).tolist() for silo in dataset.silos] == [[3, 3], [2, 4]]
+    assert (len(dataset.public), dataset.public.X.shape) == (4, (4, 1, 8, 6))
+    for part in (dataset.public.X, *(silo.private.X for silo in dataset.silos)):
+        assert part.dtype == np.uint8
+    north = dataset.silos[0].private
+    first = np.asarray(Image.open(path / "north" / "well" / "000.png"))
+    assert any((image[0] == first).all() for image in north.X[north.y == 1])
+
+
+def test_classes_are_those_of_all_silos_numbers_by_value(folder: Folder) -> None:
+    many = {str(number): 1 for number in range(40)}
+    dataset = load(folder(north=many, south={"7": 2, "40": 1}))
+    assert dataset.schema.classes[:11] == ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10")
+    assert len(dataset.schema.classes) == 41
+    assert dataset.silos[1].private.y.tolist().count(dataset.schema.classes.index("7")) == 2
+
+
+def test_a_class_that_a_silo_lacks_may_be_an_empty_folder(folder: Folder) -> None:
+    path = folder()
+    (path / "south" / "rare").mkdir()
+    dataset = load(path)
+    assert dataset.schema.classes == ("sick", "well")
+    assert "south/rare" in dataset.notes[-1]
+
+
+def test_sizes_and_modes_may_be_mixed(folder: Folder) -> None:
+    path = folder()
+    write(path / "north" / "sick" / "rgb.png", (30, 20, 3))
+    write(path / "south" / "well" / "large.png", (100, 90))
+    assert load(path).silos[0].private.X.shape == (7, 1, 8, 6)
+    write(path / "public" / "rgb.png", (5, 5, 3))
+    assert load(path).silos[0].private.X.shape == (7, 3, 8, 6)
+
+
+def test_data_toml_says_the_form(folder: Folder) -> None:
+    path = folder()
+    (path / "data.toml").write_text("[images]\nsize = [5, 4]\nmode = 'color'\n")
+    dataset = load(path)
+    assert dataset.schema.images == ImageForm((5, 4), "color")
+    assert dataset.public.X.shape[1:] == (3, 5, 4)
+    assert dataset.notes == ()
+
+
+def test_without_it_the_form_is_said(folder: Folder) -> None:
+    path = folder()
+    (path / "data.toml").write_text("[images]\nmode = 'color'\n")
+    (said,) = load(path).notes
+    assert "8 x 6 pixels in color" in said
+    assert "size = [8, 6]" in said
+
+
+def test_own_test_folders_are_held_out_and_others_hold_out_a_share(folder: Folder) -> None:
+    path = folder(**{"north.test": {"well": 2}, "south": {"sick": 5, "well": 5}})
+    dataset = load(path, test_fraction=0.2)
+    north, south = dataset.silos
+    assert (north.private.size, north.test.y.tolist()) == (6, [1, 1])
+    assert (south.private.size, south.test.size) == (8, 2)
+    assert dataset.test.size == 4
+
+
+def test_the_split_follows_the_seed(folder: Folder) -> None:
+    path = folder(north={"sick": 30, "well": 30})
+    held_out = [load(path, test_fraction=0.5, seed=seed).silos[0].test.X for seed in (0, 0, 1)]
+    assert (held_out[0] == held_out[1]).all()
+    assert not (held_out[0] == held_out[2]).all()
+
+
+def test_all_that_is_not_used_is_named(folder: Folder) -> None:
+    path = folder()
+    for name in ("notes.txt", "north/loose.png", "north/sick/x.dcm", "public/old/a.png", "__MACOSX/a/b.png"):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(b"")
+    (path / ".DS_Store").write_bytes(b"")
+    (said,) = (note for note in load(path).notes if note.startswith("not used"))
+    for name in ("notes.txt", "north/loose.png", "north/sick/x.dcm", "public/old", "__MACOSX"):
+        assert f"'{name}'" in said or "more" in said
+    assert ".DS_Store" not in said
+    assert "data.toml" not in said
+
+
+# --- what cannot be used
+
+
+def test_a_damaged_image_is_named_by_folder_and_number(folder: Folder) -> None:
+    path = folder()
+    (path / "south" / "well" / "002.png").write_bytes(b"no image")
+    assert "image 3 of 4" in (said := error(path))
+    assert str(path / "south" / "well") in said
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: (path / "west").mkdir(), ("west", "take the folder away")),
+        (lambda path: (path / "west" / "sick" / "inner").mkdir(parents=True), ("west", "no images")),
+        (lambda path: write(path / "west" / "a.png"), ("1 image in", "west", "no class")),
+        (lambda path: write(path / "west" / "sick" / "scans" / "a.png"), ("west", "too deep", "sick/scans")),
+        (lambda path: (path / "public.csv").write_text("a\n1\n"), ("public.csv", "as images or as a table")),
+        (lambda path: write(path / "west.test" / "sick" / "a.png"), ("west.test", "no silo")),
+        (lambda path: write(path / "north.test" / "new" / "a.png"), ("north.test", "'new'", "no silo is trained")),
+        (lambda path: write(path / "west" / "Sick " / "a.png"), ("'sick'", "'Sick'", "case")),
+        (lambda path: write(path / "west" / "w\u202eell" / "a.png"), ("west", "rename")),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(folder: Folder, change: Callable[[Path], object], words: Any) -> None:
+    path = folder()
+    change(path)
+    said = error(path)
+    assert all(word in said for word in words), said
+
+
+def test_a_public_folder_without_images(folder: Folder) -> None:
+    assert "public" in error(folder(public={"": 0}))
+
+
+def test_one_class_alone(folder: Folder) -> None:
+    assert "'sick'" in error(folder(north={"sick": 2}, south={"sick": 2}))
+
+
+def test_one_silo_alone(folder: Folder) -> None:
+    assert "'north'" in error(folder(south=None))
+
+
+def test_no_silo(folder: Folder) -> None:
+    assert "no silo's folder" in error(folder(north=None, south=None))
+
+
+def test_images_without_a_public_folder(folder: Folder) -> None:
+    path = folder(public=None)
+    assert "folder public" in error(path)
+    (path / "public.csv").write_text("a\n1\n")
+    assert "public.csv" in error(path)
+
+
+def test_a_folder_of_tables_may_have_pictures_in_it(folder: Folder, tmp_path: Path) -> None:
+    path = folder(public=None, north=None, south=None)
+    write(path / "reports" / "figures" / "a.png")
+    (path / "public.csv").write_text("a\n1\n2\n")
+    for silo in ("north", "south"):
+        (path / f"{silo}.csv").write_text("a,ill\n1,yes\n2,no\n")
+    assert [silo.name for silo in load(path, label_column="ill").silos] == ["north", "south"]
+    assert "label-column" in error(path, ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told", "word"),
+    [
+        ({"label_column": "ill"}, "", "label-column"),
+        ({"outcome": "number"}, "", "outcome"),
+        ({}, "group = 'patient'\n", "group"),
+        ({}, "leave-out = ['id']\n", "leave-out"),
+    ],
+)
+def test_settings_of_tables_are_refused(folder: Folder, settings: Any, told: str, word: str) -> None:
+    path = folder()
+    (path / "data.toml").write_text(told)
+    assert word in error(path, ConfigError, **settings)
+
+
+# --- memory
+
+
+def test_an_image_takes_a_byte_for_each_value_and_one_is_large_at_a_time(tmp_path: Path) -> None:
+    paths = []
+    for number in range(40):
+        write(tmp_path / f"{number:02}.png", (600, 500, 3))
+        paths.append(tmp_path / f"{number:02}.png")
+    read_images(paths[:1], (32, 32), "color")
+    tracemalloc.start()
+    X = read_images(paths, (32, 32), "color")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert X.nbytes == 40 * 3 * 32 * 32
+    assert peak < X.nbytes + 2 * 600 * 500 * 3
+
+
+# --- from end to end
+
+
+@pytest.mark.filterwarnings("ignore:images are read with:fedct_flwr.types.DataWarning")
+def test_silos_with_images_co_train(tmp_path: Path) -> None:
+    for silo in ("north", "south"):
+        for number in range(24):
+            write(tmp_path / silo / "dark" / f"{number}.png", (9, 9), 20 + number)
+            write(tmp_path / silo / "light" / f"{number}.png", (9, 9), 180 + number)
+    for number in range(20):
+        write(tmp_path / "public" / f"{number}.png", (9, 9), 30 if number % 2 else 200)
+    run = simulate(
+        tmp_path, learner="small-cnn", learner_params={"width": 4, "augment": "flip,shift"}, rounds=2, local_steps=20,
+        learning_rate=0.02, student="small-cnn", student_params={"width": 4}, device="cpu", progress=False,
+    )  # fmt: skip
+    assert run.status == "completed"
+    assert run.consensus.tolist() == ["light", "dark"] * 10
+    assert run.rows[0].own["federated"] == 1.0
+    assert run.models["north"].predict(tmp_path / "public").tolist() == ["light", "dark"] * 10

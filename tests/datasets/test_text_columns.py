@@ -1,0 +1,212 @@
+"""Columns of text: strings from every file, in the fingerprint, the study's digest and the search for copies."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import tomli_w
+
+from fedct_flwr.config import DataSettings, RunConfig
+from fedct_flwr.datasets import FederatedDataset, files
+from fedct_flwr.datasets.federated import SiloData
+from fedct_flwr.datasets.inspection import inspect_new
+from fedct_flwr.datasets.leaks import repeated
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.datasets.tables import columns_of, encode
+from fedct_flwr.hospital.duplicates import find_duplicates
+from fedct_flwr.types import ConfigError, DataError, Examples
+
+PUBLIC = "age,note,code\n63,Chest pain,7\n41,,8\n,no pain,9\n"
+NORTH = "age,note,code,ill\n70,pain,7,yes\n35,fine,8,no\n52,,9,yes\n44,ok,7,no\n"
+SOUTH = "ill,note,age,code\nno,007,28,1\nyes,pain today,81,2\n"
+COLUMNS = (Column("age"), Column("note", text=True), Column("code", text=True))
+
+
+def write(folder: Path, public: str = PUBLIC, north: str = NORTH, south: str = SOUTH, told: str = "") -> Path:
+    for name, content in {"public": public, "north": north, "south": south}.items():
+        (folder / f"{name}.csv").write_text(content, "utf-8")
+    if told:
+        (folder / "data.toml").write_text(told, "utf-8")
+    return folder
+
+
+def load(folder: Path, **settings: Any) -> FederatedDataset:
+    raw = {"study": "s", "data": "files", "data-dir": str(folder), "label-column": "ill", "test-fraction": 0.0}
+    return files.load(RunConfig.from_flower(raw | {key.replace("_", "-"): value for key, value in settings.items()}))
+
+
+@pytest.mark.parametrize(
+    ("told", "settings"),
+    [
+        ("text = ['note', 'code']", {}),
+        ("text = ['note']", {"text_columns": "code"}),
+        ("", {"text_columns": "note,code"}),
+    ],
+)
+def test_named_columns_stay_text_whatever_they_look_like(tmp_path: Path, told: str, settings: Any) -> None:
+    dataset = load(write(tmp_path, told=told), **settings)
+    assert dataset.schema.columns == COLUMNS
+    assert (dataset.schema.texts, dataset.schema.without_texts, dataset.schema.categorical) == ((1, 2), (0,), ())
+    assert dataset.public.X.dtype == np.object_
+    assert dataset.public.X[:, 1:].tolist() == [["Chest pain", "7"], ["", "8"], ["no pain", "9"]]
+    assert dataset.public.X[:2, 0].tolist() == [63.0, 41.0]
+    assert np.isnan(dataset.public.X[2, 0])
+    south = dataset.silos[1].private
+    assert sorted(south.X[:, 1]) == ["007", "pain today"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "word"),
+    [
+        ({"text_columns": "nte"}, DataError, "'note'"),
+        ({"text_columns": "ill"}, ConfigError, "'ill'"),
+    ],
+)
+def test_a_column_that_cannot_be_text_is_named(tmp_path: Path, settings: Any, error: Any, word: str) -> None:
+    with pytest.raises(error, match=word):
+        load(write(tmp_path), **settings)
+
+
+def test_a_silo_without_the_column_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"south\.csv.*missing 'note'"):
+        load(write(tmp_path, south="ill,age,code\nno,1,1\nyes,2,2\n"), text_columns="note")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["a", None, "b"]),
+        pa.array([1, None, 2]),
+        pa.array(["a", None, "a"]).dictionary_encode(),
+        pa.array([None, None, None]),
+        pa.array([True, None, False]),
+    ],
+)
+def test_every_type_of_values_can_be_text(tmp_path: Path, values: pa.Array) -> None:
+    table = pa.table({"note": values, "age": [1, 2, 3]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    X = encode(pyarrow.parquet.read_table(tmp_path / "a.parquet"), columns_of(table, "a", texts=["note"]), "a")
+    assert [type(value) for value in X[:, 0]] == [str] * 3
+    assert X[1, 0] == ""
+
+
+def test_what_is_no_text_is_named() -> None:
+    table = pa.table({"note": [[1], [2]]})
+    with pytest.raises(DataError, match="'note' of here"):
+        encode(table, columns_of(table, "here", texts=["note"]), "here")
+
+
+# --- fingerprint and digest
+
+
+def features(*rows: tuple[Any, ...]) -> Any:
+    return np.array(rows, dtype=object)
+
+
+BASE = features((1.0, "a", "b"), (float("nan"), "", "c"))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        features((1.0, "A", "b"), (float("nan"), "", "c")),
+        features((1.5, "a", "b"), (float("nan"), "", "c")),
+        features((1.0, "b", "a"), (float("nan"), "c", "")),
+        features((1.0, "ab", ""), (float("nan"), "", "c")),
+        features((float("nan"), "", "c"), (1.0, "a", "b")),
+        features((1.0, "a", "b")),
+        features(("a", 1.0, "b"), ("", float("nan"), "c")),
+    ],
+)
+def test_the_fingerprint_differs_for_other_texts_and_numbers(other: Any) -> None:
+    assert PublicSet(other).fingerprint != PublicSet(BASE).fingerprint
+
+
+def test_the_fingerprint_is_the_same_for_the_same() -> None:
+    again = features((np.float64(1.0).item(), "a", "b"), (-float("nan"), "", "c"))
+    assert PublicSet(again).fingerprint == PublicSet(BASE.copy()).fingerprint
+    alone = features(("a",), ("b",))
+    assert PublicSet(alone).fingerprint == PublicSet(alone[:]).fingerprint
+
+
+@pytest.mark.parametrize(
+    "X", [features((1.0, None)), features(("a",), (1.0,)), features((1.0, 2.0)), features((1, "a"))]
+)
+def test_objects_of_other_kinds_are_no_public_set(X: Any) -> None:
+    with pytest.raises(DataError, match="must hold numbers"):
+        PublicSet(X)
+
+
+def study(folder: Path, **tables: Any) -> StudyFolder:
+    folder.mkdir(exist_ok=True)
+    (folder / "public.csv").write_text(PUBLIC, "utf-8")
+    said = {"study": "ward", "classes": ["no", "yes"], **({"tables": tables} if tables else {})}
+    (folder / "study.toml").write_text(tomli_w.dumps(said), "utf-8")
+    return read_study(folder)
+
+
+def test_a_study_says_which_columns_are_text(tmp_path: Path) -> None:
+    found = study(tmp_path / "a", text=["note", "code"])
+    assert found.schema.columns == COLUMNS
+    (tmp_path / "north.csv").write_text(NORTH)
+    records = read_records(DataSettings(file=tmp_path / "north.csv", label="ill"), found)
+    assert records.X[:, 1].tolist() == ["pain", "fine", "", "ok"]
+    assert records.X[:, 2].tolist() == ["7", "8", "9", "7"]
+
+
+def test_what_is_text_is_part_of_the_digest(tmp_path: Path) -> None:
+    digests = [
+        study(tmp_path / "a", **tables).digest for tables in ({}, {"text": ["note"]}, {"text": ["note", "code"]})
+    ]
+    assert len(set(digests)) == 3
+
+
+# --- copies of a silo's records in the public set
+
+SCHEMA = Schema(("no", "yes"), (Column("age"), Column("note", text=True)))
+
+
+def patients(number: int, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, 50, (number, 4))
+    return features(
+        *(
+            (float(age), " ".join(f"w{word}" for word in row))
+            for age, row in zip(rng.normal(size=number), words, strict=True)
+        )
+    )
+
+
+def test_copies_are_noticed_however_their_text_is_spelled() -> None:
+    own, public = patients(60, 0), patients(60, 1)
+    assert not find_duplicates(own, public, SCHEMA).alarm
+    copied = public.copy()
+    copied[:5] = own[10:15]
+    copied[:5, 1] = [f"  {text.upper()}" for text in copied[:5, 1]]
+    report = find_duplicates(own, copied, SCHEMA)
+    assert (report.exact, report.alarm) == (5, True)
+
+
+def test_another_text_is_no_copy() -> None:
+    own = patients(60, 0)
+    others = own.copy()
+    others[:, 1] = [f"{text} x" for text in others[:, 1]]
+    assert find_duplicates(own, others, SCHEMA).exact == 0
+
+
+def test_rows_of_the_test_set_that_training_has_seen_are_counted_by_their_text_too() -> None:
+    own, test = patients(60, 0), patients(300, 1)
+    test[:7] = own[:7]
+    test[7:9, 0] = own[7:9, 0]  # the number alone
+    labels = np.zeros(300, dtype=np.int16)
+    assert repeated(SiloData("north", Examples(own, labels[:60]), Examples(test, labels))) == 7
+
+
+def test_new_records_are_inspected_without_their_text() -> None:
+    table = pa.table({"age": [0.1, 0.2], "note": ["anything", "at all"]})
+    assert inspect_new(table, SCHEMA.columns, patients(60, 0)) == []

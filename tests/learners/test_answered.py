@@ -1,0 +1,244 @@
+"""What a learner answers is a class, probabilities or a value, or it raises: nothing is cast into what it is not."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
+from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
+from fedct_flwr.learners.sklearn import SklearnLearner, prepare
+from fedct_flwr.learners.soft import soft_labels
+from fedct_flwr.types import TrainingError
+
+NUMBER = 4
+SECRET = 4711.25
+X = np.array([[0.0], [1.0], [2.0], [3.0]])
+Y = np.array([0, 1, 0, 1], dtype=np.int16)
+CODES = np.array([0, 1, 0, 1])
+
+RIGHT: dict[str, Any] = {
+    "int64": CODES,
+    "uint8": CODES.astype(np.uint8),
+    "whole floats": CODES.astype(np.float32),
+    "truth values": CODES == 1,
+    "a column": CODES[:, np.newaxis],
+    "a list": CODES.tolist(),
+    "objects that are numbers": CODES.astype(object),
+}
+WRONG: dict[str, tuple[Any, str]] = {
+    "-1 and 1": (2 * CODES - 1, "from -1 to 1"),
+    "1 to 2": (CODES + 1, "from 1 to 2"),
+    "what wraps around to a class": (CODES + (1 << 16), "from 65,536 to 65,537"),
+    "what wraps around in 64 bits": (np.array([0, 1, 0, 2**64 - 1], dtype=np.uint64), "to 18,446,744,073,709,551,615"),
+    "probabilities": (np.array([0.1, 0.9, 0.2, 0.8]), "fractions from 0.1 to 0.9"),
+    "probabilities of each class": (np.full((NUMBER, 2), 0.5), r"shape \(4, 2\)"),
+    "a row": (CODES[np.newaxis], r"shape \(1, 4\)"),
+    "one for all": (np.int64(1), r"shape \(\)"),
+    "too few": (CODES[:3], r"shape \(3,\)"),
+    "too many": (np.append(CODES, 1), r"shape \(5,\)"),
+    "NaN": (np.array([0, 1, np.nan, 1]), "NaN for 1 of 4"),
+    "infinity": (np.array([0, 1, np.inf, 1]), "infinite numbers for 1 of 4"),
+    "text": (CODES.astype(str), "text"),
+    "names": (np.array(["ill", "well"], dtype=object)[CODES], "objects"),
+    "missing objects": (np.array([0, 1, None, 1], dtype=object), "objects"),
+    "complex numbers": (CODES.astype(complex), "complex"),
+    "nothing": (None, "objects of shape"),
+    "ragged": ([[0], [1, 1], [0], [1]], "no array"),
+    "masked": (np.ma.masked_equal(CODES, 1), "mask"),
+    "dates": (np.array(["2020-01-01"] * 4, dtype="datetime64[D]"), "dates"),
+}
+
+
+class Answering(ClassifierMixin, BaseEstimator):
+    """Answers what it is given, whatever it was taught."""
+
+    def __init__(self, answer: Any = None, shares: Any = None, classes: Any = (0, 1)) -> None:
+        self.answer, self.shares, self.classes = answer, shares, classes
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        self.classes_ = self.classes
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.answer
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.shares
+
+
+class Valuing(RegressorMixin, BaseEstimator):
+    """Answers what it is given."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.answer = answer
+
+    def fit(self, X: Any, y: Any) -> None:
+        """Give back nothing, which scikit-learn's own never do."""
+
+    def predict(self, X: Any) -> Any:
+        return self.answer
+
+
+def learner(**answers: Any) -> SklearnLearner:
+    return SklearnLearner(prepare(Answering(**answers), "own", 0), num_classes=2).fit(X, Y)
+
+
+class TestClasses:
+    @pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+    def test_whole_numbers_of_classes_are_taken_whatever_their_type(self, answer: Any) -> None:
+        found = learner(answer=answer).predict(X)
+        assert found.dtype == np.int16
+        assert found.tolist() == CODES.tolist()
+
+    @pytest.mark.parametrize(("answer", "told"), WRONG.values(), ids=WRONG)
+    def test_anything_else_is_refused_in_one_sentence(self, answer: Any, told: str) -> None:
+        with pytest.raises(TrainingError, match=told) as refused:
+            learner(answer=answer).predict(X)
+        said = str(refused.value)
+        assert said.startswith("Answering answered ")
+        assert "0 to 1" in said
+        assert "\n" not in said
+
+    def test_truth_values_are_no_classes_of_three(self) -> None:
+        with pytest.raises(TrainingError, match="truth values"):
+            classes_of(CODES == 1, NUMBER, 3)
+
+    def test_a_class_that_only_others_have_is_one(self) -> None:
+        assert classes_of([2, 2], 2, 3).tolist() == [2, 2]
+
+    def test_no_example_has_no_class(self) -> None:
+        assert classes_of([], 0, 3).shape == (0,)
+        assert values_of([], 0).shape == (0,)
+
+    @pytest.mark.parametrize("answer", [2 * CODES - 1, CODES + 1, np.full((NUMBER, 2), 0.5)])
+    def test_a_gap_in_the_classes_hides_nothing(self, answer: Any) -> None:
+        """Behind the numbering without gaps, -1 would be the last class and truth values would be a mask."""
+        trained = SklearnLearner(Answering(answer=answer), num_classes=5).fit(X, np.int16([1, 4, 1, 4]))
+        with pytest.raises(TrainingError, match="Answering answered"):
+            trained.predict(X)
+
+    def test_truth_values_behind_a_gap_are_classes(self) -> None:
+        trained = SklearnLearner(Answering(answer=CODES == 1), num_classes=5).fit(X, np.int16([1, 4, 1, 4]))
+        assert trained.predict(X).tolist() == [1, 4, 1, 4]
+
+    def test_a_loaded_model_is_held_to_the_same(self, tmp_path: Any) -> None:
+        before = SklearnLearner(prepare(Answering(answer=[-1, 1, -1, 1]), "own", 0), packages=["tests"]).fit(X, Y)
+        before.save(tmp_path / "model")
+        again = SklearnLearner(Answering(), packages=["tests"], num_classes=2).load(tmp_path / "model")
+        with pytest.raises(TrainingError, match="from -1 to 1"):
+            again.predict(X)
+
+
+EVEN = np.full((NUMBER, 2), 0.5)
+NO_PROBABILITIES: dict[str, tuple[Any, str]] = {
+    "NaN": (np.where(np.eye(4, 2) > 0, np.nan, EVEN), "NaN for 2 of 8"),
+    "negative": (EVEN - np.array([[0.6, -0.6]]), "from -0.1 to 1.1"),
+    "above 1": (EVEN * 2, "sum to between 2 and 2"),
+    "percent": (EVEN * 100, "sum to between 100"),
+    "log-probabilities": (np.log(EVEN), "from -0.6931"),
+    "one column": (EVEN[:, :1], r"shape \(4, 1\)"),
+    "one dimension": (EVEN[:, 0], r"shape \(4,\)"),
+    "too many columns": (np.full((NUMBER, 3), 1 / 3), r"shape \(4, 3\)"),
+    "too few rows": (EVEN[:3], r"shape \(3, 2\)"),
+    "a list of arrays": ([EVEN, EVEN], r"shape \(2, 4, 2\)"),
+    "text": (EVEN.astype(str), "text"),
+    "None": (None, "objects"),
+}
+
+
+class TestProbabilities:
+    @pytest.mark.parametrize(("shares", "told"), NO_PROBABILITIES.values(), ids=NO_PROBABILITIES)
+    def test_what_are_none_is_refused(self, shares: Any, told: str) -> None:
+        trained = learner(answer=CODES, shares=shares)
+        for asked in (lambda: trained.probabilities(X, 2), lambda: soft_labels(trained, X, 2)):
+            with pytest.raises(TrainingError, match=told):
+                asked()
+
+    @pytest.mark.parametrize(
+        ("classes", "told"),
+        [
+            ([-1, 1], "from -1 to 1"),
+            ([0, 5], "from 0 to 5"),
+            ([1, 1], "twice"),
+            (["a", "b"], "text"),
+            (None, "objects"),
+        ],
+    )
+    def test_columns_of_no_class_are_refused(self, classes: Any, told: str) -> None:
+        """-1 would be the last column."""
+        with pytest.raises(TrainingError, match=told):
+            learner(shares=EVEN, classes=classes).probabilities(X, 2)
+
+    def test_columns_go_to_their_classes(self) -> None:
+        found = probabilities_of([[0.25, 0.75]], np.array([2, 0]), 1, 3)
+        assert found.tolist() == [[0.75, 0, 0.25]]
+
+    def test_what_rounding_leaves_below_zero_is_zero(self) -> None:
+        assert probabilities_of([[-1e-17, 1.0]], [0, 1], 1, 2).tolist() == [[0, 1]]
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_rows_need_not_sum_to_1_more_exactly_than_their_type_can(self, dtype: Any) -> None:
+        shares = np.random.default_rng(0).dirichlet(np.ones(10), size=500).astype(dtype)
+        assert probabilities_of(shares, np.arange(10), 500, 10).shape == (500, 10)
+
+    def test_a_model_without_probabilities_has_none(self) -> None:
+        class Silent(Answering):
+            predict_proba = property()  # type: ignore[assignment]
+
+        assert SklearnLearner(Silent(answer=CODES)).fit(X, Y).probabilities(X, 2) is None
+
+
+NO_VALUES: dict[str, tuple[Any, str]] = {
+    "NaN": ([1.5, np.nan, SECRET, 0], "NaN for 1 of 4"),
+    "infinity": ([1.5, -np.inf, SECRET, 0], "infinite numbers for 1 of 4"),
+    "numbers as text": (["1.5", "2", "3", "4"], "text"),
+    "two outputs": (np.zeros((NUMBER, 2)), r"shape \(4, 2\)"),
+    "a row": (np.zeros((1, NUMBER)), r"shape \(1, 4\)"),
+    "None": (None, "objects"),
+    "complex numbers": (np.zeros(NUMBER, dtype=complex), "complex"),
+}
+
+
+class TestValues:
+    @pytest.mark.parametrize("answer", [[1, 2, 3, 4], [[1.0], [2.0], [3.0], [4.0]], np.array([1, 2, 3, 4], dtype="O")])
+    def test_numbers_are_taken(self, answer: Any) -> None:
+        trained = SklearnRegressor(prepare_regressor(Valuing(answer), "own", 0)).fit(X, Y.astype(float))
+        found = trained.predict(X)
+        assert found.dtype == np.float64
+        assert found.tolist() == [1, 2, 3, 4]
+
+    @pytest.mark.parametrize(("answer", "told"), NO_VALUES.values(), ids=NO_VALUES)
+    def test_anything_else_is_refused_without_a_value_of_an_example(self, answer: Any, told: str) -> None:
+        with pytest.raises(TrainingError, match=told) as refused:
+            SklearnRegressor(Valuing(answer)).fit(X, Y.astype(float)).predict(X)
+        assert str(SECRET) not in str(refused.value)
+
+
+@pytest.mark.parametrize("make", [LogisticRegression, lambda: make_pipeline(StandardScaler(), LogisticRegression())])
+def test_what_scikit_learn_answers_is_untouched(make: Callable[[], Any]) -> None:
+    trained = SklearnLearner(make(), num_classes=2).fit(X, Y)
+    expected = make().fit(X, Y)
+    np.testing.assert_array_equal(trained.predict(X), expected.predict(X))
+    np.testing.assert_array_equal(trained.probabilities(X, 2), expected.predict_proba(X))
+
+
+def test_a_network_that_answers_nan_raises() -> None:
+    torch = pytest.importorskip("torch")
+    from fedct_flwr.learners.torch_net import TorchLearner, Training
+
+    trained = TorchLearner(lambda: torch.nn.Linear(1, 2), 2, Training(steps=1), device="cpu")
+    unmeasured = np.array([[0.0], [np.nan]])
+    for asked in (
+        lambda: trained.predict(unmeasured),
+        lambda: trained.label(unmeasured, np.array([1])),
+        lambda: trained.logits(unmeasured),
+        lambda: trained.probabilities(unmeasured, 2),
+    ):
+        with pytest.raises(TrainingError, match="NaN"):
+            asked()

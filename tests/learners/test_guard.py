@@ -1,0 +1,218 @@
+"""What a silo's own records say for and against the consensus."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from fedct_flwr.datasets.public_set import PublicSet, Query
+from fedct_flwr.learners.cotraining import cotrain
+from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
+from fedct_flwr.learners.out_of_fold import FOLDS, Evidence, OwnRecords, Pseudo, losses
+from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
+
+PUBLIC = np.random.default_rng(5).normal(size=(200, 2))
+TRUTH = (PUBLIC[:, 0] > 0).astype(np.int16)
+
+
+def records(count: int, seed: int = 0, noise: float = 0.0) -> Examples:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 2))
+    y = X[:, 0] > 0
+    return Examples(X, np.where(rng.random(count) < noise, ~y, y).astype(np.int16))
+
+
+def guard_of(private: Examples) -> Guard:
+    return Guard(private, 2, seed=0, silo="essen")
+
+
+class Memory:
+    """Knows the records that it was trained on, and says class 1 of these alone."""
+
+    def __init__(self) -> None:
+        self.fits = 0
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        self.fits += 1
+        self._known = set(X[:, 0].tolist())
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        return np.int16([value in self._known for value in X[:, 0].tolist()])
+
+
+def unique(count: int, classes: int = 2) -> Examples:
+    return Examples(np.arange(count, dtype=float).reshape(-1, 1), (np.arange(count) % classes).astype(np.int16))
+
+
+def own(private: Examples, groups: NDArray[Any] | None = None) -> OwnRecords:
+    return OwnRecords(private, np.random.default_rng(0), groups)
+
+
+@pytest.mark.parametrize("count", [2, 3, 7, 50])
+def test_no_model_has_seen_the_records_that_it_is_asked_about(count: int):
+    found = own(unique(count)).predicted(Memory(), 2)
+    assert found.tolist() == [[1.0, 0.0]] * count
+
+
+def test_records_of_a_group_stay_together():
+    groups = np.repeat(np.arange(20), 3)
+    private = Examples(groups.reshape(-1, 1).astype(float), (groups % 2).astype(np.int16))
+    assert own(private, groups).predicted(Memory(), 2)[:, 1].sum() == 0
+    assert own(private).predicted(Memory(), 2)[:, 1].sum() > 0
+
+
+def test_each_fold_has_records_of_each_class():
+    private = Examples(np.zeros((60, 1)), np.repeat(np.int16([0, 1]), [50, 10]))
+
+    class Counting(Memory):
+        seen: ClassVar[list[list[int]]] = []
+
+        def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+            self.seen.append(np.bincount(y).tolist())
+            return super().fit(X, y)
+
+    own(private).predicted(Counting(), 2)
+    assert Counting.seen == [[40, 8]] * FOLDS
+
+
+def test_of_many_records_some_are_asked_about():
+    learner, private = Memory(), unique(5000)
+    found = own(private)
+    assert 500 <= len(found.y) == len(found.predicted(learner, 2)) <= 2000
+    assert learner.fits == 2
+
+
+def test_classes_count_the_same():
+    found = own(Examples(np.zeros((4, 1)), np.int16([0, 0, 0, 1])))
+    right, wrong = np.eye(2)[[0, 0, 0, 1]], np.eye(2)[[0, 0, 0, 0]]
+    assert found.compare(wrong, right).gain == pytest.approx(1.0)  # half of the records, in effect, by 2
+    assert found.loss(right) == 0
+    assert found.compare(right, right) == Evidence(0.0, 0.0, 4)
+    assert Evidence(0.0, 0.0, 4).errors == 0
+
+
+def test_losses_are_proper():
+    shares = np.linspace(0, 1, 101)
+    expected = [0.3 * losses(np.array([[1 - q, q]]), np.int16([1]))[0] for q in shares]
+    others = [0.7 * losses(np.array([[1 - q, q]]), np.int16([0]))[0] for q in shares]
+    assert shares[np.argmin(np.add(expected, others))] == pytest.approx(0.3)
+
+
+LEARNERS = [SklearnLearner(LogisticRegression()), SklearnLearner(DecisionTreeClassifier(max_depth=3, random_state=0))]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=["linear", "tree"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_good_consensus_is_trusted(learner: SklearnLearner, seed: int):
+    assert guard_of(records(60, seed, noise=0.1)).trust(learner, PUBLIC, TRUTH).weight == 1.0
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=["linear", "tree"])
+@pytest.mark.parametrize("seed", range(5))
+def test_own_records_speak_against_a_wrong_consensus(learner: SklearnLearner, seed: int):
+    found = guard_of(records(60, seed)).trust(learner, PUBLIC, np.int16(1) - TRUTH)
+    assert found.weight < 1.0
+    assert found.evidence is not None
+    assert found.evidence.errors < -1
+    assert found.evidence.records == 60
+
+
+def test_against_one_class_for_all_the_own_model_is_kept():
+    everybody = np.zeros(len(PUBLIC), dtype=np.int16)
+    found = guard_of(records(100)).trust(SklearnLearner(DecisionTreeClassifier(random_state=0)), PUBLIC, everybody)
+    assert found.weight < 1.0
+
+
+def test_chance_is_no_evidence():
+    """A consensus that tells nothing new about noise is trusted: the two models differ by chance alone."""
+    kept = 0
+    for seed in range(40):
+        private = records(40, seed, noise=0.5)
+        same = np.random.default_rng(seed).integers(2, size=len(PUBLIC)).astype(np.int16)
+        kept += guard_of(private).trust(LEARNERS[0], PUBLIC, same).weight == 1.0
+    assert kept >= 28
+
+
+@pytest.mark.parametrize(
+    "private",
+    [
+        Examples(np.zeros((1, 2)), np.int16([1])),
+        Examples(np.zeros((30, 2)), np.zeros(30, dtype=np.int16)),
+        Examples(np.zeros((3, 2)), np.int16([0, 0, 1])),
+    ],
+    ids=["one record", "one class", "one record of a class"],
+)
+def test_records_that_cannot_tell_leave_the_consensus_trusted(private: Examples):
+    assert guard_of(private).trust(LEARNERS[0], PUBLIC, TRUTH) == Trust(1.0)
+
+
+def test_constant_columns_tell_nothing():
+    private = Examples(np.ones((40, 2)), np.tile(np.int16([0, 1]), 20))
+    assert guard_of(private).trust(LEARNERS[1], np.ones((30, 2)), np.zeros(30, dtype=np.int16)).weight in (0, *WEIGHTS)
+
+
+def test_without_labels_nothing_is_trained():
+    learner = Memory()
+    nobody = np.full(len(PUBLIC), ABSTAIN, dtype=np.int16)
+    assert guard_of(unique(20)).trust(learner, PUBLIC[:, :1], nobody) == Trust(1.0)
+    assert learner.fits == 0
+
+
+def test_the_same_labels_are_decided_on_once_and_again_the_same():
+    private, learner = records(60, noise=0.3), Memory()
+    guard = guard_of(private)
+    first = guard.trust(learner, PUBLIC, TRUTH)
+    fits = learner.fits
+    assert guard.trust(learner, PUBLIC, TRUTH) == first
+    assert learner.fits == fits > 0
+    assert guard_of(private).trust(Memory(), PUBLIC, TRUTH) == first
+
+
+class Unweighted(Memory):
+    """Takes no weights, and follows the majority."""
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        if sample_weight is not None:
+            raise TrainingError("takes no weights")
+        self._model = KNeighborsClassifier(1).fit(X, y)
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        return self._model.predict(X)
+
+
+def test_a_learner_without_weights_takes_all_or_nothing():
+    for learner in (Unweighted(), SklearnLearner(KNeighborsClassifier(1))):
+        assert guard_of(records(60)).trust(learner, PUBLIC, TRUTH).weight == 1.0
+        assert guard_of(records(60)).trust(learner, PUBLIC, np.int16(1) - TRUTH).weight == 0.0
+
+
+def test_a_learner_that_fails_on_pseudo_labels_fails():
+    class Failing(Memory):
+        def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+            if len(X) > 60:
+                raise TrainingError("too much")
+            return super().fit(X, y)
+
+    with pytest.raises(TrainingError):
+        guard_of(records(60)).trust(Failing(), PUBLIC, TRUTH)
+
+
+def test_what_is_sent_comes_from_the_better_model():
+    private, wrong = records(200), np.int16(1) - TRUTH
+    learner = SklearnLearner(KNeighborsClassifier(1))
+    alone = SklearnLearner(KNeighborsClassifier(1)).fit(*private).predict(PUBLIC)
+    everything = Query(seed=0, size=len(PUBLIC))
+    guarded = cotrain(learner, private, PublicSet(PUBLIC), wrong, everything, guard=guard_of(private))
+    assert guarded.tolist() == alone.tolist()
+    assert cotrain(learner, private, PublicSet(PUBLIC), wrong, everything).tolist() != alone.tolist()
+
+
+def test_pseudo_labels_are_never_asked_about():
+    assert len(own(unique(20)).predicted(Memory(), 2, Pseudo(np.zeros((9, 1)), np.zeros(9, dtype=np.int16)))) == 20

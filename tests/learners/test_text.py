@@ -1,0 +1,266 @@
+"""Which learners read columns of text, what they get, and what is said of those that do not."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import FeatureUnion, make_pipeline
+
+from fedct_flwr import simulate
+from fedct_flwr.config import LearnerSettings, ModelDescription
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.labelers.public_features import PublicFeatures
+from fedct_flwr.learners.build import learner_for
+from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.learners.text import Reading, reading_of, unread
+from fedct_flwr.models.model_file import load_model, save_model
+from fedct_flwr.types import ConfigError, DataError, DataWarning, LearnerError
+
+SCHEMA = Schema(("well", "ill"), (Column("age"), Column("note", text=True), Column("ward", ("a", "b"))))
+TEXT_ALONE = Schema(("well", "ill"), (Column("note", text=True), Column("plan", text=True)))
+
+
+class Seen(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Keeps what it was given."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Seen":
+        self.X_, self.classes_ = X, np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.zeros(len(X), dtype=int)
+
+
+def by_texts() -> Any:
+    return make_pipeline(TfidfVectorizer(), LogisticRegression())
+
+
+def by_table() -> Any:
+    columns = ColumnTransformer([("words", TfidfVectorizer(), "note"), ("rest", "passthrough", ["ward"])])
+    return make_pipeline(columns, LogisticRegression())
+
+
+def by_union() -> Any:
+    return make_pipeline(FeatureUnion([("a", CountVectorizer()), ("b", HashingVectorizer())]), LogisticRegression())
+
+
+def calibrated() -> Any:
+    return CalibratedClassifierCV(by_texts(), cv=2)
+
+
+def after_vectorizer() -> Any:
+    return make_pipeline(TfidfVectorizer(), Seen())
+
+
+def records(number: int = 60, seed: int = 0) -> tuple[Any, Any]:
+    """Ages and wards say nothing; ``pain`` means ill."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, number).astype(np.int16)
+    notes = [f"{'pain' if ill else 'fine'} word{rng.integers(20)} today" for ill in y]
+    rows = zip(
+        rng.normal(50, 9, number).tolist(), notes, rng.integers(0, 3, number).astype(float).tolist(), strict=True
+    )
+    X = np.array(list(rows), dtype=object)
+    X[0, 0], X[1, 1] = float("nan"), ""
+    y[1] = 0
+    return X, y
+
+
+def made(name: str, schema: Schema = SCHEMA, **settings: Any) -> SklearnLearner:
+    X, _ = records()
+    X = X if schema is SCHEMA else X[:, [1, 1]]
+    found = learner_for(LearnerSettings(name=name, **settings), "north", schema, PublicSet(X[:20]), X[20:])
+    assert isinstance(found, SklearnLearner)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "preprocessing", "reading"),
+    [
+        ("tfidf-linear", "standard", "tf-idf"),
+        ("auto", "standard", "nothing"),
+        ("logistic-regression", "standard", "nothing"),
+        ("random-forest", "none", "nothing"),
+        ("tests.learners.test_text.by_texts", "standard", "texts"),
+        ("tests.learners.test_text.by_union", "standard", "texts"),
+        ("tests.learners.test_text.calibrated", "standard", "texts"),
+        ("tests.learners.test_text.by_table", "standard", "table"),
+        ("tests.learners.test_text.Seen", "standard", "nothing"),
+        ("tests.learners.test_text.Seen", "none", "table"),
+    ],
+)
+def test_what_a_learner_takes_of_text(name: str, preprocessing: Any, reading: Reading) -> None:
+    assert reading_of(LearnerSettings(name=name, preprocessing=preprocessing)) == reading
+
+
+@pytest.mark.parametrize(
+    "name", ["tfidf-linear", "tests.learners.test_text.by_texts", "tests.learners.test_text.by_table"]
+)
+def test_learners_of_text_learn_from_it_and_are_saved(tmp_path: Path, name: str) -> None:
+    X, y = records(100)
+    learner = made(name).fit(X, y)
+    assert (learner.predict(X) == y).mean() > 0.97
+    shares = learner.probabilities(X, 2)
+    assert shares is not None
+    assert shares.shape == (100, 2)
+    learner.save(tmp_path / "model.skops")
+    again = made(name).load(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict(X), learner.predict(X))
+
+
+@pytest.mark.parametrize("name", ["logistic-regression", "decision-tree", "tests.learners.test_text.Seen"])
+def test_other_learners_get_the_other_columns(name: str) -> None:
+    X, y = records()
+    learner = made(name)
+    learner.fit(X, y)
+    transformer, _ = learner.parts
+    numbers = Schema(SCHEMA.classes, (SCHEMA.columns[0], SCHEMA.columns[2]))
+    plain = X[:, [0, 2]].astype(np.float64)
+    same, _ = learner_for(LearnerSettings(name=name), "north", numbers, PublicSet(plain[:20]), plain[20:]).parts  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(transformer.transform(X), same.transform(plain))
+
+
+def test_without_preprocessing_a_learner_of_ours_gets_numbers_and_one_of_yours_a_table() -> None:
+    X, y = records()
+    ours = made("decision-tree", preprocessing="none").fit(X, y)
+    assert ours.parts[1].n_features_in_ == 2
+    frame = made("tests.learners.test_text.Seen", preprocessing="none").fit(X, y).parts[1].X_
+    assert list(frame.columns) == ["age", "note", "ward"]
+    assert frame["note"].tolist() == X[:, 1].tolist()
+    assert frame["age"].dtype == frame["ward"].dtype == np.float64
+
+
+def test_several_columns_of_text_become_one() -> None:
+    X, y = records()
+    learner = made("tests.learners.test_text.after_vectorizer", TEXT_ALONE)
+    X = np.c_[X[:, 1], np.array(["plan"] * len(X), dtype=object)]
+    learner.fit(X, y)
+    transformer, _ = learner.parts
+    assert transformer.transform(X)[0] == f"{X[0, 0]}\nplan"
+
+
+def test_words_come_from_public_and_own_texts() -> None:
+    X, _ = records()
+    X[0, 1], X[30, 1] = "publicword", "ownword"
+    learner = learner_for(LearnerSettings(name="tfidf-linear"), "a", SCHEMA, PublicSet(X[:20]), X[20:])
+    words = learner.parts[0].named_transformers_["text1"].words_.split("\n")  # type: ignore[attr-defined]
+    assert {"publicword", "ownword"} <= set(words)
+
+
+# --- what is said
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("logistic-regression", ("'note'", "tfidf-linear")),
+        ("tests.learners.test_text.by_texts", ("'age', 'ward'", "ColumnTransformer")),
+        ("tests.learners.test_text.by_table", ()),
+        ("tfidf-linear", ()),
+    ],
+)
+def test_columns_that_are_not_used_are_named(name: str, words: tuple[str, ...]) -> None:
+    said = unread(LearnerSettings(name=name), SCHEMA)
+    assert bool(said) == bool(words)
+    assert all(word in said for word in words)
+    assert unread(LearnerSettings(name=name), Schema.numeric(("a", "b"), ("x",))) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "settings", "word"),
+    [
+        ("decision-tree", TEXT_ALONE, {}, "all columns hold text"),
+        ("tfidf-linear", SCHEMA, {"preprocessing": "none"}, "preprocessing"),
+        ("tfidf-linear", Schema.numeric(("a", "b"), ("x",)), {}, "text-columns"),
+    ],
+)
+def test_what_cannot_be_is_refused(name: str, schema: Schema, settings: Any, word: str) -> None:
+    X = np.ones((4, 1)) if not schema.texts else records()[0]
+    with pytest.raises(LearnerError, match=word):
+        learner_for(LearnerSettings(name=name, **settings), "a", schema, PublicSet(X[:2]), X[2:])
+
+
+def test_texts_without_words_are_an_error_that_names_the_reason() -> None:
+    X = np.array([[1.0, "", 0.0], [2.0, "!", 1.0]], dtype=object)
+    with pytest.raises(DataError, match="empty vocabulary"):
+        learner_for(LearnerSettings(name="tfidf-linear"), "a", SCHEMA, PublicSet(X), X)
+
+
+def test_public_features_leave_text_out() -> None:
+    X, _ = records()
+    numbers = Schema(SCHEMA.classes, (SCHEMA.columns[0], SCHEMA.columns[2]))
+    plain = X[:, [0, 2]].astype(np.float64)
+    found = PublicFeatures(X[:40], SCHEMA, seed=0)
+    found.check(X)
+    np.testing.assert_array_equal(found(X), PublicFeatures(plain[:40], numbers, seed=0)(plain))
+    with pytest.raises(DataError, match="do not fit"):
+        found.check(plain)
+    with pytest.raises(DataError, match="text alone"):
+        PublicFeatures(X[:, [1, 1]], TEXT_ALONE, seed=0)
+
+
+# --- a model file that comes from elsewhere, and whole runs
+
+
+def test_a_global_model_of_text_is_read_without_trusting_anybody(tmp_path: Path) -> None:
+    X, y = records()
+    learner = made("tfidf-linear").fit(X, y)
+    columns = [(column.name, column.categories) for column in SCHEMA.columns]
+    said = {"study": "s", "classes": SCHEMA.classes, "columns": columns, "text": ["note"]}
+    said |= {"learner": "tfidf-linear", "shape": (3,)}
+    save_model(tmp_path / "global.skops", learner, learner.parts[0], ModelDescription.read(said, "a test"))
+    model = load_model(tmp_path / "global.skops")
+    assert model.schema.columns == SCHEMA.columns
+    np.testing.assert_array_equal(model.predict(X), learner.predict(X))
+
+
+def frame(number: int, seed: int) -> pd.DataFrame:
+    X, y = records(number, seed)
+    ward = np.array(["a", "b", "a"])[X[:, 2].astype(int)]
+    return pd.DataFrame(
+        {"age": X[:, 0].astype(float), "note": X[:, 1], "ward": ward, "ill": np.array(["no", "yes"])[y]}
+    )
+
+
+FRAMES = {"north": frame(60, 1), "south": frame(60, 2)}
+PUBLIC = frame(80, 3).drop(columns="ill")
+
+
+@pytest.mark.parametrize("learner", ["tfidf-linear", by_texts(), by_table(), "tests.learners.test_text.by_texts"])
+@pytest.mark.filterwarnings("ignore:learner .* begins with text:fedct_flwr.types.DataWarning")
+def test_silos_with_text_co_train(learner: Any) -> None:
+    run = simulate(FRAMES, PUBLIC, label="ill", text_columns=["note"], learner=learner, rounds=2, progress=False)
+    assert run.status == "completed"
+    assert min(row.own["federated"] for row in run.rows) > 0.7
+    new = pd.DataFrame({"age": [50.0, 50.0], "note": ["pain", "fine"], "ward": ["a", "new"]})
+    assert run.models["north"].predict(new).tolist() == ["yes", "no"]
+
+
+def test_a_learner_without_text_is_said_to_be_one() -> None:
+    with pytest.warns(DataWarning, match="'note'"):
+        simulate(FRAMES, PUBLIC, label="ill", text_columns=["note"], learner="decision-tree", rounds=1, progress=False)
+
+
+def test_students_do_not_read_text() -> None:
+    with pytest.raises(ConfigError, match="reads text"):
+        simulate(FRAMES, PUBLIC, label="ill", text_columns=["note"], learner="tfidf-linear", algorithm="fedkt")
+
+
+def test_teachers_and_a_number_to_predict() -> None:
+    text = {"text_columns": ["note"], "learner": "tfidf-linear", "rounds": 1, "progress": False}
+    run = simulate(FRAMES, PUBLIC, label="ill", protection="teachers", epsilon=50.0, teachers=3, **text)  # type: ignore[arg-type]
+    assert run.status == "completed"
+    numbers = {
+        name: table.assign(ill=(table["ill"] == "yes") + table["age"].fillna(50) / 100)
+        for name, table in FRAMES.items()
+    }
+    run = simulate(numbers, PUBLIC, label="ill", outcome="number", algorithm="dd", **text)  # type: ignore[arg-type]
+    assert run.status == "completed"

@@ -1,0 +1,292 @@
+"""Each number against scikit-learn, scipy or a closed form; each interval against what chance does."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import binomtest, norm
+from sklearn.calibration import calibration_curve as sklearns_curve
+from sklearn.metrics import (
+    brier_score_loss,
+    confusion_matrix,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
+
+from fedct_flwr.scoring.assessment import OF_CLASSES, Assessment, Labels, Predicted, assess, brier, predict
+from fedct_flwr.scoring.calibration import calibration_curve
+from fedct_flwr.scoring.intervals import Estimate, mean_of_losses, mean_of_proportions, proportion
+from fedct_flwr.scoring.roc import auc
+from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, TrainingError
+
+TWO, THREE, QUANTITY = Labels(2, 1), Labels(3), Labels(0)
+
+
+def labels(*values: int) -> HardLabels:
+    return np.array(values, dtype=LABEL_DTYPE)
+
+
+def examples(y: NDArray[np.generic]) -> Examples:
+    return Examples(np.zeros((len(y), 1)), y)
+
+
+def shares(positive: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack([1 - positive, positive], axis=1)
+
+
+def drawn(n: int, seed: int, classes: int = 2) -> tuple[HardLabels, NDArray[np.float64]]:
+    """Labels, and probabilities with ties that know something of them."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n).astype(LABEL_DTYPE)
+    y[:classes] = np.arange(classes)
+    raw = rng.integers(1, 9, (n, classes)) + 3.0 * (y[:, np.newaxis] == np.arange(classes))
+    return y, raw / raw.sum(axis=1, keepdims=True)
+
+
+def of(y: HardLabels, probabilities: NDArray[np.float64], wanted: Labels = TWO) -> Assessment:
+    answers = probabilities.argmax(axis=1).astype(LABEL_DTYPE)
+    return assess(examples(y), Predicted(answers, probabilities), wanted)
+
+
+def holds(found: Estimate) -> None:
+    assert found.low <= found.value <= found.high
+
+
+# --- values
+
+
+@given(n=st.integers(2, 60), seed=st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_two_classes_agree_with_scikit_learn(n: int, seed: int) -> None:
+    y, p = drawn(n, seed)
+    found = of(y, p)
+    answers = p.argmax(axis=1)
+    matrix = confusion_matrix(y, answers, labels=[0, 1])
+    assert found.confusion == matrix.tolist()
+    assert found.value("auc") == pytest.approx(roc_auc_score(y, p[:, 1]))
+    assert found.value("brier") == pytest.approx(brier_score_loss(y, p[:, 1]))
+    assert found.value("sensitivity") == pytest.approx(matrix[1, 1] / matrix[1].sum())
+    assert found.value("specificity") == pytest.approx(matrix[0, 0] / matrix[0].sum())
+    assert set(found.metrics) == set(OF_CLASSES)
+    for metric in found.metrics.values():
+        holds(metric)
+        assert 0 <= metric.low <= metric.high <= 1
+
+
+@given(n=st.integers(3, 60), seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_more_classes_agree_with_scikit_learn(n: int, seed: int) -> None:
+    y, p = drawn(n, seed, 3)
+    found = of(y, p, THREE)
+    assert found.value("auc") == pytest.approx(roc_auc_score(y, p, multi_class="ovr", average="macro"))
+    assert found.value("brier") == pytest.approx(np.mean(np.sum((p - np.eye(3)[y]) ** 2, axis=1)))
+    assert set(found.metrics) == {"balanced_accuracy", "accuracy", "auc", "brier"}
+    holds(found.metrics["auc"])
+    holds(found.metrics["brier"])
+
+
+def test_a_class_that_the_test_set_lacks_has_no_part_in_the_auc() -> None:
+    y, p = drawn(40, 3, 2)
+    p = np.column_stack([p * 0.9, np.full(len(y), 0.1)])
+    expected = np.mean([roc_auc_score(y == c, p[:, c]) for c in (0, 1)])
+    assert of(y, p, THREE).value("auc") == pytest.approx(expected)
+
+
+@given(order=st.permutations(range(30)))
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_records_changes_nothing(order: list[int]) -> None:
+    y, p = drawn(30, 5)
+    one, other = of(y, p), of(y[order], p[order])
+    assert one.confusion == other.confusion
+    for name, metric in one.metrics.items():
+        assert metric.low == pytest.approx(other.metrics[name].low)
+        assert metric.high == pytest.approx(other.metrics[name].high)
+
+
+def test_the_positive_class_is_the_one_that_was_named() -> None:
+    y, p = drawn(50, 1)
+    last, first = of(y, p, Labels(2, 1)), of(y, p, Labels(2, 0))
+    assert last.value("sensitivity") == first.value("specificity")
+    assert last.value("specificity") == first.value("sensitivity")
+    assert last.value("auc") == pytest.approx(first.value("auc"))
+
+
+@given(n=st.integers(3, 50), seed=st.integers(0, 100))
+@settings(max_examples=30, deadline=None)
+def test_values_agree_with_scikit_learn(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = rng.normal(50, 3, n)
+    predicted = y + rng.normal(size=n)
+    found = assess(examples(y), Predicted(predicted), QUANTITY)
+    assert found.value("r_squared") == pytest.approx(r2_score(y, predicted))
+    assert found.value("mae") == pytest.approx(mean_absolute_error(y, predicted))
+    assert found.value("rmse") == pytest.approx(root_mean_squared_error(y, predicted))
+    assert found.confusion == []
+
+
+# --- what cannot be computed
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_one_class_has_neither_balanced_accuracy_nor_auc(only: int) -> None:
+    y = np.full(6, only, dtype=LABEL_DTYPE)
+    found = of(y, shares(np.linspace(0.1, 0.9, 6)))
+    unknown = {name for name, metric in found.metrics.items() if math.isnan(metric.value)}
+    assert unknown == {"balanced_accuracy", "auc", "specificity" if only else "sensitivity"}
+
+
+@pytest.mark.parametrize("wanted", [TWO, THREE, QUANTITY])
+def test_an_empty_test_set_has_no_number_and_asks_no_model(wanted: Labels) -> None:
+    class Unasked:
+        def predict(self, X: Features) -> HardLabels:
+            raise AssertionError("nobody should ask")
+
+    nothing = Examples(np.zeros((0, 2)), np.zeros(0, dtype=LABEL_DTYPE))
+    found = assess(nothing, predict(Unasked(), nothing.X, wanted), wanted)
+    assert all(math.isnan(metric.value) for metric in found.metrics.values())
+
+
+def test_without_probabilities_there_is_none_of_what_needs_them() -> None:
+    found = assess(examples(labels(0, 1, 1)), Predicted(labels(0, 1, 0)), TWO)
+    assert set(found.metrics) == set(OF_CLASSES) - {"auc", "brier"}
+    assert found.calibration == []
+
+
+def test_probabilities_that_fail_or_are_no_numbers_leave_the_classes() -> None:
+    class Failing:
+        def predict(self, X: Features) -> HardLabels:
+            return labels(*[1] * len(X))
+
+        def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
+            raise TrainingError("no")
+
+    assert predict(Failing(), np.zeros((3, 1)), TWO).probabilities is None
+    found = of(labels(0, 1, 1), np.full((3, 2), np.nan))
+    assert found.value("accuracy") == pytest.approx(1 / 3)
+    assert math.isnan(found.value("auc"))
+    assert math.isnan(found.value("brier"))
+    assert found.calibration == []
+
+
+# --- intervals
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 1), (0, 7), (3, 7), (7, 7), (50, 100)])
+def test_proportions_have_wilsons_interval(k: int, n: int) -> None:
+    expected = binomtest(k, n).proportion_ci(method="wilson")
+    found = proportion(k, n)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_mean_of_one_proportion_is_that_proportion() -> None:
+    assert mean_of_proportions(np.array([3.0]), np.array([7.0])) == proportion(3, 7)
+
+
+def test_a_perfect_score_on_few_records_is_not_certain() -> None:
+    found = of(labels(0, 0, 1, 1), shares(np.array([0.0, 0.0, 1.0, 1.0])))
+    for name in ("balanced_accuracy", "auc", "sensitivity", "specificity"):
+        assert found.metrics[name].value == found.metrics[name].high == 1
+        assert found.metrics[name].low < 0.75
+    assert found.metrics["brier"].value == found.metrics["brier"].low == 0
+    assert found.metrics["brier"].high > 0.2
+
+
+def test_delongs_variance_is_that_of_its_definition() -> None:
+    y, p = drawn(40, 8)
+    positive, negative = p[y == 1, 1], p[y == 0, 1]
+    above = (positive[:, np.newaxis] > negative) + 0.5 * (positive[:, np.newaxis] == negative)
+    variance = above.mean(axis=1).var(ddof=1) / len(positive) + above.mean(axis=0).var(ddof=1) / len(negative)
+    area = above.mean()
+    half = norm.ppf(0.975) * np.sqrt(variance) / (area * (1 - area))
+    found = auc(y, p, 1)
+    assert found.value == pytest.approx(area)
+    logit = math.log(area / (1 - area))
+    assert found.low == pytest.approx(1 / (1 + math.exp(half - logit)))
+    assert found.high == pytest.approx(1 / (1 + math.exp(-half - logit)))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 30), (2, 2), (40, 60)])
+@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
+def test_sizes_alone_give_an_interval_where_there_is_no_variance(m: int, n: int, value: float) -> None:
+    score = np.concatenate([np.full(m, value), np.full(n, 0.5 if value == 0.5 else 1 - value)])
+    y = labels(*[1] * m, *[0] * n)
+    found = auc(y, shares(score), 1)
+    assert found.value == value
+    holds(found)
+    assert 0 < found.high - found.low <= 1
+    mirrored = auc(y, shares(1 - score), 1)
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low))
+
+
+def test_equal_losses_without_a_bound_have_no_interval() -> None:
+    found = mean_of_losses(np.full(5, 2.0))
+    assert found.value == 2
+    assert math.isnan(found.low)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    truth = {"auc": norm.cdf(1.2 / np.sqrt(2)), "balanced_accuracy": norm.cdf(0.6), "sensitivity": norm.cdf(0.6)}
+    held = dict.fromkeys(truth, 0)
+    for _ in range(400):
+        y = labels(*rng.permutation([0] * 25 + [1] * 15))
+        score = rng.normal(size=40) + 1.2 * (y == 1)
+        found = of(y, shares(1 / (1 + np.exp(-(score - 0.6)))))
+        for name, value in truth.items():
+            held[name] += found.metrics[name].low <= value <= found.metrics[name].high
+    # 95% of 400, within three standard errors, and no interval that always holds.
+    assert all(367 <= times <= 395 for times in held.values()), held
+
+
+def test_the_interval_of_r_squared_holds_the_truth_and_narrows() -> None:
+    rng = np.random.default_rng(0)
+    widths = {}
+    for n in (50, 400, 5000):
+        held, width = 0, 0.0
+        for _ in range(60):
+            x = rng.normal(size=n)
+            found = assess(examples(x + rng.normal(size=n)), Predicted(x), QUANTITY).metrics["r_squared"]
+            held += found.low <= 0.5 <= found.high
+            width += found.high - found.low
+        assert held >= 50
+        widths[n] = width
+    assert widths[50] > 2 * widths[400] > 4 * widths[5000]
+
+
+# --- calibration
+
+
+def test_the_curve_is_scikit_learns_with_counts() -> None:
+    y, p = drawn(200, 4)
+    observed, predicted = sklearns_curve(y, p[:, 1], n_bins=10)
+    found = calibration_curve(y, p, 1)
+    assert [part.observed for part in found] == pytest.approx(observed.tolist())
+    assert [part.predicted for part in found] == pytest.approx(predicted.tolist())
+    assert sum(part.n for part in found) == 200
+    for part in found:
+        assert part.low <= part.predicted <= part.high
+        assert part.observed_low <= part.observed <= part.observed_high
+
+
+def test_certainty_is_in_the_last_bin() -> None:
+    (low, high) = calibration_curve(labels(0, 1), shares(np.array([0.0, 1.0])), 1)
+    assert (low.low, low.n, high.high, high.n) == (0, 1, 1, 1)
+
+
+def test_of_more_classes_it_is_the_stated_one_that_counts() -> None:
+    y, p = drawn(100, 2, 3)
+    (sure,) = [part for part in calibration_curve(y, np.eye(3)[y]) if part.n]
+    assert (sure.n, sure.predicted, sure.observed) == (100, 1, 1)
+    right = sum(part.n * part.observed for part in calibration_curve(y, p))
+    assert right == pytest.approx((p.argmax(axis=1) == y).sum())
+
+
+def test_brier_of_what_knows_nothing() -> None:
+    y, _ = drawn(60, 0)
+    assert brier(y, np.full((60, 2), 0.5)).value == pytest.approx(0.25)
+    assert brier(y, np.full((60, 4), 0.25)).value == pytest.approx(0.75)

@@ -1,0 +1,29 @@
+"""A real silo that calibrates the model that it keeps: the labels that leave stay the same."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedct_flwr.learners.calibrated import Calibrated
+from fedct_flwr.learners.sklearn import load_model
+from tests.silo.test_answers import TREE
+from tests.silo.test_personal import _identity, learn, silo_in
+
+__all__ = ["_identity"]
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_the_kept_models_are_calibrated_and_the_labels_are_not(tmp_path: Path, method: str) -> None:
+    for name, calibration in (("plain", "none"), ("calibrated", method)):
+        (tmp_path / name).mkdir()
+        silo = silo_in(tmp_path / name, learner={**TREE, "calibration": calibration})
+        labels = [learn(silo, 1), learn(silo, 2, label=1)]
+        kept = sorted((tmp_path / name / "state").glob("*.skops"))
+        # The latest one, and that of before the study.
+        assert len(kept) == 2
+        calibrated = [isinstance(load_model(path).steps[-1][1], Calibrated) for path in kept]
+        assert calibrated == [calibration != "none"] * 2
+        if name == "plain":
+            before = labels
+    np.testing.assert_array_equal(before, labels)

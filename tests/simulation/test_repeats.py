@@ -1,0 +1,149 @@
+"""Runs that differ in their seed alone: what is run, what is kept, and the means."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from fedct_flwr import ConfigError, RunError, repeat, simulate
+from fedct_flwr.simulation import repeats as repeats_module
+from fedct_flwr.simulation.repeats import Mean, Repeats, seed_folder
+from fedct_flwr.simulation.run import Run
+from fedct_flwr.simulation.scoreboard import SiloScores, save
+
+
+def tables() -> tuple[dict[str, Any], Any]:
+    rng = np.random.default_rng(0)
+
+    def records(n: int) -> tuple[Any, Any]:
+        X = rng.normal(size=(n, 3))
+        return X, (X[:, 0] + rng.normal(size=n)) > 0
+
+    return {"a": records(60), "b": records(60)}, records(40)[0]
+
+
+def repeated(number: int, **more: Any) -> Repeats:
+    settings = {"learner": "naive-bayes", "rounds": 2, "progress": False, **more}
+    return repeat(number, *tables(), **settings)
+
+
+def test_each_seed_is_the_run_that_it_would_be_alone(tmp_path: Path) -> None:
+    found = repeated(2, seed=5, run_dir=tmp_path / "r")
+    alone = simulate(*tables(), learner="naive-bayes", rounds=2, seed=6, progress=False)
+    assert found.seeds == (5, 6)
+    assert [row.__dict__ for row in found.rows[1]] == [row.__dict__ for row in alone.rows]
+    assert [run.config.seed for run in found.runs] == [5, 6]
+
+
+def test_means_and_errors_are_those_of_the_seeds(tmp_path: Path) -> None:
+    found = repeated(3, run_dir=tmp_path / "r")
+    own = np.array([[row.own["federated"] for row in rows] for rows in found.rows])
+    local = np.array([[row.own["local"] for row in rows] for rows in found.rows])
+    for position, silo in enumerate(found.silos):
+        mean = found.of_silo(silo, "own")["federated"]
+        assert mean.mean == pytest.approx(own[:, position].mean())
+        assert mean.error == pytest.approx(own[:, position].std(ddof=1) / 3**0.5)
+    gain = found.of_all("own")["gain"]
+    differences = (own - local).mean(axis=1)
+    assert gain == (pytest.approx(differences.mean()), pytest.approx(differences.std(ddof=1) / 3**0.5), 3)
+    assert found.scores.loc["mean", "own_gain"] == pytest.approx(differences.mean())
+
+
+def test_scores_that_are_missing_are_left_out(tmp_path: Path) -> None:
+    found = repeated(3, run_dir=tmp_path / "r")
+    rows = found.rows[1]
+    unknown = dict.fromkeys(rows[0].own, math.nan)
+    save([SiloScores("a", unknown, unknown, 0), rows[1]], seed_folder(found.path, 1) / "scores.json")
+    again = Repeats(found.path)
+    assert again.of_silo("a", "own")["federated"].n == 2
+    assert again.of_silo("b", "own")["federated"].n == 3
+    assert again.of_all("own")["federated"].n == 3
+    assert "nan" not in repr(again)
+
+
+def test_what_was_stopped_goes_on_and_what_has_ended_stays(tmp_path: Path) -> None:
+    straight = repeated(4, run_dir=tmp_path / "straight")
+    ended: list[int] = []
+
+    class StopError(Exception):
+        pass
+
+    def stop(run: Run) -> None:
+        ended.append(run.config.seed)
+        if len(ended) == 2:
+            raise StopError
+
+    folder = tmp_path / "r"
+    with pytest.raises(StopError):
+        repeated(4, run_dir=folder, progress=stop)
+    assert sorted(path.name for path in folder.glob("seed-*")) == ["seed-0", "seed-1"]
+    # One that was stopped in its first round, one that has ended unscored, and one in its second round.
+    (folder / "seed-1" / "scores.json").unlink()
+    (folder / "seed-2").mkdir()
+    (folder / "seed-2" / "config.json").write_text("{}")
+    before = (folder / "seed-0" / "scores.json").stat().st_mtime_ns
+    found = repeated(4, resume=folder)
+    assert (folder / "seed-0" / "scores.json").stat().st_mtime_ns == before
+    assert [[row.__dict__ for row in rows] for rows in found.rows] == [
+        [row.__dict__ for row in rows] for rows in straight.rows
+    ]
+    assert repeated(5, resume=folder).seeds == (0, 1, 2, 3, 4)
+    assert repeated(2, resume=folder).seeds == (0, 1, 2, 3, 4)
+
+
+def test_runs_of_other_settings_are_not_averaged(tmp_path: Path) -> None:
+    repeated(2, run_dir=tmp_path / "r")
+    with pytest.raises(RunError, match="num-server-rounds"):
+        repeated(3, resume=tmp_path / "r", rounds=1)
+
+
+def test_a_seed_that_fails_is_named_and_the_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = repeats_module.simulate
+
+    def fails(*arguments: Any, **more: Any) -> Run:
+        if more.get("seed") == 1:
+            raise RunError("no")
+        return run(*arguments, **more)
+
+    monkeypatch.setattr(repeats_module, "simulate", fails)
+    with pytest.raises(RunError, match="seed 1"):
+        repeated(3, run_dir=tmp_path / "r")
+    monkeypatch.undo()
+    assert Repeats(tmp_path / "r").seeds == (0,)
+    assert repeated(3, resume=tmp_path / "r").seeds == (0, 1, 2)
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
+    repeated(2, run_dir=tmp_path / "r")
+    with FileLock(tmp_path / "r" / ".lock"), pytest.raises(RunError, match="another process"):
+        repeated(3, resume=tmp_path / "r")
+
+
+@pytest.mark.parametrize(
+    ("number", "more"), [(1, {}), (2, {"seed": -1}), (2, {"seed": 2**63 - 1}), (0, {}), (2, {"rounds": 0})]
+)
+def test_what_cannot_be_run_leaves_nothing(tmp_path: Path, number: int, more: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        repeated(number, run_dir=tmp_path / "r", **more)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "note").write_text("mine")
+    with pytest.raises(RunError, match="exists"):
+        repeated(2, run_dir=tmp_path / "r")
+    with pytest.raises(RunError, match="no folder of repeated runs"):
+        repeated(2, resume=tmp_path / "r")
+    (tmp_path / "r" / "repeats.json").write_text(json.dumps({"settings": {}, "seeds": "x"}))
+    with pytest.raises(RunError, match="no folder of repeated runs"):
+        Repeats(tmp_path / "r")
+
+
+def test_one_value_has_no_error() -> None:
+    assert math.isnan(Mean.of([1.0]).error)
+    assert math.isnan(Mean.of([math.nan]).mean)

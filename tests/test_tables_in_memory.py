@@ -1,0 +1,144 @@
+"""Tables that are handed to simulate(): every kind of column works, or is one sentence that quotes no record."""
+
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from fedct_flwr import DataError, datasets, simulate
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets import FederatedDataset
+from fedct_flwr.simulation.silos import data_of
+from fedct_flwr.types import DataWarning
+
+SECRET = "Erika-4711"
+
+Made = Callable[[int], Any]
+
+
+def frame(size: int, name: Any, column: Made, label: Made | None = None) -> pd.DataFrame:
+    found = pd.DataFrame({"age": np.arange(size, dtype=float)})
+    found[name] = column(size)
+    if label:
+        found["ill"] = label(size)
+    return found
+
+
+def truth(size: int) -> list[int]:
+    return [number % 2 for number in range(size)]
+
+
+def load(column: Made, name: Any = "x", label: Made = truth) -> FederatedDataset:
+    silos = {silo: frame(6, name, column, label) for silo in ("north", "south")}
+    data = data_of(silos, frame(4, name, column), "ill")
+    return datasets.load(RunConfig.from_flower({**data.settings, "test-fraction": 0.0}))
+
+
+def error(column: Made, name: Any = "x", label: Made = truth) -> str:
+    with pytest.raises(DataError) as caught:
+        load(column, name, label)
+    text = str(caught.value)
+    assert SECRET not in text
+    assert "data.toml" not in text
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (lambda n: [Decimal("1.5"), None] * (n // 2), [1.5, np.nan] * 2),
+        (lambda n: pd.Categorical(["b", "a"] * (n // 2)), [1, 0] * 2),
+        (lambda n: pd.Categorical([7, 8] * (n // 2)), [0, 1] * 2),
+        (lambda n: pd.array([3, None] * (n // 2), dtype="Int64"), [3, np.nan] * 2),
+        (lambda n: pd.array([True, None] * (n // 2), dtype="boolean"), [1, np.nan] * 2),
+        (lambda n: pd.array(["a", None] * (n // 2), dtype="string"), [0, np.nan] * 2),
+        (lambda n: np.ones(n, dtype=np.float16), [1] * 4),
+        (lambda n: np.ones(n, dtype=np.uint8), [1] * 4),
+        (lambda n: [None] * n, [np.nan] * 4),
+    ],
+    ids=["decimals", "categories", "numbered categories", "Int64", "boolean", "string", "halves", "bytes", "nothing"],
+)
+def test_columns_that_work(column: Made, expected: list[float]) -> None:
+    np.testing.assert_array_equal(load(column).public.X[:, 1], expected)
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (lambda n: pd.date_range("2020-01-01", periods=n), "holds dates"),
+        (lambda n: pd.date_range("2020-01-01", periods=n, tz="UTC"), "holds dates"),
+        (lambda n: [date(2020, 1, 1)] * n, "holds dates"),
+        (lambda n: ["01.02.2020"] * n, "holds dates"),
+        (lambda n: pd.to_timedelta(range(n), unit="s"), "holds 'duration"),
+        (lambda n: pd.period_range("2020-01", periods=n, freq="M"), "holds 'extension"),
+        (lambda n: [SECRET.encode()] * n, "holds 'binary'"),
+        (lambda n: [1, SECRET] * (n // 2), "one kind of values"),
+        (lambda n: np.ones(n) * 1j, "one kind of values"),
+        (lambda n: [2**70] * n, "one kind of values"),
+        (lambda n: [[SECRET]] * n, "holds 'list"),
+        (lambda n: [np.inf] * n, "infinite values"),
+    ],
+)
+def test_columns_that_do_not(column: Made, said: str) -> None:
+    text = error(column)
+    assert said in text
+    assert "'x'" in text
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_row_numbers_are_no_feature(name: str) -> None:
+    assert "has no name" in error(range, name)
+
+
+@pytest.mark.parametrize("name", [7, ("a", "b"), 2.5, date(2020, 1, 1)])
+def test_names_of_columns_need_not_be_text(name: Any) -> None:
+    assert load(range, name).schema.columns[1].name == str(name)
+
+
+def test_columns_of_the_same_name() -> None:
+    table = pa.Table.from_arrays([pa.array([1, 2])] * 2, names=["age", "age"])
+    for given in (table, table.to_pandas(), table.to_reader()):
+        with pytest.raises(DataError, match="columns of the same name: 'age'"):
+            data_of({"north": given}, given, "ill")
+
+
+@pytest.mark.parametrize(
+    ("label", "classes"),
+    [
+        (lambda n: [Decimal("1.0"), Decimal("0.0")] * (n // 2), ("0", "1")),
+        (lambda n: pd.Categorical([1, 0] * (n // 2)), ("0", "1")),
+        (lambda n: [1.0, 0.0] * (n // 2), ("0", "1")),
+        (lambda n: [True, False] * (n // 2), ("false", "true")),
+        (lambda n: ["1E50", "1_0"] * (n // 2), ("1E50", "1_0")),
+    ],
+)
+def test_labels_are_classes_of_the_same_names_as_in_files(label: Made, classes: tuple[str, ...]) -> None:
+    assert load(range, label=label).schema.classes == classes
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (lambda n: [1e300, 0.0] * (n // 2), "too large to tell apart"),
+        (lambda n: [date(2020, 1, 1)] * n, "labels must be numbers or text"),
+        (lambda n: [1.0, np.nan] * (n // 2), "3 records without a label"),
+    ],
+)
+def test_what_is_no_label(label: Made, said: str) -> None:
+    assert said in error(range, label=label)
+
+
+def test_files_that_nobody_reads_are_a_warning(tmp_path: Path) -> None:
+    for silo in ("north", "south"):
+        frame(20, "x", range, truth).to_csv(tmp_path / f"{silo}.csv", index=False)
+    frame(10, "x", range).to_csv(tmp_path / "public.csv", index=False)
+    (tmp_path / "letter.docx").touch()
+    with pytest.warns(DataWarning, match=r"letter\.docx"):
+        simulate(tmp_path, label="ill", learner="naive-bayes", rounds=1, progress=False)
