@@ -19,7 +19,8 @@ from fedct_flwr.datasets import cache
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, shuffled
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import LABEL_DTYPE, Examples
 

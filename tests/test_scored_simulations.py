@@ -1,6 +1,7 @@
 """Scores from data to report, for test sets that are hard to score: of one class, empty, of rare classes, of groups."""
 
 import json
+import logging
 import math
 import warnings
 from pathlib import Path
@@ -159,5 +160,7 @@ def test_a_tracker_that_fails_at_the_scores_ends_nothing(
         raise OSError("no room")
 
     monkeypatch.setattr(to_tensorboard, "add_scores", failing)
+    # A test before this one may have started Flower's engine, which keeps its lines to itself.
+    monkeypatch.setattr(logging.getLogger("flwr"), "propagate", True)
     assert run(tmp_path, tracking="tensorboard").rows
     assert "no room" in caplog.text

@@ -13,10 +13,11 @@ import fedct_flwr
 from fedct_flwr import datasets
 from fedct_flwr.report.gains import Gains
 from fedct_flwr.report.page import available
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring.assessment import Predicted
 from fedct_flwr.silo.judgment import Judgment
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import score_table
 from fedct_flwr.simulation.who_gained import FILE, after_first, distrusts, document, summary, verdict_of, warnings
 from fedct_flwr.types import RunError
 from fedct_flwr.verdict import Verdict
@@ -127,14 +128,14 @@ def test_a_run_keeps_it_in_its_folder(tmp_path: Path):
 
 def test_the_table_marks_them():
     nan = float("nan")
-    scores = dict.fromkeys(scoreboard.METHODS, nan)
+    unknown = dict.fromkeys(scores.METHODS, nan)
     rows = [
-        scoreboard.SiloScores(name, scores, {"local": 0.5, "federated": 0.6, "centralized": 0.7}, 10, verdict=found)
+        scores.SiloScores(name, unknown, {"local": 0.5, "federated": 0.6, "centralized": 0.7}, 10, verdict=found)
         for name, found in (("essen", GAINED), ("koeln", LOST), ("bonn", SAME), ("trier", None))
     ]
     console = Console(width=100)
     with console.capture() as shown:
-        console.print(scoreboard.table(rows, "FedCT"))
+        console.print(score_table.table(rows, "FedCT"))
     assert "essen ▲" in shown.get()
     assert "koeln ▼" in shown.get()
     assert "bonn  " in shown.get()

@@ -34,9 +34,10 @@ def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> 
     """
     everything = pool([silo.private for silo in dataset.silos])
     learner = named_learner(config, dataset, position, everything.X)
-    _choose(learner, everything, _all_groups(dataset))
+    groups = _all_groups(dataset)
+    _choose(learner, everything, groups)
     learner.fit(*everything)
-    _calibrate(learner, config, dataset, position, everything, _all_groups(dataset))
+    _calibrate(learner, config, dataset, position, everything, groups)
     return learner
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.labels import class_names, encode_labels
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.tables import read_table
+from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.unlabeled import read_unlabeled
 from fedct_flwr.learners.calibrated import FOLDS, Calibration
 from fedct_flwr.types import ConfigError, DataError, Features

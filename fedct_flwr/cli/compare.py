@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fedct_flwr.cli import complete, documents
-from fedct_flwr.cli.output import PANEL, Json, Output, from_here
+from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Set, is_given, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.repeats import run_one
 from fedct_flwr.files.atomic import write_atomically
@@ -30,7 +30,7 @@ from fedct_flwr.simulation.comparing import (
 from fedct_flwr.simulation.repeats import Plan, planned_seeds, run_seeds, seed_folder
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import Simulation
-from fedct_flwr.text.printable import plain
+from fedct_flwr.text.printable import from_here, plain
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _DATA: Final = "Data"

@@ -11,7 +11,6 @@ said in ``documents.py``.
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
@@ -95,9 +94,3 @@ class Output:
         task = shown.add_task(escape(what), total=total)
         with shown:
             yield lambda steps: shown.advance(task, steps)
-
-
-def from_here(path: Path) -> Path:
-    """As it is shown: from the working folder on, if it lies below that."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -9,7 +9,6 @@ from rich.markup import escape
 from rich.status import Status
 
 from fedct_flwr.algorithms.table import Algorithm, what_leaves
-from fedct_flwr.cli.output import from_here
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.runs.run_folder import RunFolder
@@ -17,6 +16,7 @@ from fedct_flwr.runs.silo_errors import errors_of, grouped
 from fedct_flwr.simulation.watch import Watch
 from fedct_flwr.simulation.who_gained import distrusts
 from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import from_here
 
 
 class PrintedRounds(Watch):

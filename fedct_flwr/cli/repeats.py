@@ -10,7 +10,8 @@ from rich.markup import escape
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli import documents
-from fedct_flwr.cli.output import Output, from_here
+from fedct_flwr.cli.output import Output
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.repeats import (
@@ -24,9 +25,10 @@ from fedct_flwr.simulation.repeats import (
     settings_of,
 )
 from fedct_flwr.simulation.run import Run
+from fedct_flwr.simulation.score_table import title_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
-from fedct_flwr.text.printable import plain
+from fedct_flwr.text.printable import from_here, plain
 from fedct_flwr.types import RunError
 
 
@@ -80,14 +82,12 @@ def run_one(
 
 def _tell(out: Output, run: Run) -> None:
     methods = scoreboard.methods_of(run.config)
-    titles = {"local": "alone", "federated": find_algorithm(run.config).title, "centralized": "central"}
+    title = find_algorithm(run.config).title
     said = []
     for test, words in TESTS.items():
-        known = {
-            name: value for name, value in scoreboard.means(run.rows, test, methods).items() if not math.isnan(value)
-        }
+        known = {name: value for name, value in scores.means(run.rows, test, methods).items() if not math.isnan(value)}
         if known:
-            said.append(f"{words} {', '.join(f'{titles[name]} {value:.3f}' for name, value in known.items())}")
+            said.append(f"{words} {', '.join(f'{title_of(name, title)} {value:.3f}' for name, value in known.items())}")
     out.console.print(escape(f"seed {run.config.seed:3}   {'; '.join(said) or 'no scores'}"), soft_wrap=True)
 
 

@@ -26,8 +26,9 @@ from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, dated
-from fedct_flwr.simulation import scoreboard, who_gained
+from fedct_flwr.simulation import score_table, scoreboard, who_gained
 from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
@@ -226,7 +227,7 @@ def simulate(
     document = run_document(folder, config, how, rows, time.monotonic() - started, plain(verdict), dataset.findings)
     globally, measure = scoreboard.of_global_models(folder), document["measure"]
     shown = scoreboard.methods_of(config)
-    tables = [scoreboard.table(rows, how.title, shown, globally, measure)]
+    tables = [score_table.table(rows, how.title, shown, globally, measure)]
     if areas := auc_table(rows, how.title, scoreboard.methods_of(config)):
         tables.append(areas)
     out.show(document, *tables)
@@ -265,7 +266,7 @@ def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
         raise
 
 
-def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Sequence[scoreboard.SiloScores]) -> None:
+def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Sequence[scores.SiloScores]) -> None:
     """Say why there is no score where there is none."""
     last = folder.rounds()[-1]["silos"]
     for row in rows:

@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from fedct_flwr.datasets import cache
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import LABEL_DTYPE, DataError, Examples
 

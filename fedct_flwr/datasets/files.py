@@ -15,7 +15,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source, federation
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.text.printable import from_here, listed, quoted
 from fedct_flwr.types import ConfigError, SiloName
 
 
@@ -75,7 +75,7 @@ def _check_named(folder: TableFolder, told: FolderTables) -> None:
 
 def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str]:
     if folder.unused:
-        yield f"not used of {where}: {listed(folder.unused)}"
+        yield f"not used of {from_here(where)}: {listed(folder.unused)}"
     for path in folder.tables:
         if path.name.lower().endswith(".xlsx") and (others := other_sheets(path, told.of(path.name))):
             yield (

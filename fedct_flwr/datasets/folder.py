@@ -14,7 +14,7 @@ from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
 PUBLIC: Final = "public"
-_TEST: Final = ".test"
+TEST: Final = ".test"
 _TESTS: Final = frozenset({"test", "tests", "testset", "testdata", "holdout", "validation", "valid", "val", "eval"})
 """Names of files, without signs between words, that are test sets by all experience."""
 _OF_SILO: Final = re.compile(r"(?P<silo>.+)[-_ .]+(?:test|tests|testset|holdout|validation)", re.IGNORECASE)
@@ -72,8 +72,8 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
         if not ending or path.is_dir():
             unused.append(path.name)
             continue
-        is_test = name.lower().endswith(_TEST) and not (form and form.silo)
-        silo = name[: -len(_TEST)] if is_test else (form and form.silo) or name
+        is_test = name.lower().endswith(TEST) and not (form and form.silo)
+        silo = name[: -len(TEST)] if is_test else (form and form.silo) or name
         group = tests if is_test else found
         if silo in group:
             raise DataError(
@@ -124,11 +124,11 @@ def _check_tests(
         if of_silo and of_silo["silo"] in silos:
             raise DataError(
                 f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to "
-                f"{quoted(of_silo['silo'] + _TEST + ending)} if it is that silo's test file"
+                f"{quoted(of_silo['silo'] + TEST + ending)} if it is that silo's test file"
             )
         if re.sub(r"[-_ .]", "", unicodedata.normalize("NFC", name)).casefold() in _TESTS:
             raise DataError(
-                f"{quoted(path.name)} in {folder} would become a silo of that name: rename it to 'NAME{_TEST}{ending}' "
+                f"{quoted(path.name)} in {folder} would become a silo of that name: rename it to 'NAME{TEST}{ending}' "
                 f"if it is the test file of a silo NAME, or write silo = '...' under [files.{quoted(path.name)}] in "
                 f"{DATA_FILE} if it holds the records of one"
             )

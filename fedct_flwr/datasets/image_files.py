@@ -11,6 +11,7 @@ from typing import Final
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
+from fedct_flwr.datasets.folder import PUBLIC, TEST
 from fedct_flwr.datasets.image_folder import (
     images_among,
     images_in,
@@ -28,8 +29,6 @@ from fedct_flwr.text.printable import fault, listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
 
-PUBLIC: Final = "public"
-_TEST: Final = ".test"
 _SYSTEMS: Final = "__"
 """What archives of other systems leave behind begins so."""
 _UNUSED: Final = ("group", "text", "categories", "leave_out", "missing", "separator", "dates")
@@ -149,8 +148,8 @@ def _silos(folder: Path) -> tuple[dict[SiloName, Path], dict[SiloName, Path]]:
         for path in listed_in(folder)
         if path.is_dir() and path.name != PUBLIC and not path.name.startswith(_SYSTEMS)
     ]
-    tests = {path.name[: -len(_TEST)]: path for path in folders if path.name.lower().endswith(_TEST)}
-    silos = {path.name: path for path in folders if not path.name.lower().endswith(_TEST)}
+    tests = {path.name[: -len(TEST)]: path for path in folders if path.name.lower().endswith(TEST)}
+    silos = {path.name: path for path in folders if not path.name.lower().endswith(TEST)}
     if not silos:
         raise DataError(
             f"no silo's folder in {folder}: next to {PUBLIC} there must be one for each silo, with a folder for each "

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import is_dated, likely_forms
 from fedct_flwr.datasets.schema import Column, check_names
-from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, read_table, usual
+from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
@@ -178,6 +178,3 @@ def _fits(values: pa.ChunkedArray, column: Column) -> bool:
     if column.text or values.null_count == len(values):
         return True
     return is_number(values.type) if column.categories is None else is_text(values.type)
-
-
-__all__ = ["columns_of", "encode", "numbers", "read_table"]

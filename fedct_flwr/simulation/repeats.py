@@ -23,11 +23,13 @@ from rich.table import Table
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.drawn import Drawn
 from fedct_flwr.simulation.run import DataFrame, OwnFolder, Run, frame, read_run
-from fedct_flwr.simulation.scoreboard import SiloScores
+from fedct_flwr.simulation.score_table import title_of
 from fedct_flwr.simulation.simulate import simulate
 from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
 
@@ -141,7 +143,7 @@ def is_complete(path: Path) -> bool:
     """Whether a run has ended well and is scored."""
     run = RunFolder(path)
     ended = run.ended_at() is not None and run.read_json("result.json").get("status") == "completed"
-    return ended and (path / scoreboard.FILE).is_file()
+    return ended and (path / scores.FILE).is_file()
 
 
 def _begin(path: Path, seed: int, begin: Begin) -> None:
@@ -199,7 +201,7 @@ class Repeats(Drawn):
     @cached_property
     def rows(self) -> list[list[SiloScores]]:
         """The scores of each run, in the order of the seeds."""
-        return [scoreboard.read(seed_folder(self.path, seed) / scoreboard.FILE) for seed in self.seeds]
+        return [scores.read(seed_folder(self.path, seed) / scores.FILE) for seed in self.seeds]
 
     @property
     def silos(self) -> list[SiloName]:
@@ -229,7 +231,7 @@ class Repeats(Drawn):
 
     def of_all(self, test: str) -> dict[str, Mean]:
         """The same of the mean over the silos that have all scores under a seed."""
-        return self._means([scoreboard.means(rows, test, self.methods) for rows in self.rows])
+        return self._means([scores.means(rows, test, self.methods) for rows in self.rows])
 
     def _means(self, scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
         found = {method: Mean.of([row[method] for row in scores]) for method in self.methods}
@@ -245,13 +247,13 @@ class Repeats(Drawn):
 
     def _table(self) -> Table:
         first = self.first
-        titles = {"local": "alone", "federated": find_algorithm(first.config).title, "centralized": "central"}
+        title = find_algorithm(first.config).title
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         table.add_column(first.measure.replace(" ", "\n"), no_wrap=True)
         names = [*self.methods, *(["gain"] if "local" in self.methods else [])]
         for name in names:
-            title = titles.get(name, f"{titles['federated']} - alone")
-            table.add_column(title, justify="right", no_wrap=True)
+            heading = f"{title} - alone" if name == "gain" else title_of(name, title)
+            table.add_column(heading, justify="right", no_wrap=True)
         for test, words in TESTS.items():
             overall = self.of_all(test)
             if all(math.isnan(mean.mean) for mean in overall.values()):

@@ -24,11 +24,12 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.report.page import check_extra
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.report.write import NAME, write_report
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
 from fedct_flwr.runs.scores import TESTS, SiloScores
 from fedct_flwr.scoring import measure_of
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import score_table, scoreboard
 from fedct_flwr.simulation.drawn import Drawn
 from fedct_flwr.simulation.silo_model import SiloModel, as_labels
 from fedct_flwr.types import ConfigError, RunError, SiloName
@@ -128,7 +129,7 @@ class Run(Drawn):
     @property
     def rows(self) -> list[SiloScores]:
         """The same without pandas, with confusion matrices and calibration curves; none for a run without scores."""
-        return scoreboard.read(self.path / scoreboard.FILE)
+        return scores.read(self.path / scores.FILE)
 
     @property
     def consensus(self) -> NDArray[Any]:
@@ -196,7 +197,7 @@ class Run(Drawn):
         if not (rows := self.rows):
             return None
         how, globally = find_algorithm(self.config), scoreboard.of_global_models(self._folder)
-        return scoreboard.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
+        return score_table.table(rows, how.title, scoreboard.methods_of(self.config), globally, self.measure)
 
 
 class Comparison(Drawn):
@@ -229,11 +230,11 @@ class Comparison(Drawn):
 
     def _means(self) -> Iterator[tuple[str, dict[str, int | float]]]:
         for name, run in zip(self.names, self.runs, strict=True):
-            rows, methods = run.rows, scoreboard.METHODS
+            rows, methods = run.rows, scores.METHODS
             means = {
                 f"{test}_{method}": value
                 for test in TESTS
-                for method, value in scoreboard.means(rows, test, methods).items()
+                for method, value in scores.means(rows, test, methods).items()
             }
             yield name, {**means, "rounds": len(run.records), "bytes_sent": sum(row.bytes_sent for row in rows)}
 

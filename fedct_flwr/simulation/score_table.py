@@ -18,6 +18,11 @@ _TITLES: Final = {"local": "alone", "centralized": "central"}
 _LONGEST: Final = 9
 
 
+def title_of(method: str, title: str) -> str:
+    """What a column of a method is called; ``title`` is the federated one's."""
+    return _TITLES.get(method, title)
+
+
 def table(
     rows: Sequence[SiloScores],
     title: str,
@@ -36,7 +41,7 @@ def table(
     result.add_column(measure.replace(" ", "\n"), no_wrap=True)
     for section, _ in sections:
         for method in methods:
-            result.add_column(f"{section}\n{_TITLES.get(method, title)}", justify="right", no_wrap=True)
+            result.add_column(f"{section}\n{title_of(method, title)}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
         mark = MARKS[row.verdict.word] if row.verdict else ""
@@ -82,7 +87,7 @@ def auc_table(rows: Sequence[SiloScores], title: str, methods: Sequence[str] = M
     if positive:
         result.add_column(f"of these\n{positive[:_LONGEST]}", justify="right", no_wrap=True)
     for method in methods:
-        result.add_column(_TITLES.get(method, title), justify="right", no_wrap=True)
+        result.add_column(title_of(method, title), justify="right", no_wrap=True)
         if method == "federated":
             result.add_column("95%", justify="right", no_wrap=True)
     for row in rows:

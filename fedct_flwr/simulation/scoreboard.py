@@ -15,34 +15,12 @@ from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.runs.scores import FILE, METHODS, OnTest, SiloScores, comparable, means, read, save
+from fedct_flwr.runs.scores import METHODS, OnTest, SiloScores
 from fedct_flwr.scoring import Predictor
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess, predict
 from fedct_flwr.simulation.kept_models import describe_model
-from fedct_flwr.simulation.score_table import table
 from fedct_flwr.simulation.who_gained import verdict_of
 from fedct_flwr.types import DataError, Examples, SiloName, TrainingError
-
-__all__ = [
-    "FILE",
-    "METHODS",
-    "TRAINING",
-    "Predictions",
-    "SiloScores",
-    "comparable",
-    "kept_model",
-    "means",
-    "methods_of",
-    "of_global_models",
-    "predictions",
-    "read",
-    "readable_model",
-    "reported",
-    "save",
-    "score",
-    "table",
-    "with_baselines",
-]
 
 _WORDS: Final = {"local": "alone", "federated": "co-trained", "centralized": "all data in one place"}
 TRAINING: Final = "training the baselines"

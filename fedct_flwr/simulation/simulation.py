@@ -24,10 +24,11 @@ from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.text import unread
 from fedct_flwr.privacy.budget import budget_of
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.runs.silo_errors import grouped, last_errors
 from fedct_flwr.simulation import scoreboard, who_gained
-from fedct_flwr.simulation.scoreboard import SiloScores
 from fedct_flwr.simulation.watch import Watch, reason
 from fedct_flwr.tracking import track_scores
 from fedct_flwr.types import RunError
@@ -147,7 +148,7 @@ class Simulation:
         cannot be scored, in a sentence.
         """
         rows = scoreboard.score(self.config, self.algorithm, self.dataset, self.folder, progress, tell)
-        scoreboard.save(rows, self.folder.path / scoreboard.FILE)
+        scores.save(rows, self.folder.path / scores.FILE)
         who_gained.save(who_gained.document(rows, self.folder, self.dataset), self.folder)
         track_scores(self.config, self.folder, rows)
         return rows

@@ -226,3 +226,9 @@ def _json_escape(char: str) -> str:
 def _code(char: str) -> str:
     name = unicodedata.name(char, "")
     return f"U+{ord(char):04X}" + (f" ({name})" if name else "")
+
+
+def from_here(path: Path) -> Path:
+    """As it is shown: from the working folder on, if it lies below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -36,7 +36,7 @@ from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import as_script, content, document
 from fedct_flwr.report.summary import RunReader
-from fedct_flwr.simulation import scoreboard
+from fedct_flwr.simulation import score_table, scoreboard
 from fedct_flwr.text.console import SafeConsole
 from fedct_flwr.text.printable import fault, json_text, printable, quoted
 from fedct_flwr.types import ConfigError, DataError
@@ -472,7 +472,7 @@ def test_the_coordinators_table_has_nothing_raw(tmp_path: Path) -> None:
     watch._seen = 0
     watch()
     rows = scoreboard.reported(folder, (HOSTILE, "rome"))
-    console.print(scoreboard.table(rows, "co-trained"))
+    console.print(score_table.table(rows, "co-trained"))
     assert_plain(said.getvalue())
     assert "[bold red]loud[/bold red]" in said.getvalue().replace("\n", "")
 

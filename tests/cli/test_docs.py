@@ -147,7 +147,8 @@ def assert_shows(block: Block, printed: str) -> None:
 
 @pytest.fixture
 def story(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
-    (here / "examples").symlink_to(ROOT / "examples")
+    # Not a link, of which the program would say where it leads.
+    shutil.copytree(ROOT / "examples", here / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     # Learners of one's own are imported from there, and other tests have some of the same name.
     before = set(sys.modules)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -20,19 +20,10 @@ from fedct_flwr.datasets import FederatedDataset, load
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.runs.run_folder import RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.runs.scores import METHODS, SiloScores, save
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.simulation.score_table import auc_table
-from fedct_flwr.simulation.scoreboard import (
-    METHODS,
-    SiloScores,
-    of_global_models,
-    predictions,
-    reported,
-    save,
-    score,
-    table,
-    with_baselines,
-)
+from fedct_flwr.simulation.score_table import auc_table, table
+from fedct_flwr.simulation.scoreboard import of_global_models, predictions, reported, score, with_baselines
 from fedct_flwr.types import Answers, ConfigError, Features
 
 NAN = float("nan")

@@ -12,7 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.tables import columns_of, encode, read_table
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.tables import columns_of, encode
 from fedct_flwr.types import DataError
 
 HERE = Path("north.csv")

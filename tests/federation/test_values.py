@@ -9,6 +9,7 @@ import pytest
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.types import ConfigError
@@ -36,7 +37,7 @@ def test_silos_explain_more_of_what_they_have_not_seen_than_alone(trust: str, fe
     folder = federation.run(**NUMBERS, trust=trust, save_models=True)
     config = RunConfig.from_flower(folder.settings())
     rows = scoreboard.score(config, find_algorithm(config), datasets.load(config), folder)
-    mean = {method: np.mean([row.pooled[method] for row in rows]) for method in scoreboard.METHODS}
+    mean = {method: np.mean([row.pooled[method] for row in rows]) for method in scores.METHODS}
     # The seed's: alone .09, together .27, central .34.
     assert mean["local"] + 0.1 < mean["federated"] < mean["centralized"]
 

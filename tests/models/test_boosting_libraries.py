@@ -19,6 +19,7 @@ from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.foreign import ForeignModel
 from fedct_flwr.models.model_file import load_model
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.types import ConfigError, DataError
@@ -83,7 +84,7 @@ def test_from_the_run_to_a_prediction(tmp_path: Path, name: str, preprocessing: 
     run = fedct_flwr.simulate(SILOS, PUBLIC, label="label", resume=path, rounds=3, progress=False)
     assert len(run.records) == 3
     assert all(not entry["absent"] for entry in run.records)
-    assert all(math.isfinite(row.pooled[method]) for row in run.rows for method in scoreboard.METHODS)
+    assert all(math.isfinite(row.pooled[method]) for row in run.rows for method in scores.METHODS)
     assert set(run.models) == set(SILOS)
     for model in run.models.values():
         assert set(model.predict(NEW)) <= {"ill", "odd", "well"}
@@ -150,10 +151,10 @@ def test_one_model_that_cannot_be_read_leaves_the_table(tmp_path: Path, spoil: C
     told: list[str] = []
     dataset = datasets.load(run.config)
     rows = scoreboard.score(run.config, find_algorithm(run.config), dataset, RunFolder(run.path), tell=told.append)
-    scores = {row.silo: row.pooled for row in rows}
-    assert math.isnan(scores["bonn"]["federated"])
-    assert math.isfinite(scores["bonn"]["local"])
-    assert all(math.isfinite(scores[name][method]) for name in ("ahlen", "celle") for method in scoreboard.METHODS)
+    pooled = {row.silo: row.pooled for row in rows}
+    assert math.isnan(pooled["bonn"]["federated"])
+    assert math.isfinite(pooled["bonn"]["local"])
+    assert all(math.isfinite(pooled[name][method]) for name in ("ahlen", "celle") for method in scores.METHODS)
     (sentence,) = told
     assert "'bonn'" in sentence
     assert "bonn.skops" in sentence

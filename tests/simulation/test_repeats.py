@@ -10,10 +10,10 @@ import pytest
 from filelock import FileLock
 
 from fedct_flwr import ConfigError, RunError, repeat, simulate
+from fedct_flwr.runs.scores import SiloScores, save
 from fedct_flwr.simulation import repeats as repeats_module
 from fedct_flwr.simulation.repeats import Mean, Repeats, seed_folder
 from fedct_flwr.simulation.run import Run
-from fedct_flwr.simulation.scoreboard import SiloScores, save
 
 
 def tables() -> tuple[dict[str, Any], Any]:

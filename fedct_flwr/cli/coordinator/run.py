@@ -27,8 +27,9 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.engine.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
-from fedct_flwr.simulation import scoreboard, who_gained
+from fedct_flwr.simulation import score_table, scoreboard, who_gained
 from fedct_flwr.simulation.watch import reason
 from fedct_flwr.text.printable import plain
 from fedct_flwr.types import ConfigError, RunError
@@ -254,11 +255,11 @@ def _show(
     methods: Sequence[str] = ("federated",)
     if compared:
         progress = partial(out.progress, what=scoreboard.TRAINING)
-        rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, progress), scoreboard.METHODS
+        rows, methods = scoreboard.with_baselines(rows, *compared, run_folder, progress), scores.METHODS
     tables: list[RenderableType] = []
     if config.report_scores:
-        scoreboard.save(rows, run_folder.path / scoreboard.FILE)
-        tables = ["", scoreboard.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
+        scores.save(rows, run_folder.path / scores.FILE)
+        tables = ["", score_table.table(rows, how.title, methods, scoreboard.of_global_models(run_folder))]
     # Real silos keep what they make of the consensus to themselves.
     verdict = who_gained.document(rows, run_folder, compared[1] if compared else None)
     with contextlib.suppress(OSError):
@@ -269,7 +270,7 @@ def _show(
     print_verdict(out.console, verdict)
 
 
-def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scoreboard.SiloScores]) -> None:
+def _print_gaps(console: Console, run_folder: RunFolder, rows: Sequence[scores.SiloScores]) -> None:
     last = run_folder.rounds()[-1]["silos"]
     for row in rows:
         if row.silo not in last:

@@ -11,7 +11,7 @@ import typer
 
 from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
-from fedct_flwr.cli.output import Output, from_here
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import KitConfig, SiloConfig, StudyConfig
@@ -23,6 +23,7 @@ from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.console import console
+from fedct_flwr.text.printable import from_here
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, FedctError
 
