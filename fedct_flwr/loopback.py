@@ -3,6 +3,7 @@
 Every message is serialized and parsed as Flower does it between processes. Used by tests and quick experiments.
 """
 
+import contextlib
 import math
 import os
 import queue
@@ -33,6 +34,8 @@ from fedct_flwr.types import RunError
 _FIRST_NODE_ID: Final = 100
 _LOOK_SECONDS: Final = 0.2
 """How soon it is noticed that somebody stops the run."""
+_LAST_ANSWER_SECONDS: Final = 25.0
+"""How long a run that was stopped waits for silos at work."""
 _NO_FILTERS: Final = "`sklearn.utils.parallel.delayed` should be used with `sklearn.utils.parallel.Parallel`"
 """How the warning of a forest begins that was handed no warning filters."""
 
@@ -99,13 +102,22 @@ class LoopbackGrid(PromptGrid):
         self._at_work: set[str] = set()
         self._at_work_lock = threading.Lock()
         self._workers = workers
+        self._threads: list[threading.Thread] = []
         for _ in range(workers):
             self._start_worker()
 
     def close(self) -> None:
-        """Let idle workers end."""
+        """Let idle workers end; if the run was stopped, wait for those at work, though not for one that hangs."""
+        stopped = self._stopped is not None and self._stopped.is_set()
+        with contextlib.suppress(queue.Empty):
+            while stopped:
+                self._inbox.get_nowait()
         for _ in range(self._workers):
             self._inbox.put(None)
+        # Whoever stopped the run may remove its folder, to which a silo at work would still write.
+        end = time.monotonic() + _LAST_ANSWER_SECONDS if stopped else 0.0
+        for worker in self._threads if stopped else ():
+            worker.join(max(0.0, end - time.monotonic()))
 
     def set_run(self, run: Run) -> None:
         """Ignored: there is one run."""
@@ -175,7 +187,8 @@ class LoopbackGrid(PromptGrid):
 
     def _start_worker(self) -> None:
         # A silo that hangs must not keep the process alive.
-        threading.Thread(target=self._work, daemon=True).start()
+        self._threads.append(threading.Thread(target=self._work, daemon=True))
+        self._threads[-1].start()
 
     def _replace_workers_on(self, message_ids: set[str]) -> None:
         with self._at_work_lock:

@@ -1,6 +1,7 @@
 """The in-process federation behaves as Flower's engine does where it matters."""
 
 import threading
+import time
 import warnings
 
 import pytest
@@ -12,6 +13,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from sklearn.ensemble import RandomForestClassifier
 
 from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.types import RunError
 from tests.patience import PATIENCE, eventually
 
 
@@ -20,11 +22,13 @@ def instruct(grid: Grid, number: int = 0) -> list[Message]:
     return [Message(content, dst_node_id=node, message_type="train") for node in grid.get_node_ids()]
 
 
-def run(main, train, nodes: int = 3, workers: int | None = None) -> None:  # type: ignore[no-untyped-def]
+def run(  # type: ignore[no-untyped-def]
+    main, train, nodes: int = 3, workers: int | None = None, stopped: threading.Event | None = None
+) -> None:
     server_app, client_app = ServerApp(), ClientApp()
     server_app.main()(main)
     client_app.train()(train)
-    run_loopback(server_app, client_app, {"key": "value"}, simulated_nodes(nodes), workers=workers)
+    run_loopback(server_app, client_app, {"key": "value"}, simulated_nodes(nodes), workers, stopped)
 
 
 def echo(message: Message, context: Context) -> Message:
@@ -143,3 +147,21 @@ def test_what_the_server_app_raises_is_raised_here_and_leaves_no_identity_behind
     with pytest.raises(RuntimeError, match="own mistake"):
         run(main, echo)
     assert TaskIdentity._run_id is None
+
+
+def test_a_run_that_is_stopped_ends_after_the_silos_at_work_and_before_those_in_line() -> None:
+    stopped, begun, ended = threading.Event(), [], []
+
+    def train(message: Message, context: Context) -> Message:
+        begun.append(message)
+        stopped.set()
+        time.sleep(1.0)
+        ended.append(message)
+        return Message(message.content, reply_to=message)
+
+    def main(grid: Grid, context: Context) -> None:
+        grid.send_and_receive(instruct(grid))
+
+    with pytest.raises(RunError, match="was stopped"):
+        run(main, train, nodes=5, workers=2, stopped=stopped)
+    assert 1 <= len(begun) == len(ended) <= 2
