@@ -49,26 +49,23 @@ class Sites:
     """Made sites with mixed columns and missing values, of these ``sizes`` and shares of the ill.
 
     ``covariates`` and ``concept`` are how far sites differ in what they see, and in what it means. ``noisy`` and
-    ``turned`` are the sites whose labels are wrong in 3 of 10 records, or in all. ``line``: a line divides the classes.
+    ``turned`` are the sites whose labels are wrong in 3 of 10 records, or in all.
     """
 
-    sizes: tuple[int, ...] = (49, 130, 300, 600, 1200)
+    sizes: tuple[int, ...] = (49, 90, 130, 300, 600)
     shares: tuple[float, ...] = (0.48, 0.13, 0.30, 0.20, 0.40)
     covariates: float = 0.15
     concept: float = 0.0
     noisy: int | None = None
     turned: int | None = None
-    line: bool = False
 
 
 MADE: Final = {
     "sites-prevalence": Sites(),
-    "sites-covariates": Sites(covariates=0.7),
     "sites-concept": Sites(concept=0.8),
     "sites-noisy": Sites(noisy=2),
     "sites-turned": Sites(turned=3),
     "sites-tiny": Sites(sizes=(20, 30, 45, 60, 80, 120), shares=(0.5, 0.3, 0.35, 0.25, 0.4, 0.45)),
-    "sites-line": Sites(covariates=0.7, line=True),
 }
 
 
@@ -87,11 +84,10 @@ def made(name: str, config: RunConfig) -> FederatedDataset:
         numbers = rng.normal(size=(count, _NUMBERS)) @ mixing + shift
         categories = np.stack([rng.integers(0, len(effect), count) for effect in effects], axis=1)
         own = slopes + rng.normal(size=_NUMBERS) * sites.concept
-        risk = numbers @ own * (0.8 if sites.line else 0.3)
+        risk = numbers @ own * 0.3
         risk += 0.5 * sum(effect[categories[:, column]] for column, effect in enumerate(effects))
-        if not sites.line:
-            risk += (ranges * (np.abs(numbers[:, :3]) > 0.9)).sum(axis=1)
-            risk += 2.0 * (numbers[:, 6] > 0.3) * (numbers[:, 7] < 0.5)
+        risk += (ranges * (np.abs(numbers[:, :3]) > 0.9)).sum(axis=1)
+        risk += 2.0 * (numbers[:, 6] > 0.3) * (numbers[:, 7] < 0.5)
         chance = 1 / (1 + np.exp(-2.5 * (risk - np.quantile(risk, 1 - share))))
         y = _wrong(rng.random(count) < chance, place, sites, rng).astype(LABEL_DTYPE)
         X = _with_gaps(numbers, categories, rng)

@@ -2,8 +2,9 @@
 
 Each silo compares, on its own records, models that have learned the consensus labels with one that has not, all on
 records that they have not seen (``out_of_fold``). It takes the largest weight of pseudo-labels that does not look worse
-than none by more than a standard error. To choose what looks best instead would throw away most of what co-training
-gains where records are few: ``python -m benchmarks no-harm``.
+than none, by more than a standard error and by more than a margin. To choose what looks best instead would throw away
+most of what co-training gains where records are few: ``python -m benchmarks no-harm``. Without the margin, a silo whose
+own model makes no error would keep to it for being a little less sure of the same classes.
 
 What it does not see: a silo's own labels are part of the consensus, so the comparison leans towards trust, the more the
 fewer silos there are.
@@ -23,6 +24,9 @@ WEIGHTS: Final = (1.0, 0.3, 0.1)
 """Of pseudo-labels, from the first that is tried; 0 where none of them will do."""
 MOST_ERRORS: Final = 1.0
 """Standard errors by which a model may look worse and still be trusted."""
+MARGIN: Final = 0.02
+"""Brier's score, in 0..2, by which a model may look worse and still be trusted: a hundredth in the probability of a
+class that is as likely as not."""
 
 
 class Trust(NamedTuple):
@@ -85,6 +89,6 @@ class Guard:
                 break
             evidence = own.compare(self._alone, there)
             first = first or evidence
-            if evidence.errors >= -MOST_ERRORS:
+            if evidence.errors >= -MOST_ERRORS or evidence.gain >= -MARGIN:
                 return Trust(weight, first)
         return Trust(0.0, first)

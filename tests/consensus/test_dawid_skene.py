@@ -1,7 +1,5 @@
 """Dawid-Skene against one step by hand and a crowd whose truth is known."""
 
-from statistics import fmean
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -98,12 +96,14 @@ class TestCrowds:
     # What a majority of three poor silos says, against two good ones.
     POOR = np.array([[0.6, 0.55], [0.55, 0.6], [0.55, 0.55], [0.95, 0.97], [0.96, 0.95]])
 
-    def test_beats_the_majority_where_silos_differ(self) -> None:
-        crowds = [crowd(np.random.default_rng(seed), self.POOR) for seed in range(5)]
-        ours = [balanced(truth, decided(votes, 2)) for truth, votes in crowds]
-        assert fmean(ours) > fmean(balanced(truth, majority(votes)) for truth, votes in crowds) + 0.05
+    @pytest.mark.parametrize("seed", range(5))
+    def test_beats_the_majority_where_silos_differ(self, seed: int) -> None:
+        truth, votes = crowd(np.random.default_rng(seed), self.POOR)
+        ours, theirs = decided(votes, 2), majority(votes)
+        # Of 400 examples: 1 in 20, counted, as a difference of shares is not exact.
+        assert (ours == truth).sum() - (theirs == truth).sum() >= 20
         # The Bayes rule that knows the silos has .96 or so: nobody without truth can have more than it.
-        assert min(ours) > 0.93
+        assert (ours == truth).mean() > 0.93
 
     def test_finds_the_confusion_matrices_and_reports_their_diagonals(self, rng: Generator) -> None:
         truth, votes = crowd(rng, self.POOR, examples=20_000)

@@ -216,3 +216,29 @@ def test_what_is_sent_comes_from_the_better_model():
 
 def test_pseudo_labels_are_never_asked_about():
     assert len(own(unique(20)).predicted(Memory(), 2, Pseudo(np.zeros((9, 1)), np.zeros(9, dtype=np.int16)))) == 20
+
+
+class Surer:
+    """Right each time, and less sure of every second record by ``less`` once it has learned pseudo-labels."""
+
+    def __init__(self, less: float) -> None:
+        self._less = less
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        self._learned = len(X) > 100
+        return self
+
+    def predict(self, X: Features) -> HardLabels:
+        return (X[:, 0] % 2).astype(np.int16)
+
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
+        sure = 0.9 - self._learned * self._less * (X[:, 0] % 4 < 2)
+        return np.where(self.predict(X)[:, None] == np.arange(2), sure[:, None], 1 - sure[:, None])
+
+
+@pytest.mark.parametrize(("less", "weight"), [(0.01, 1.0), (0.2, 0.0)])
+def test_a_loss_that_is_sure_but_tiny_is_no_reason_to_retreat(less: float, weight: float):
+    found = guard_of(unique(100)).trust(Surer(less), np.zeros((50, 1)), np.zeros(50, dtype=np.int16))
+    assert found.evidence is not None
+    assert found.evidence.errors < -5
+    assert found.weight == weight
