@@ -65,7 +65,7 @@ def transfer_for(
     noisy, num_records = privacy.enabled, len(private)
     # Nobody here learns from records and pseudo-labels at once, so a learner that takes no weights will do.
     own = learner.of_parts
-    if schema.texts and reading_of(learner) != "nothing":
+    if schema.texts and (reading_of(learner) not in ("nothing", "choice") or not schema.without_texts):
         raise LearnerError(
             f"learner {learner.name!r} reads text, and students and their teachers learn from numbers alone: choose "
             "another learner, or another algorithm, such as 'fedct'"

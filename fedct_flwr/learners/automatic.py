@@ -11,6 +11,7 @@ leaves. Labels that leave come from the chosen learner, as they do from one that
 
 import contextlib
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -30,7 +31,7 @@ _FEWEST_OF_CLASS: Final = 5
 """Records of the rarest class, likewise: one in each fold."""
 _MOST: Final = 1000
 """Records that candidates are compared on, drawn at random from more."""
-_MOST_WORK: Final = 5_000_000
+MOST_WORK: Final = 5_000_000
 """Records times columns times classes up to which boosted trees are tried: beyond, they take minutes."""
 
 
@@ -45,11 +46,16 @@ class Candidate:
     leaf: int = 0
     """Fewest records in a leaf of its trees; 0: the learner's own default."""
     balanced: bool = True
+    strength: float = 0.0
+    """Inverse strength of a linear model's regularization, its C; 0: the learner's own default."""
+    view: str = ""
+    """Which view of the records it learns from, where there are several."""
 
     @property
     def words(self) -> str:
         """What a report calls it."""
-        return self.name.replace("-", " ") + (", class-balanced" if self.balanced else "")
+        seen = f" on {self.view}" if self.view else ""
+        return self.name.replace("-", " ") + seen + (", class-balanced" if self.balanced else "")
 
 
 # Leaves of three records: shares of classes in them mean something, and class weights have an effect.
@@ -61,6 +67,12 @@ CANDIDATES: Final = (
     Candidate(BOOSTED),
 )
 """From simple to complex."""
+
+
+def safe_only(y: HardLabels) -> bool:
+    """Whether records of these classes are too few to choose by: all of them, or those of the rarest class."""
+    counts = np.bincount(y)
+    return len(y) < FEWEST or (counts > 0).sum() < 2 or bool(counts[counts > 0].min() < _FEWEST_OF_CLASS)
 
 
 class Automatic(SklearnLearner):
@@ -76,7 +88,7 @@ class Automatic(SklearnLearner):
         self._seed, self._random_state = seed, random_state
         self._always_balanced = balanced
         self._choice: Candidate | None = None
-        super().__init__(_estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
+        super().__init__(estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
 
     @property
     def choice(self) -> Candidate | None:
@@ -96,25 +108,50 @@ class Automatic(SklearnLearner):
         return super().fit(X, y, sample_weight)
 
     def _become(self, candidate: Candidate) -> None:
-        self._template, self._balanced = _estimator(candidate, self._random_state), candidate.balanced
+        self._template, self._balanced = estimator(candidate, self._random_state), candidate.balanced
 
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
-        counts = np.bincount(records.y)
-        if records.size < FEWEST or (counts > 0).sum() < 2 or counts[counts > 0].min() < _FEWEST_OF_CLASS:
-            return SAFE
-        rows = _at_most(records.size, self._seed)
+        if safe_only(records.y):
+            return self._safe
+        rows = at_most(records.size, self._seed)
         own = None if groups is None else groups[rows]
-        found = _chosen(_Table(self._transform(records.X[rows]), records.y[rows], own), self._num_classes, self._seed)
+        table = _Table(self._views(records.X[rows]), records.y[rows], own)
+        found = _chosen(table, self._candidates, self._num_classes, self._seed) or self._safe
+        table.forget()
         return replace(found, balanced=found.balanced or self._always_balanced)
+
+    @property
+    def _safe(self) -> Candidate:
+        """For records that cannot tell."""
+        return SAFE
+
+    @property
+    def _candidates(self) -> tuple[Candidate, ...]:
+        """From simple to complex."""
+        return CANDIDATES
+
+    def _views(self, X: Features) -> Mapping[str, Any]:
+        """The records as the candidates take them."""
+        return {"": np.ascontiguousarray(self._transform(X))}
 
 
 class _Table:
     """Transformed records, which are the same as others with the same contents."""
 
-    def __init__(self, X: Features, y: HardLabels, groups: Groups | None) -> None:
-        self.records, self.groups = Examples(np.ascontiguousarray(X), y), groups
-        content = repr(X.shape).encode() + self.records.X.tobytes() + y.tobytes()
-        self._digest = hashlib.sha256(content + (b"" if groups is None else groups.tobytes())).digest()
+    def __init__(self, views: Mapping[str, Any], y: HardLabels, groups: Groups | None) -> None:
+        self.views, self.y, self.groups = views, y, groups
+        digest = hashlib.sha256(y.tobytes())
+        for name, X in views.items():
+            parts = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
+            digest.update(repr((name, X.shape)).encode())
+            for part in parts:
+                digest.update(part.tobytes())
+        digest.update(b"" if groups is None else groups.tobytes())
+        self._digest = digest.digest()
+
+    def forget(self) -> None:
+        """Let the records go: what was chosen for them is kept by what they are known by."""
+        self.views = {}
 
     def __hash__(self) -> int:
         return hash(self._digest)
@@ -125,21 +162,26 @@ class _Table:
 
 # A silo's own records are met again by the baseline that trains on them alone, pooled records by each silo's.
 @lru_cache(maxsize=64)
-def _chosen(table: _Table, num_classes: int, seed: int) -> Candidate:
-    """The candidate that suits these records."""
-    records = table.records
-    own = OwnRecords(records, generator(seed, "automatic"), table.groups)
+def _chosen(table: _Table, candidates: tuple[Candidate, ...], num_classes: int, seed: int) -> Candidate | None:
+    """The candidate that suits these records; None if none can learn them."""
+    # The same folds in all views, as they are drawn alike.
+    own = {
+        view: OwnRecords(Examples(X, table.y), generator(seed, "automatic"), table.groups)
+        for view, X in table.views.items()
+    }
+    any_own = next(iter(own.values()))
     predicted: dict[Candidate, NDArray[np.float64]] = {}
-    for candidate in CANDIDATES:
-        if candidate.name != BOOSTED or records.X.size * num_classes <= _MOST_WORK:
-            _predict(own, candidate, num_classes, predicted)
+    for candidate in candidates:
+        rows, columns = table.views[candidate.view].shape
+        if candidate.name != BOOSTED or rows * columns * num_classes <= MOST_WORK:
+            _predict(own[candidate.view], candidate, num_classes, predicted)
     if not predicted:
-        return SAFE
-    best = predicted[min(predicted, key=lambda candidate: own.loss(predicted[candidate]))]
-    taken = next(candidate for candidate in predicted if own.compare(best, predicted[candidate]).errors >= -1.0)
+        return None
+    best = predicted[min(predicted, key=lambda candidate: any_own.loss(predicted[candidate]))]
+    taken = next(candidate for candidate in predicted if any_own.compare(best, predicted[candidate]).errors >= -1.0)
     plain = replace(taken, balanced=False)
-    _predict(own, plain, num_classes, predicted)
-    better = plain in predicted and own.compare(predicted[taken], predicted[plain]).errors > 1.0
+    _predict(own[taken.view], plain, num_classes, predicted)
+    better = plain in predicted and any_own.compare(predicted[taken], predicted[plain]).errors > 1.0
     return plain if better else taken
 
 
@@ -147,18 +189,20 @@ def _predict(
     own: OwnRecords, candidate: Candidate, num_classes: int, predicted: dict[Candidate, NDArray[np.float64]]
 ) -> None:
     """Enter what a candidate says out of fold, unless it cannot learn these records: then it is not chosen."""
-    learner = SklearnLearner(_estimator(candidate, seed=0), balanced=candidate.balanced)
+    learner = SklearnLearner(estimator(candidate, seed=0), balanced=candidate.balanced)
     with contextlib.suppress(TrainingError):
         predicted[candidate] = own.predicted(learner, num_classes)
 
 
-def _at_most(size: int, seed: int) -> NDArray[np.intp]:
+def at_most(size: int, seed: int) -> NDArray[np.intp]:
     """Positions of all records, or of as many as are compared."""
     if size <= _MOST:
         return np.arange(size)
     return np.sort(generator(seed, "automatic", "sample").choice(size, _MOST, replace=False))
 
 
-def _estimator(candidate: Candidate, seed: int) -> Any:
-    params = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
+def estimator(candidate: Candidate, seed: int) -> Any:
+    """What trains as the candidate says, untrained."""
+    params: dict[str, Any] = {"min_samples_leaf": candidate.leaf} if candidate.leaf else {}
+    params |= {"C": candidate.strength} if candidate.strength else {}
     return prepare(make(candidate.name, params), candidate.name, seed)

@@ -12,13 +12,15 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.automatic import Automatic
+from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import SOME_REGRESSORS, make, make_regressor, packages
+from fedct_flwr.learners.catalog import make, make_regressor, packages
 from fedct_flwr.learners.colluder import Colluder
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.learners.text import transformer_for
+from fedct_flwr.learners.views import AutomaticViews, Views
 from fedct_flwr.seeding import random_state
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import DataError, Features, LearnerError, SiloName
@@ -113,7 +115,10 @@ def _untrained(
 ) -> Learner:
     if settings.name == AUTO:
         return _automatic(settings, seed, num_classes, examples, transformer)
-    name = settings.name
+    name, views = settings.name, isinstance(transformer, Views)
+    if isinstance(transformer, Views):
+        # Of models that choose nothing, where a silo's own would.
+        transformer = transformer.for_parts
     wanted = wanted_of(num_classes or 1, examples, transformer)
     if not num_classes:
         estimator = prepare_regressor(make_regressor(name, settings.params, **wanted), name, seed)
@@ -125,7 +130,7 @@ def _untrained(
             # Perhaps a parameter of its own; if it has none, making it says so.
             model = make(name, settings.params, **wanted)
         estimator = prepare(model, name, seed)
-        if examples.ndim != 2:
+        if examples.ndim != 2 and not views:
             raise DataError(
                 f"learner {name!r} needs a table, but features have shape {examples.shape[1:]}: use a network, such as "
                 "'small-cnn' for images"
@@ -167,15 +172,17 @@ def _untrained(
 
 
 def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any) -> Learner:
-    """A learner that chooses for itself, where there is something to choose from. Raises LearnerError."""
+    """A learner that chooses for itself. Raises LearnerError."""
     if settings.params:
         raise LearnerError(f"learner {AUTO!r} takes no parameters: name a learner, or leave learner-params out")
     if not num_classes:
-        raise LearnerError(f"learner {AUTO!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
+        return AutomaticRegressor(settings.seed, seed, transformer)
+    if isinstance(transformer, Views):
+        return AutomaticViews(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
     if examples.ndim != 2:
         raise LearnerError(
-            f"learner {AUTO!r} is for tables, but features have shape {examples.shape[1:]}: name a network, such as "
-            "that of examples/own_network"
+            f"learner {AUTO!r} is for tables and images, but features have shape {examples.shape[1:]}: name a network, "
+            "such as that of examples/own_network"
         )
     return Automatic(num_classes, settings.seed, seed, transformer, balanced=settings.balanced)
 

@@ -59,6 +59,11 @@ class OwnRecords:
         self._number = asked
 
     @property
+    def records(self) -> Examples:
+        """All of them."""
+        return self._private
+
+    @property
     def can_tell(self) -> bool:
         """Whether they can speak for or against a model: at least two classes, with two records each to ask about."""
         counts = np.bincount(self.y)

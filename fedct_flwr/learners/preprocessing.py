@@ -252,8 +252,8 @@ def _stacked(parts: Sequence[Features], columns: Sequence[int]) -> NDArray[np.fl
 
 
 def as_input(X: Features) -> Features:
-    """Features as transformers take them: in double precision, or objects as they are where some are text."""
-    return X if X.dtype == np.object_ else X.astype(np.float64, copy=False)
+    """Features as transformers take them: tables in double precision, images and objects (text) as they are."""
+    return X if X.dtype == np.object_ or X.ndim == _IMAGES else X.astype(np.float64, copy=False)
 
 
 class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]

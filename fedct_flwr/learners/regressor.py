@@ -39,7 +39,7 @@ class SklearnRegressor(SklearnLearner):
 
     def predict(self, X: Features) -> Values:
         """The value of each example, ``(n,)``, finite."""
-        return values_of(self._asked("predict", X), len(X), model=self._name)
+        return values_of(self._asked("predict", X), X.shape[0], model=self._name)
 
     def probabilities(self, X: Features, num_classes: int) -> None:
         """None: a value is no class."""

@@ -132,14 +132,14 @@ class SklearnLearner:
 
     def predict(self, X: Features) -> Answers:
         """The class of each example, ``(n,)``."""
-        return classes_of(self._asked("predict", X), len(X), self._num_classes, model=self._name)
+        return classes_of(self._asked("predict", X), X.shape[0], self._num_classes, model=self._name)
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
         """Of each class, ``(n, num_classes)``, 0 for those never seen; None for a classifier that knows none."""
         if not hasattr(self._trained, "predict_proba"):
             return None
         shares, known = self._asked("predict_proba", X), getattr(self._trained, "classes_", None)
-        return probabilities_of(shares, known, len(X), num_classes, model=self._name)
+        return probabilities_of(shares, known, X.shape[0], num_classes, model=self._name)
 
     def check_soft(self) -> None:
         """Raise LearnerError unless its models know probabilities and it takes sample weights."""

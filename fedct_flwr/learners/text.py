@@ -21,9 +21,12 @@ from fedct_flwr.learners.catalog import NETWORKS, REGRESSORS, SHORT_NAMES, TFIDF
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
 
-Reading: TypeAlias = Literal["nothing", "tf-idf", "texts", "table"]
-"""What a learner takes of text: nothing; numbers by TF-IDF; one text for each record; or all columns by their names."""
+Reading: TypeAlias = Literal["nothing", "tf-idf", "texts", "table", "choice"]
+"""What a learner takes of text: nothing; numbers by TF-IDF; one text for each record; all columns by their names; or
+nothing or TF-IDF, whichever suits the records."""
 
+_IMAGES: Final = 4
+"""Axes of images."""
 _PROBED: Final = {"num_classes": 2, "num_features": 1, "num_channels": 3}
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -31,9 +34,17 @@ _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that b
 def transformer_for(settings: LearnerSettings, schema: Schema, *references: Features) -> Any:
     """What features go through before this learner, fitted to these examples ``(n, ...)``; None where nothing is done.
 
+    Of several things that ``auto`` may choose from, all of them (``views.Views``).
+
     Raises LearnerError for a learner that cannot be made, or reads text alone where there is none or none where there
     is nothing else; DataError for features that cannot be preprocessed.
     """
+    if settings.name == AUTO and (references[0].ndim == _IMAGES or settings.preprocessing != "none"):
+        # What may be chosen is made of learners, which import this.
+        from fedct_flwr.learners.views import views_for
+
+        if (views := views_for(schema, *references)) is not None:
+            return views
     if not schema.texts:
         if settings.name == TFIDF:
             raise LearnerError(
@@ -67,7 +78,9 @@ def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:
     name = settings.name
     if name == TFIDF:
         return "tf-idf"
-    if name == AUTO or name in SHORT_NAMES or name in REGRESSORS or name in NETWORKS:
+    if name == AUTO:
+        return "nothing" if settings.preprocessing == "none" else "choice"
+    if name in SHORT_NAMES or name in REGRESSORS or name in NETWORKS:
         return "nothing"
     model = make_regressor(name, settings.params) if number else make(name, settings.params, **_PROBED)
     if not hasattr(model, "get_params"):

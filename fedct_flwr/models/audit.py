@@ -30,6 +30,8 @@ TYPES: Final = frozenset(
     {
         "fedct_flwr.learners.calibrated.Calibrated",
         "fedct_flwr.learners.calibrated.Calibration",
+        "fedct_flwr.learners.image_features.Patches",
+        "fedct_flwr.learners.image_features.Pixels",
         "fedct_flwr.learners.preprocessing.Numbers",
         "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.relabel.Relabeled",

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.automatic import Automatic
+from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
@@ -118,7 +119,7 @@ class Judge:
         if learned and (alone := self._alone()) is not None:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
-        choice = site.learner.choice if isinstance(site.learner, Automatic) else None
+        choice = site.learner.choice if isinstance(site.learner, Automatic | AutomaticRegressor) else None
         trust = site.guard.last if site.guard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(

@@ -90,6 +90,9 @@ class Simulation:
         yield from self.dataset.notes
         config, silos = self.config, len(self.dataset.silos)
         settings = [config.learner_settings(position, silos) for position in range(len(config.learner))]
+        if config.votes:
+            # Teachers and students choose nothing.
+            settings = [one.of_parts for one in settings]
         settings += [config.student_settings()] if config.student else []
         yield from dict.fromkeys(filter(None, (unread(one, self.dataset.schema) for one in settings)))
 

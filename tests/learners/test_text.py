@@ -86,7 +86,8 @@ def made(name: str, schema: Schema = SCHEMA, **settings: Any) -> SklearnLearner:
     ("name", "preprocessing", "reading"),
     [
         ("tfidf-linear", "standard", "tf-idf"),
-        ("auto", "standard", "nothing"),
+        ("auto", "standard", "choice"),
+        ("auto", "none", "nothing"),
         ("logistic-regression", "standard", "nothing"),
         ("random-forest", "none", "nothing"),
         ("tests.learners.test_text.by_texts", "standard", "texts"),

@@ -1,0 +1,62 @@
+"""What models say of a silo's own records that they have not seen, where a number is predicted.
+
+Losses are squared errors in units of the values' variance: 1 is what the mean of all values has.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.out_of_fold import Evidence, OwnRecords
+from fedct_flwr.types import Examples, Groups
+
+
+class OwnValues(OwnRecords):
+    """A silo's own records with values, divided once: high and low values are dealt out alike.
+
+    ``groups`` ``(n,)`` are kept together.
+    """
+
+    def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None) -> None:
+        super().__init__(private, rng, groups)
+        self._variance = float(private.y.var()) or 1.0
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether they can speak for or against a model: at least two different values to ask about."""
+        return len(np.unique(self.y)) > 1
+
+    def said(self, learner: Learner, train: Callable[[Examples], object] | None = None) -> NDArray[np.float64]:
+        """The learner's values ``(asked,)`` of the records asked about, each from a new fit to other folds.
+
+        ``train`` trains it on them, if more is to be learned than these. Raises TrainingError.
+        """
+        found = np.zeros(self._private.size)
+        with threadpool_limits(1):
+            for fold in range(self._number):
+                there = self._fold == fold
+                if there.any() and not there.all():
+                    rest = Examples(self._private.X[~there], self._private.y[~there])
+                    _ = train(rest) if train else learner.fit(*rest)
+                    found[there] = learner.predict(self._private.X[there])
+        return found[self._asked]
+
+    def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
+        """How much better the ``second`` values are than the first, both as ``said`` gives them."""
+        differences = self._losses(first) - self._losses(second)
+        if len(differences) < 2:
+            return Evidence(0.0, 0.0, len(differences))
+        error = float(differences.std(ddof=1) / np.sqrt(len(differences)))
+        return Evidence(float(differences.mean()), error, len(differences))
+
+    def loss(self, predicted: NDArray[np.float64]) -> float:
+        """The mean loss of values."""
+        return float(self._losses(predicted).mean())
+
+    def _losses(self, predicted: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = (predicted - self.y) ** 2 / self._variance
+        return found
