@@ -8,7 +8,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -34,6 +34,8 @@ _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _SAYS_SEPARATOR: Final = re.compile(r'"?sep=([^"])"?')
 """A line before the header that is meant for Excel, which does not show it."""
 _END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
+_MANY_COLUMNS: Final = 200
+"""From here on, finding out the type of each column takes longer than reading them all."""
 
 
 class Look(NamedTuple):
@@ -52,8 +54,16 @@ def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettin
     try:
         look = _look_into(path, tables)
         columns = names_in_delimited(path, tables) if text is None else text
-        with _opened(path) as file:
-            table = parse(file, columns, tables, look, to_the_letter=text is None)
+        numbers = () if text is None else _fractions(path, tables, look)
+        try:
+            with _opened(path) as file:
+                table = parse(file, columns, tables, look, numbers=numbers, to_the_letter=text is None)
+        except pa.ArrowInvalid:
+            if not numbers:
+                raise
+            # Text further down, perhaps: what the reader makes of such a column, it tells by itself.
+            with _opened(path) as file:
+                table = parse(file, columns, tables, look)
         # Names that are no UTF-8 are noticed when they are looked at.
         if any(pa.types.is_binary(column.type) for column in table.columns):
             raise _wrong_encoding(path, tables)
@@ -65,14 +75,35 @@ def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettin
 
 def names_in_delimited(path: Path, tables: TableSettings) -> list[str]:
     """The names in the header of a CSV file. Raises DataError as ``read_delimited``."""
-    encoding = "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
     try:
-        look = _look_into(path, tables)
-        with _opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
-            lines = [*itertools.islice(text, look.skipped, _LINES)]
-            return next(csv.reader(lines, delimiter=look.separator), [])
+        return next(_first_records(path, tables, _look_into(path, tables)), [])
     except (pa.ArrowException, OSError, ValueError, csv.Error) as error:
         raise _unreadable(error, path, tables) from None
+
+
+def _first_records(path: Path, tables: TableSettings, look: Look) -> Iterator[list[str]]:
+    """The fields of the header and of what follows in the first lines. Raises what reading and decoding raise."""
+    encoding = "utf-8-sig" if _is_utf_8(tables.encoding) else tables.encoding
+    with _opened(path) as file, io.TextIOWrapper(file, encoding=encoding, newline="") as text:
+        lines = itertools.islice(text, look.skipped, _LINES)
+        yield from csv.reader(lines, delimiter=look.separator)
+
+
+def _fractions(path: Path, tables: TableSettings, look: Look) -> list[str]:
+    """Columns of a wide table whose first cell is a number with decimals: the reader takes them for no other type.
+
+    Unless there is text further down. Told so, it does not try one type after the other on each of thousands of
+    columns. None where the beginning of the file is odd: then the reader finds out.
+    """
+    try:
+        records = filter(None, _first_records(path, tables, look))
+        header, first = next(records, []), next(records, [])
+    except (pa.ArrowException, OSError, ValueError, csv.Error):
+        return []
+    if len(header) < _MANY_COLUMNS or len(first) != len(header):
+        return []
+    decimals = re.compile(rf"-?[0-9]+{re.escape(tables.decimal)}[0-9]+([eE][+-]?[0-9]+)?")
+    return [name for name, cell in zip(header, first, strict=True) if decimals.fullmatch(cell)]
 
 
 def _look_into(path: Path, tables: TableSettings) -> Look:
@@ -109,14 +140,18 @@ def parse(
     tables: TableSettings,
     look: Look,
     *,
+    numbers: Iterable[str] = (),
     to_the_letter: bool = False,
 ) -> pa.Table:
-    """The table in a stream of CSV. Raises whatever pyarrow does."""
+    """The table in a stream of CSV, whose columns in ``numbers`` hold numbers with decimals.
+
+    Raises whatever pyarrow does.
+    """
     convert = pyarrow.csv.ConvertOptions(
         strings_can_be_null=not to_the_letter,
         null_values=[*pyarrow.csv.ConvertOptions().null_values, *tables.missing],
         decimal_point=tables.decimal,
-        column_types=dict.fromkeys(text, pa.string()),
+        column_types=dict.fromkeys(numbers, pa.float64()) | dict.fromkeys(text, pa.string()),
     )
     return pyarrow.csv.read_csv(
         file,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fedct_flwr.config import TableSettings
+from fedct_flwr.datasets import delimited
 from fedct_flwr.datasets.table_files import as_written, column_names, read_table
 from fedct_flwr.types import DataError
 
@@ -167,3 +168,19 @@ def test_a_file_comes_out_to_the_letter_as_it_went_in(path: Path) -> None:
     path.write_bytes("größe;b\n01,50;NA\n;x\n".encode("cp1252"))
     (path.parent / "data.toml").write_text('separator = ";"\nencoding = "cp1252"\nleave-out = ["b"]', "utf-8")
     assert as_written(path).to_pydict() == {"größe": ["01,50", ""], "b": ["NA", "x"]}
+
+
+@pytest.mark.parametrize("below", ["2,5;;7;NA;x;nan", "-3;<5;8;4,25;y;1e-3", "n.a.;1e400;9,5;inf;;2"])
+@pytest.mark.parametrize("first", ["1,5;2,0;3;-4,75e-2;w;0,1", '"1,5";2.0;3;+4,7;"a;b";1', ";;;;;"])
+def test_a_wide_table_has_the_columns_that_a_narrow_one_has(
+    path: Path, first: str, below: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = 60
+    names = ";".join(f"x{n}" for n in range(6 * copies))
+    path.write_text("\n".join([names, *(";".join([record] * copies) for record in (first, below)), ""]))
+    told = tables({"separator": ";", "decimal": ","})
+    wide = read_table(path, ["x0"], told)
+    monkeypatch.setattr(delimited, "_MANY_COLUMNS", 10**6)
+    narrow = read_table(path, ["x0"], told)
+    assert wide.schema == narrow.schema
+    assert str(wide.to_pydict()) == str(narrow.to_pydict())
