@@ -1,0 +1,156 @@
+"""What all silos of a secure sum agree on: who may take part, how many must, how many may collude, what is added."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from fedct_flwr.secure_sum.faults import Fault, SumRefused
+from fedct_flwr.types import ConfigError, SiloName
+
+FEWEST_SILOS: Final = 3
+MOST_SILOS: Final = 100
+MOST_NUMBERS: Final = 10_000_000
+MOST_BITS: Final = 64
+KEY_SIZE: Final = 32
+SUBJECT_SIZE: Final = 32
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a run's sums: each silo takes them from its study folder, never from the coordinator.
+
+    ``run`` names the run, ``keys`` holds each silo's Ed25519 public key (32 bytes). No sum of fewer than
+    ``min_summands`` silos is opened, and the sum is protected against a coordinator together with ``may_collude``
+    silos. Raises ConfigError for terms under which a sum would protect nobody.
+    """
+
+    run: str
+    keys: Mapping[SiloName, bytes]
+    min_summands: int = FEWEST_SILOS
+    may_collude: int = 1
+
+    def __post_init__(self) -> None:
+        silos = len(self.keys)
+        if not FEWEST_SILOS <= silos <= MOST_SILOS:
+            raise ConfigError(f"secure sums take {FEWEST_SILOS} to {MOST_SILOS} silos, the study has {silos}")
+        if any(len(key) != KEY_SIZE for key in self.keys.values()):
+            raise ConfigError(f"a silo's key for secure sums is not an Ed25519 public key of {KEY_SIZE} bytes")
+        if len(set(self.keys.values())) < silos:
+            raise ConfigError("two silos have the same key for secure sums: let each silo make its own")
+        if self.may_collude < 0:
+            raise ConfigError(f"may-collude is {self.may_collude}: give 0 or more silos")
+        if not FEWEST_SILOS <= self.min_summands <= silos:
+            raise ConfigError(f"min-summands is {self.min_summands}: give {FEWEST_SILOS} to {silos} silos")
+        if self.min_summands < self.may_collude + 2:
+            raise ConfigError(
+                f"min-summands ({self.min_summands}) is below may-collude + 2 ({self.may_collude + 2}): "
+                "the silos that collude could subtract their numbers and see a single silo's"
+            )
+
+    @cached_property
+    def names(self) -> tuple[SiloName, ...]:
+        """All silos of the study, sorted."""
+        return tuple(sorted(self.keys))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the terms: part of everything that silos sign."""
+        told = [self.run, str(self.min_summands), str(self.may_collude)]
+        told += [part for name in self.names for part in (name, self.keys[name].hex())]
+        parts = (part.encode() for part in told)
+        return hashed(b"terms", *(len(part).to_bytes(4, "big") + part for part in parts))
+
+    def quorum(self, silos: int) -> int:
+        """How many of a roster's ``silos`` must help to open a sum.
+
+        The most that leaves room for a third of them to drop out; and so many that two disjoint groups of honest silos
+        can never both reach it with the help of those that collude (Bonawitz et al. 2017, §6.2): twice the quorum
+        exceeds ``silos + may_collude``.
+
+        >>> keys = {name: bytes(31) + name.encode() for name in "abcdef"}
+        >>> terms = Terms("run", keys)
+        >>> [terms.quorum(silos) for silos in (3, 4, 5, 6, 100)]
+        [3, 3, 4, 4, 67]
+        """
+        return max(silos - silos // 3, (silos + self.may_collude) // 2 + 1)
+
+    def fewest(self, silos: int) -> int:
+        """How many of a roster's ``silos`` must be in a sum for it to be opened."""
+        return max(self.quorum(silos), self.min_summands)
+
+    def neighbours(self, member: int, summands: tuple[int, ...], silos: int) -> list[int]:
+        """Which summands share a mask with ``member``, of a roster of ``silos``.
+
+        The summands stand in a circle, each with as many neighbours on both sides that no group of silos that drop
+        out or collude separates the others: a circulant graph of degree d needs d removals (Harary 1962). Few silos
+        share a mask each with each. Bell et al. 2020 draw such a graph at random; this one has no bad draws.
+        """
+        dropouts = len(summands) - self.fewest(silos)
+        reach = -(-(dropouts + self.may_collude + 1) // 2)
+        place, count = summands.index(member), len(summands)
+        if 2 * reach >= count - 1:
+            return [other for other in summands if other != member]
+        steps = [step for step in range(-reach, reach + 1) if step]
+        return [summands[(place + step) % count] for step in steps]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What one sum adds: vectors of ``length`` integers below ``2**bits``.
+
+    ``largest``: the largest number that a silo may add, where the total must not wrap around; None for numbers modulo
+    ``2**bits``, such as signed ones in two's complement. ``subject``: 32 bytes that name what is added, such as the
+    digest of the question. A silo adds to one sum of each subject.
+    """
+
+    length: int
+    bits: int
+    subject: bytes
+    largest: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 < self.length <= MOST_NUMBERS and 0 < self.bits <= MOST_BITS and len(self.subject) == SUBJECT_SIZE):
+            raise SumRefused(Fault.SHAPE)
+        if self.largest is not None and not 0 < self.largest < 1 << self.bits:
+            raise SumRefused(Fault.SHAPE)
+
+    def check_room(self, silos: int) -> None:
+        """Refuse a sum that ``silos`` silos together can overflow. Raises SumRefused (OVERFLOW)."""
+        if self.largest is not None and self.largest * silos >= 1 << self.bits:
+            raise SumRefused(Fault.OVERFLOW)
+
+    def encode(self) -> bytes:
+        """The shape to the byte."""
+        return b"".join(
+            (
+                self.length.to_bytes(4, "big"),
+                self.bits.to_bytes(1, "big"),
+                self.subject,
+                (self.largest or 0).to_bytes(8, "big"),
+            )
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Shape":
+        """The inverse of ``encode``. Raises SumRefused."""
+        largest = int.from_bytes(data[37:45], "big")
+        return cls(int.from_bytes(data[:4], "big"), data[4], data[5:37], largest or None)
+
+
+SHAPE_SIZE: Final = 45
+
+
+def hashed(label: bytes, *parts: bytes) -> bytes:
+    """SHA-256 of parts whose lengths the label fixes, or that carry them."""
+    return hashlib.sha256(_PREFIX + label + b"\0" + b"".join(parts)).digest()
+
+
+def listed(members: Iterable[int]) -> bytes:
+    """Places on a roster, in order, with their number first: one byte each."""
+    ordered = sorted(members)
+    return bytes([len(ordered), *ordered])
+
+
+_PREFIX: Final = b"fedct secure sum 1 "

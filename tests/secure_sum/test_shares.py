@@ -1,0 +1,54 @@
+"""Shamir's scheme: a quorum restores the secret; fewer shares are as likely under every secret."""
+
+from collections import Counter
+from itertools import combinations, product
+
+import pytest
+from Crypto.Util.number import isPrime
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedct_flwr.secure_sum import shares as scheme
+from fedct_flwr.secure_sum.faults import Fault, SumRefused
+from fedct_flwr.secure_sum.shares import PRIME, SECRET_SIZE, SHARE_SIZE, restore, split
+
+SMALL_PRIME = 7
+
+
+@given(data=st.data())
+def test_any_quorum_restores_the_secret(data: st.DataObject) -> None:
+    members = data.draw(st.integers(1, 100))
+    quorum = data.draw(st.integers(1, members))
+    secret = data.draw(st.binary(min_size=SECRET_SIZE, max_size=SECRET_SIZE))
+    dealt = split(secret, quorum, members)
+    places = data.draw(st.permutations(range(members)))[:quorum]
+    assert restore({place: dealt[place] for place in places}) == secret
+
+
+def test_fewer_shares_say_nothing_of_the_secret() -> None:
+    # All polynomials of degree 2 of a small field: two shares are uniform, whatever the constant is.
+    for places in combinations(range(1, 5), 2):
+        for secret in range(SMALL_PRIME):
+            seen = Counter(
+                tuple(scheme._value([*coefficients, secret], place, SMALL_PRIME) for place in places)
+                for coefficients in product(range(SMALL_PRIME), repeat=2)
+            )
+            assert set(seen.values()) == {1}
+            assert len(seen) == SMALL_PRIME**2
+
+
+def test_coefficients_are_fresh_and_below_the_prime(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isPrime(PRIME)
+    drawn: list[int] = []
+    monkeypatch.setattr(scheme.secrets, "randbelow", lambda bound: drawn.append(bound) or 1)
+    split(bytes(SECRET_SIZE), quorum=4, members=5)
+    assert drawn == [PRIME] * 3
+    monkeypatch.undo()
+    assert split(bytes(SECRET_SIZE), 2, 3) != split(bytes(SECRET_SIZE), 2, 3)
+
+
+@pytest.mark.parametrize("share", [PRIME.to_bytes(SHARE_SIZE, "big"), bytes(SHARE_SIZE - 1), b"\xff" * SHARE_SIZE])
+def test_a_share_out_of_range_is_refused(share: bytes) -> None:
+    with pytest.raises(SumRefused) as caught:
+        restore({0: share, 1: bytes(SHARE_SIZE)})
+    assert caught.value.fault is Fault.MALFORMED
