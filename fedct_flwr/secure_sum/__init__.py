@@ -1,0 +1,1 @@
+"""Secure sums: vectors of silos added so that nobody opens a summand."""
