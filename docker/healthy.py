@@ -1,7 +1,8 @@
 """Health check of one service: exits with 0 if it answers. Standard library alone, as a SuperNode has nothing else.
 
-``healthy.py https://superlink:8000/health [CA]`` asks an address; ``healthy.py agent.json`` looks whether the agent
-has heard from its SuperNode lately.
+``healthy.py https://superlink:8000/health [CA]`` asks an address, and a SuperNode that says so when it last heard from
+its coordinator; ``healthy.py agent.json`` looks whether the agent has heard from its SuperNode lately, and that from
+the coordinator.
 """
 
 import json
@@ -13,23 +14,36 @@ from pathlib import Path
 
 _PATIENCE_SECONDS = 5.0
 _LATELY_SECONDS = 30.0
+# As in fedct_flwr/hospital/link.py.
+_SILENT_SECONDS = 60.0
+_SILENT_HEADER = "fedct-link-silent"
 
 
 def answers(address: str, ca: str | None) -> bool:
-    """Whether the address answers with 200, and with a certificate of this authority if one is given."""
+    """Whether the address answers with 200, and with a certificate of this authority if one is given.
+
+    A SuperNode's answer says for how long its coordinator has been silent, and that must not be long.
+    """
     context = ssl.create_default_context(cafile=ca) if ca else None
     # The addresses are those in compose.yaml, and never a proxy's.
     opener = urllib.request.build_opener(
         urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
     )
     with opener.open(address, timeout=_PATIENCE_SECONDS) as answer:
-        return bool(answer.status == 200)
+        silent = float(answer.headers.get(_SILENT_HEADER, 0))
+        if silent >= _SILENT_SECONDS:
+            print(f"no word from the coordinator for {silent:.0f} s")
+        return bool(answer.status == 200 and silent < _SILENT_SECONDS)
 
 
 def has_contact(path: str) -> bool:
     """Whether the agent's status says so, and lately. Its fields are those of fedct_flwr/hospital/agent_status.py."""
     status = json.loads(Path(path).read_text("utf-8"))
-    return bool(status["connected"]) and time.time() - status["seen"] < _LATELY_SECONDS
+    now, heard = time.time(), status.get("heard")
+    if heard is not None and now - heard >= _SILENT_SECONDS:
+        print(f"no word from the coordinator for {now - heard:.0f} s")
+        return False
+    return bool(status["connected"]) and now - status["seen"] < _LATELY_SECONDS
 
 
 if __name__ == "__main__":

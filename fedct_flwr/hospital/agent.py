@@ -32,6 +32,7 @@ from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, Task
@@ -174,6 +175,7 @@ class _Agent:
         self._threads = ThreadpoolController()
         self._status = _StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
         self._trouble = ""
+        self._silence = False
         self._code_seen = ("", 0)
         self._looked_up = 0.0
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
@@ -335,7 +337,17 @@ class _Agent:
         if self._trouble or not self._status.connected:
             self._say(f"connected to the SuperNode at {self._supernode.address}")
         self._trouble = ""
-        self._status.put(connected=True, seen=time.time())
+        link, now = self._supernode.link, time.time()
+        if link is None:
+            self._status.put(connected=True, seen=now, heard=None, trouble="")
+            return
+        if link.silent >= SILENT_SECONDS and not self._silence:
+            why = sentence_of(link.trouble) if link.trouble else "the SuperNode no longer calls it"
+            self._say(f"no word from the coordinator for {span(link.silent)}: {why}")
+        elif self._silence and link.silent < SILENT_SECONDS:
+            self._say("the coordinator answers again")
+        self._silence = link.silent >= SILENT_SECONDS
+        self._status.put(connected=True, seen=now, heard=now - link.silent, trouble=link.trouble)
 
     def _no_contact(self, error: Exception) -> None:
         if isinstance(error, SuperNodeError):
@@ -383,13 +395,13 @@ class _StatusFile:
         """Whether the SuperNode answered last time."""
         return self._status.connected
 
-    def put(self, *, urgent: bool = False, **changes: float) -> None:
-        """Change fields; the file follows a second later, two for ``seen`` alone, at once if urgent."""
+    def put(self, *, urgent: bool = False, **changes: float | str | None) -> None:
+        """Change fields; the file follows a second later, two for times alone, at once if urgent."""
         with self._lock:
             for name, value in changes.items():
                 setattr(self._status, name, value)
             age = time.monotonic() - self._written
-            facts = json.dumps(asdict(self._status) | {"seen": 0})
+            facts = json.dumps(asdict(self._status) | {"seen": 0, "heard": 0})
             if not urgent and age < (_WRITE_SECONDS if facts != self._last else _REFRESH_SECONDS):
                 return
             self._written, self._last = time.monotonic(), facts

@@ -1,6 +1,6 @@
 """What the agent says of itself in ``agent.json``, for commands and health checks. Light, as they ask often.
 
-docker/healthy.py, which stands alone, reads ``connected`` and ``seen`` too.
+docker/healthy.py, which stands alone, reads ``connected``, ``seen`` and ``heard`` too.
 """
 
 import json
@@ -15,7 +15,9 @@ STATUS_FILE: Final = "agent.json"
 class Status:
     """What ``agent.json`` in the silo's state says. Times are seconds since 1970.
 
-    ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``round``: the last one worked on.
+    ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``heard``: last word from the
+    coordinator to the SuperNode, None if that does not say. ``trouble``: what is wrong with the link to the
+    coordinator, as ``hospital.link`` knows it, empty if nothing is. ``round``: the last one worked on.
     """
 
     pid: int = 0
@@ -25,6 +27,8 @@ class Status:
     connected: bool = False
     working: bool = False
     round: int = 0
+    heard: float | None = None
+    trouble: str = ""
 
 
 def read_status(state: Path) -> Status:
@@ -39,6 +43,9 @@ def read_status(state: Path) -> Status:
             connected=bool(said["connected"]),
             working=bool(said["working"]),
             round=int(said["round"]),
+            # An agent of before they were said has neither.
+            heard=None if said.get("heard") is None else float(said["heard"]),
+            trouble=str(said.get("trouble", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Status()

@@ -1,15 +1,30 @@
-"""Flower's SuperNode, which also shows a client certificate to the gateway: Flower 1.41 has no option for one.
+"""Flower's SuperNode, which also shows a client certificate to the gateway and says how its calls end.
 
-``certified_supernode [--client-certificate FILE --client-key FILE]``, and Flower's own options. Needs Flower alone,
-as it is also all that the image of a SuperNode has of ours; all of Flower's insides that it touches are in
-``show_certificate``.
+``certified_supernode [--client-certificate FILE --client-key FILE]``, and Flower's own options. Flower 1.41 has no
+option for a certificate. Needs Flower alone, as that and a few files of ours are all that the image of a SuperNode has.
+It is run by ``supervised_supernode``, which reads from its standard output a line for each call to the coordinator.
 """
 
 import argparse
+import base64
+import contextlib
+import hashlib
 import importlib
+import json
+import os
+import signal
 import ssl
 import sys
-from typing import Any
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from fedct_flwr.hospital.link import Link
+from fedct_flwr.hospital.noted_calls import note_calls, tell_agents
+from fedct_flwr.hospital.supervised_supernode import SUPERVISED, option
+
+RETURNED: Final = 70
+"""Exit code of a SuperNode whose work has ended while nobody had asked for that."""
 
 
 def show_certificate(certificate: str, key: str) -> None:
@@ -32,6 +47,19 @@ def show_certificate(certificate: str, key: str) -> None:
     module.FleetHttpClient = Certified
 
 
+def fingerprint(node_key: str) -> str:
+    """What ``ssh-keygen -l`` calls the key whose private half this file has; empty if nobody can tell."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
+
+    try:
+        public = load_ssh_private_key(Path(node_key).read_bytes(), None).public_key()
+        blob = base64.b64decode(public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).split()[1])
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        return ""
+    return f"SHA256:{base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip('=')}"
+
+
 def main() -> None:
     """Run ``flower-supernode``."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -49,10 +77,50 @@ def main() -> None:
                 f"cannot use the client certificate {files[0]} with the key {files[1]} "
                 f"({error.strerror or type(error).__name__}): ask the coordinator for the kit of your silo"
             )
+    before = os.environ.pop(SUPERVISED, "")
+    link, notes = (Link(float(before)), _Notes()) if before else (Link(), None)
+
+    def note(call: str, trouble: str) -> None:
+        link.note(call, trouble)
+        if notes:
+            notes.write(call, trouble)
+
+    note_calls(note)
+    tell_agents(link)
+    if notes:
+        notes.write("", fingerprint(option(rest, "--auth-supernode-private-key")))
+        threading.Thread(target=_end_with_supervisor, daemon=True).start()
     sys.argv = ["flower-supernode", *rest]
     from flwr.supernode.cli import flower_supernode
 
     flower_supernode()
+    # A SuperNode's work has no end. Flower's thread that serves the agent would keep the process, with nobody in it who
+    # calls the coordinator.
+    sys.stderr.write("the SuperNode's work has ended, and nobody had asked for that\n")
+    sys.stderr.flush()
+    os._exit(RETURNED)
+
+
+class _Notes:
+    """The way to the supervisor: what was the standard output. What others print there goes to standard error."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._pipe = os.dup(1)
+        os.dup2(2, 1)
+
+    def write(self, call: str, said: str) -> None:
+        # A supervisor that is gone is noticed elsewhere.
+        with contextlib.suppress(OSError):
+            os.write(self._pipe, (json.dumps([call, said]) + "\n").encode())
+
+
+def _end_with_supervisor() -> None:
+    """Nothing ever comes by standard input, until the process at the other end is no more."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 1024):
+            pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedct_flwr.hospital.link import Heard
 from fedct_flwr.types import ConfigError, FedctError
 
 ACQUIRE_TASK: Final = "/flwr.proto.Runtime/AcquireTask"
@@ -130,8 +131,9 @@ class SuperNode:
         )
         # Flower's own would ask the environment for a proxy, follow redirections, and wait for an answer without end.
         self._client.close()
+        self._transport = _BoundedTransport()
         self._client._client = httpx.Client(
-            transport=_BoundedTransport(),
+            transport=self._transport,
             timeout=_TIMEOUT,
             trust_env=False,
             follow_redirects=False,
@@ -140,6 +142,11 @@ class SuperNode:
                 **dict(RuntimeVersionMetadata.from_local_component("fedct agent").as_metadata()),
             },
         )
+
+    @property
+    def link(self) -> Heard | None:
+        """The SuperNode's link to the coordinator, as it said last; None if it does not say, as Flower's own."""
+        return self._transport.link
 
     def acquire(self) -> Task | None:
         """The next message for this silo, or None if there is none now.
@@ -355,10 +362,12 @@ class _BoundedTransport(httpx.BaseTransport):
 
     def __init__(self) -> None:
         limits = httpx.Limits(max_connections=4, max_keepalive_connections=2)
+        self.link: Heard | None = None
         self._inner = httpx.HTTPTransport(verify=False, trust_env=False, limits=limits)  # plain HTTP: nothing to verify
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         response = self._inner.handle_request(request)
+        self.link = Heard.read(response.headers)
         if "content-encoding" in response.headers:
             response.close()
             raise httpx.RemoteProtocolError("an encoded answer, which nobody asked for", request=request)

@@ -1,6 +1,7 @@
 """What a check finds, what it says to do, and what it never says."""
 
 import csv
+import http.server
 import re
 import shutil
 import socket
@@ -13,12 +14,14 @@ import pytest
 
 from fedct_flwr.cli.silo import check as check_module
 from fedct_flwr.hospital.approval import approve, revoke
+from fedct_flwr.hospital.link import SILENT_HEADER, TROUBLE_HEADER
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import DataError
 from tests.cli.silos import Authority, Fedct, Kit, https_server, make_kit
+from tests.processes.relay import Relay
 from tests.silo.labelers import drawing
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
@@ -414,6 +417,69 @@ def test_a_server_without_tls(fedct: Fedct, kit: Kit) -> None:
         found = finding(reach(fedct, kit, server.getsockname()[1]), "coordinator")
         thread.join()
     assert "it does not speak TLS" in found
+
+
+def test_a_call_that_is_taken_and_broken_off(fedct: Fedct, kit: Kit) -> None:
+    Authority.make().write(kit.folder / "connection" / "ca.crt")
+    with Relay(1) as relay:
+        relay.fail("drop")
+        found = finding(reach(fedct, kit, relay.port), "coordinator")
+    assert "the connection is accepted and then broken off" in found
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("503", "does not put the call through (HTTP status 503)"),
+        ("gone", "which HTTPS_PROXY names, cannot be reached"),
+    ],
+)
+def test_a_proxy_that_fails_is_named(
+    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
+) -> None:
+    Authority.make().write(kit.folder / "connection" / "ca.crt")
+    kit.edit("localhost:1", "coordinator.example:8443")
+    with Relay(1) as relay:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{relay.address}")
+        relay.fail("503")
+        if fault == "gone":
+            relay.__exit__()
+        found = finding(fedct("silo", "check", kit.folder).out, "coordinator")
+    assert f"the proxy {relay.address}, which HTTPS_PROXY names," in found
+    assert said in found
+    assert "secret" not in found
+
+
+@pytest.mark.parametrize(
+    ("headers", "mark", "said"),
+    [
+        ({SILENT_HEADER: "2", TROUBLE_HEADER: ""}, "✓", "the coordinator answered it 2 s ago"),
+        ({SILENT_HEADER: "2", TROUBLE_HEADER: "broken"}, "!", "no word from the coordinator for 2 s"),
+        ({SILENT_HEADER: "600", TROUBLE_HEADER: "broken"}, "✗", "no word from the coordinator for 10 min"),
+        ({SILENT_HEADER: "600", TROUBLE_HEADER: ""}, "✗", "the SuperNode no longer calls it"),
+        ({}, "✓", "it listens at"),
+    ],
+)
+def test_a_supernode_is_asked_when_the_coordinator_answered(
+    fedct: Fedct, kit: Kit, headers: dict[str, str], mark: str, said: str
+) -> None:
+    class Says(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Says) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        kit.edit("127.0.0.1:9094", f"127.0.0.1:{server.server_port}")
+        found = finding(fedct("silo", "check", kit.folder).out, "SuperNode")
+        server.shutdown()
+    assert found.startswith(f"{mark} SuperNode: ")
+    assert said in found
 
 
 @pytest.mark.parametrize("ahead", [-120.0, 120.0])

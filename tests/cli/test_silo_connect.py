@@ -2,22 +2,24 @@
 
 import shlex
 import shutil
-from pathlib import Path
+import sys
 
 import pytest
 
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Authority, Fedct, Kit
 
+PROGRAM = ["-P", "-m", "fedct_flwr.hospital.supervised_supernode"]
+
 
 def options(command: str) -> dict[str, str]:
-    words = shlex.split(command)[1:]
+    words = shlex.split(command)[1 + len(PROGRAM) :]
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
     outcome = fedct("silo", "connect", kit.folder, "--print")
-    assert Path(shlex.split(outcome.out)[0]).name == "flower-supernode"
+    assert shlex.split(outcome.out)[: 1 + len(PROGRAM)] == [sys.executable, *PROGRAM]
     assert options(outcome.out) == {
         "--isolation": "process",
         "--superlink": "localhost:1",
@@ -31,9 +33,7 @@ def test_the_command_is_what_the_settings_say(fedct: Fedct, kit: Kit) -> None:
 
 def test_a_client_certificate_is_shown(fedct: Fedct, kit: Kit) -> None:
     (kit.folder / "connection" / "client.crt").touch()
-    command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
-    assert command[1:4] == ["-P", "-m", "fedct_flwr.hospital.certified_supernode"]
-    given = dict(zip(command[4::2], command[5::2], strict=True))
+    given = options(fedct("silo", "connect", kit.folder, "--print").out)
     assert given["--client-certificate"] == str(kit.folder / "connection" / "client.crt")
     assert given["--client-key"] == str(kit.folder / "connection" / "client.key")
     assert given["--superlink"] == "localhost:1"
@@ -51,7 +51,7 @@ def test_flower_takes_every_option(fedct: Fedct, kit: Kit) -> None:
     from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
     command = shlex.split(fedct("silo", "connect", kit.folder, "--print").out)
-    parsed = _parse_args_run_supernode().parse_args(command[1:])
+    parsed = _parse_args_run_supernode().parse_args(command[1 + len(PROGRAM) :])
     assert (parsed.isolation, parsed.port) == ("process", 9094)
 
 
@@ -77,7 +77,7 @@ def test_it_needs_neither_records_nor_study_nor_state(fedct: Fedct, kit: Kit, mo
 
     monkeypatch.setattr("os.execve", execve)
     assert fedct("silo", "connect", kit.folder).code == 0
-    assert called[0][1:3] == ["--isolation", "process"]
+    assert called[0][1:6] == [*PROGRAM, "--isolation", "process"]
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "node.key", "secret"])

@@ -1,8 +1,10 @@
 """What the agent does and what has left, for people, for programs and for health checks."""
 
+import http.server
 import importlib.util
 import json
 import os
+import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.gate import Gate
+from fedct_flwr.hospital.link import SILENT_HEADER, SILENT_SECONDS
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.privacy.budget import Budget
@@ -45,26 +48,80 @@ def said(fedct: Fedct, kit: Kit) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "healthy"), [({}, True), ({"connected": False}, False), ({"seen": time.time() - 3600}, False)]
+    ("changes", "healthy"),
+    [
+        ({}, True),
+        ({"connected": False}, False),
+        ({"seen": time.time() - 3600}, False),
+        ({"heard": time.time()}, True),
+        ({"heard": time.time() - 3600}, False),
+    ],
 )
 def test_the_health_check_of_a_container_reads_what_an_agent_writes(
     tmp_path: Path, changes: dict[str, Any], healthy: bool
 ) -> None:
     """It stands alone, so nothing but this holds the two together."""
+    status = replace(Status(1, 1.0, "study", seen=time.time(), connected=True), **changes)
+    (tmp_path / STATUS_FILE).write_text(json.dumps(asdict(status)))
+    assert health_check().has_contact(str(tmp_path / STATUS_FILE)) is healthy
+
+
+def health_check() -> Any:
+    """docker/healthy.py."""
     spec = importlib.util.spec_from_file_location("healthy", Path(__file__).parents[2] / "docker" / "healthy.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    status = replace(Status(1, 1.0, "study", seen=time.time(), connected=True), **changes)
-    (tmp_path / STATUS_FILE).write_text(json.dumps(asdict(status)))
-    assert module.has_contact(str(tmp_path / STATUS_FILE)) is healthy
+    return module
 
 
 def test_the_health_check_of_a_container_looks_where_the_agent_writes() -> None:
     for name in ("compose.yaml", "docker/silo/compose.yaml"):
         text = (Path(__file__).parents[2] / name).read_text("utf-8")
         assert f"/usr/local/lib/fedct/healthy.py, /app/silo/state/{STATUS_FILE}]" in text
+
+
+class SuperNodes(http.server.BaseHTTPRequestHandler):
+    """Answers as one that has not heard from its coordinator for the seconds in the path."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        if self.path.strip("/"):
+            self.send_header(SILENT_HEADER, self.path.strip("/"))
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("silent", "healthy"), [("", True), ("2.0", True), ("3600.0", False)])
+def test_the_health_check_of_a_supernode_asks_when_the_coordinator_answered(silent: str, healthy: bool) -> None:
+    module = health_check()
+    assert module._SILENT_SECONDS == SILENT_SECONDS
+    with http.server.HTTPServer(("127.0.0.1", 0), SuperNodes) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        assert module.answers(f"http://127.0.0.1:{server.server_port}/{silent}", None) is healthy
+
+
+def test_a_link_that_is_silent_is_told_and_is_not_healthy(fedct: Fedct, kit: Kit) -> None:
+    write_agent(kit, heard=time.time() - 600, trouble="status-503")
+    outcome = fedct("silo", "status", kit.folder)
+    assert "no word for 10 min" in outcome.out
+    assert "HTTP status 503" in outcome.out
+    assert "waits for questions" not in outcome.out
+    assert fedct("silo", "status", kit.folder, "--healthy").code == 1
+    agent = said(fedct, kit)["agent"]
+    assert (agent["healthy"], agent["trouble"]) == (False, "status-503")
+    assert 600 <= agent["silence"] < 660
+    found = fedct("silo", "check", kit.folder, "--offline")
+    assert found.code == 3
+    assert "agent: no word from the coordinator for 10 min, HTTP status 503" in " ".join(found.out.split())
+    # A single call that failed is nothing yet.
+    write_agent(kit, heard=time.time() - 5, trouble="broken")
+    assert fedct("silo", "status", kit.folder, "--healthy").code == 0
+    assert "waits for questions" in fedct("silo", "status", kit.folder).out
+    assert "✓ agent: it is at work" in fedct("silo", "check", kit.folder, "--offline").out
 
 
 def test_a_fresh_silo(fedct: Fedct, kit: Kit) -> None:

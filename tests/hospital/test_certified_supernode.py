@@ -1,6 +1,7 @@
 """Where Flower makes its connection to the coordinator is where it was, and a client certificate is shown there."""
 
 import contextlib
+import importlib
 import inspect
 import socket
 import ssl
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from fedct_flwr.cli.certificates import create_authority, create_client_certificate, create_server_certificate
+from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER
+from fedct_flwr.hospital import noted_calls
 from tests.processes.deployment import free_port
 
 MOVED = "this Flower makes a SuperNode's connection otherwise: see fedct_flwr/hospital/certified_supernode.py"
@@ -28,6 +31,30 @@ def test_flowers_insides_are_where_they_were() -> None:
     assert "verify" in inspect.signature(FleetHttpClient.__init__).parameters, MOVED
     source = inspect.getsource(fleet_http_connection.http_request_response)
     assert "with FleetHttpClient.from_server_address(" in source, MOVED
+
+
+def test_what_notes_calls_is_where_it_was() -> None:
+    import httpx
+    from flwr.supercore.error import ApiErrorCode
+    from flwr.supercore.protobuf.client import ProtobufClient
+    from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
+    from flwr.supercore.retry.http_retry import _RETRYABLE_TRANSPORT_ERRORS
+    from flwr.supernode.cli import flower_supernode
+    from flwr.supernode.fleet_http_client import FleetHttpClient
+
+    assert "rpc_method" in inspect.signature(FleetHttpClient._unary_unary).parameters, MOVED
+    assert "context" in inspect.signature(FleetHttpClient._send).parameters, MOVED
+    assert "self._base_url = " in inspect.getsource(ProtobufClient.__init__), MOVED
+    source = inspect.getsource(importlib.import_module("flwr.supernode.cli.flower_supernode"))
+    assert "from flwr.supernode.main import (" in source, "the SuperNode's API is made otherwise: see tell_agents"
+    assert callable(flower_supernode)
+    assert noted_calls._MEDIA_TYPE == PROTOBUF_MEDIA_TYPE
+    assert int(ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED) == noted_calls._NOT_ACTIVATED
+    assert httpx.ConnectError in _RETRYABLE_TRANSPORT_ERRORS, "after this error Flower asks again"
+
+
+def test_the_gateways_word_on_a_certificate_is_understood() -> None:
+    assert VERDICT_HEADER.lower() == noted_calls._VERDICT_HEADER
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ by which all of them are found and ended, whoever started them. What exits is st
 Ports are this process's own, so that test files may run at the same time.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -49,6 +50,7 @@ from fedct_flwr.types import FedctError
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder, write_study_folder
 from tests.marks import MARK, end_all
 from tests.patience import PATIENCE, eventually
+from tests.processes.relay import Relay
 from tests.silo.held import held_in
 
 ROOT: Final = Path(__file__).parents[2]
@@ -125,7 +127,8 @@ class Deployment:
 
     ``learner`` is each silo's, in place of one that a test can hold; ``policy`` what it changes of the usual one.
     ``stock``: without agents, SuperNodes start a process for each message and run the code that was sent.
-    ``bare``: a SuperLink that knows nobody, and the rest is for the test to start.
+    ``bare``: a SuperLink that knows nobody, and the rest is for the test to start. ``relayed``: silos reach it through
+    the ``relays`` that are there for each.
     """
 
     def __init__(
@@ -137,6 +140,7 @@ class Deployment:
         policy: dict[str, Any] | None = None,
         stock: bool = False,
         bare: bool = False,
+        relayed: bool = False,
     ) -> None:
         self.folder = folder
         self._tables = {name: table for name, table in (("learner", learner), ("policy", policy)) if table}
@@ -149,6 +153,7 @@ class Deployment:
         self.coordinator: CoordinatorFolder = prepare(
             folder / "coordinator", ["127.0.0.1"], self.address, study, gateway=self.address
         )[0]
+        self.relays = {name: Relay(self.port).__enter__() for name in silos} if relayed else {}
         self.silos = {name: self._silo(name, name) for name in silos}
         for name, silo in self.silos.items():
             shutil.copyfile(silo.node_key, self.coordinator.silos / f"{name}.pub")
@@ -196,6 +201,8 @@ class Deployment:
         end_all(self._mark)
         for process in self._processes.values():
             process.wait()
+        for relay in self.relays.values():
+            relay.__exit__()
 
     def stranger(self, name: str, *, authority: bool = False) -> SiloFolder:
         """A silo whose node is not registered, or that trusts another ``authority`` than the coordinator's."""
@@ -233,8 +240,11 @@ class Deployment:
                 "--auth-supernode-private-key", str(connection.node_key), "--node-config", f"silo-file='{silo.file}'",
             ])  # fmt: skip
             return
-        for name, command in (("supernode", "connect"), ("agent", "start")):
-            self.start(f"{name} {silo.folder.name}", [str(BIN / "fedct"), "silo", command, str(silo.folder)])
+        self.start_supernode(silo)
+        self.start(f"agent {silo.folder.name}", [str(BIN / "fedct"), "silo", "start", str(silo.folder)])
+
+    def start_supernode(self, silo: SiloFolder) -> None:
+        self.start(f"supernode {silo.folder.name}", [str(BIN / "fedct"), "silo", "connect", str(silo.folder)])
 
     def start_silos(self) -> None:
         """Start all, and wait until all agents hear from their SuperNodes."""
@@ -253,12 +263,18 @@ class Deployment:
             self._spawn(name)
 
     def send(self, name: str, number: int) -> None:
-        """Send a signal to a process."""
+        """Send a signal to a process, and to what it has started if nothing of it shall go on."""
         with self._lock:
-            self._processes[name].send_signal(number)
+            process = self.process(name)
+            started = (
+                process.children(recursive=True) if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT) else []
+            )
+            for one in (process, *started):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.send_signal(number)
 
     def kill(self, name: str) -> None:
-        """Kill a process as a crash would; it is started again."""
+        """Kill a process, with all that it has started, as a crash would; it is started again."""
         self.send(name, signal.SIGKILL)
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> int:
@@ -314,7 +330,8 @@ class Deployment:
         return psutil.Process(self._processes[name].pid)
 
     def _silo(self, name: str, hospital: str) -> SiloFolder:
-        return SiloFolder(self.folder / "silos" / name, hospital, self.address, self.coordinator.ca, **self._tables)
+        address = self.relays[name].address if name in self.relays else self.address
+        return SiloFolder(self.folder / "silos" / name, hospital, address, self.coordinator.ca, **self._tables)
 
     def _wait_for_agents(self) -> None:
         for silo in self.silos.values() if not self._stock else ():

@@ -8,6 +8,7 @@ from typing import Final
 import psutil
 
 from fedct_flwr.hospital.agent_status import Status, read_status
+from fedct_flwr.hospital.link import SILENT_SECONDS
 
 CONTACT_SECONDS: Final = 60.0
 """So long the agent may be without a word from its SuperNode and count as healthy."""
@@ -25,8 +26,13 @@ class Agent:
 
     @property
     def healthy(self) -> bool:
-        """Alive, and in contact with its SuperNode."""
-        return self.alive and time.time() - self.status.seen < CONTACT_SECONDS
+        """Alive, in contact with its SuperNode, and that with the coordinator."""
+        return self.alive and time.time() - self.status.seen < CONTACT_SECONDS and self.silence < SILENT_SECONDS
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the coordinator last answered the SuperNode; 0 if the SuperNode does not say."""
+        return 0.0 if self.status.heard is None else max(0.0, time.time() - self.status.heard)
 
 
 def read_agent(state: Path) -> Agent:

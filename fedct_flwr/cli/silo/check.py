@@ -49,6 +49,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "approval": probes_keys.approval,
     "file modes": probes_keys.modes,
     "link": probes_network.link,
+    "agent": probes_network.contact,
 }
 
 # What the SuperNode needs and an agent in a container has not: neither a way out nor the node's key and ca.crt.

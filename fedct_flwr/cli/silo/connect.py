@@ -1,9 +1,8 @@
-"""``fedct silo connect``: the stock SuperNode with the silo's settings. Reads neither records nor study."""
+"""``fedct silo connect``: Flower's SuperNode with the silo's settings, supervised. Reads neither records nor study."""
 
 import os
 import shlex
 import sys
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from fedct_flwr.cli.output import echo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
 from fedct_flwr.config import Connection, SiloConfig
-from fedct_flwr.hospital import certified_supernode
+from fedct_flwr.hospital import supervised_supernode
 from fedct_flwr.types import ConfigError
 
 # Nothing is reported to anybody, and nothing is fetched.
@@ -34,6 +33,8 @@ def connect(
 ) -> None:
     """Run Flower's SuperNode: it calls the coordinator, and the agent calls it. It needs no access to records.
 
+    A SuperNode that ends, or no longer reaches the coordinator, is started again, and a line says so. Stops cleanly on
+    SIGTERM, SIGINT and SIGHUP. Exit code 2 if its port is taken or its certificate refused, 4 if it cannot start.
     The agent calls it by plain HTTP with a shared secret: keep both on one machine, or on a network of their own.
     """
     connection = SiloConfig.read_toml(silo_file(folder, folder_option)).connection
@@ -59,16 +60,10 @@ def supernode_command(connection: Connection, host: str = "") -> list[str]:
     host_and_port(connection.superlink, "superlink")
     certificate, key = connection.client_certificate, connection.client_key
     # A folder of before there were client certificates has none: a gateway that asks for one says so.
-    program = (
-        [
-            *(sys.executable, "-P", "-m", certified_supernode.__name__),
-            *("--client-certificate", str(certificate), "--client-key", str(key)),
-        ]
-        if certificate.is_file()
-        else [str(Path(sys.executable).parent / "flower-supernode")]
-    )
+    shown = ["--client-certificate", str(certificate), "--client-key", str(key)] if certificate.is_file() else []
     return [
-        *program,
+        *(sys.executable, "-P", "-m", supervised_supernode.__name__),
+        *shown,
         "--isolation", "process",
         "--superlink", connection.superlink,
         "--root-certificates", str(connection.ca_certificate),

@@ -12,14 +12,17 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from cryptography import x509
 
 from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER
 from fedct_flwr.cli.findings import Mark
+from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
 from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.hospital.link import SILENT_SECONDS, Heard, sentence_of, span
 from fedct_flwr.types import ConfigError
 
 _SECONDS: Final = 5.0
@@ -28,6 +31,8 @@ _MOST_SKEW: Final = 30.0
 # Why OpenSSL did not take a certificate.
 _EXPIRED: Final = 10
 _OTHER_NAME: Final = (62, 64)
+# How urllib says that a proxy did not put a call through.
+_TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
 # What containers on a network of their own call each other.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -95,9 +100,12 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         except (OSError, ssl.SSLError):
             raise Unread("the client certificate with its key") from None
     try:
-        date, verdict = _answer_of(host, port, context)
+        status, date, verdict = _answer_of(host, port, context)
     except (OSError, http.client.HTTPException) as error:
-        yield _no_connection(address, error)
+        yield _no_connection(address, error, _proxy_for(host))
+        return
+    if status >= http.HTTPStatus.INTERNAL_SERVER_ERROR:
+        yield bad(f"coordinator: {address} answers with HTTP status {status}", "ask the coordinator whether it runs")
         return
     if verdict:
         said = "asks for a client certificate" if verdict == "missing" else "does not accept the client certificate"
@@ -115,8 +123,8 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         yield good("clock: the same as the coordinator's, within a few seconds")
 
 
-def _answer_of(host: str, port: int, context: ssl.SSLContext) -> tuple[datetime | None, str]:
-    """What time the server says it is, and what it has against this silo's client certificate, in whatever it answers.
+def _answer_of(host: str, port: int, context: ssl.SSLContext) -> tuple[int, datetime | None, str]:
+    """The status, the server's time, and what it has against this silo's client certificate, in whatever it answers.
 
     Raises OSError or HTTPException.
     """
@@ -126,21 +134,36 @@ def _answer_of(host: str, port: int, context: ssl.SSLContext) -> tuple[datetime 
     request = urllib.request.Request(f"https://{name}:{port}/", method="HEAD")
     try:
         with opener.open(request, timeout=_SECONDS) as answer:
-            headers = answer.headers
+            status, headers = answer.status, answer.headers
     except urllib.error.HTTPError as answer:
         # It answers, if only that there is nothing to be had here.
         with answer:
-            headers = answer.headers
+            status, headers = answer.code, answer.headers
     said, verdict = headers.get("Date"), headers.get(VERDICT_HEADER, "")
     try:
-        return parsedate_to_datetime(said) if said else None, verdict
+        return status, parsedate_to_datetime(said) if said else None, verdict
     except ValueError:
-        return None, verdict
+        return status, None, verdict
 
 
-def _no_connection(address: str, error: Exception) -> Finding:
+def _proxy_for(host: str) -> str:
+    """The address of the proxy that the environment names for the coordinator; empty if it names none."""
+    if urllib.request.proxy_bypass(host):
+        return ""
+    named = urlsplit(urllib.request.getproxies().get("https", ""))
+    # Without a name and a password that may stand in it.
+    return f"{named.hostname}:{named.port}" if named.hostname and named.port else named.hostname or ""
+
+
+def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    if isinstance(reason, ssl.SSLCertVerificationError):
+    if proxy and (tunnel := _TUNNEL.match(str(reason))):
+        said = f"the proxy {proxy}, which HTTPS_PROXY names, does not put the call through (HTTP status {tunnel[1]})"
+        fix = "ask IT to let the proxy call that address, or add the coordinator to NO_PROXY"
+    elif proxy and isinstance(reason, socket.gaierror | ConnectionRefusedError | TimeoutError):
+        said = f"the proxy {proxy}, which HTTPS_PROXY names, cannot be reached"
+        fix = "correct HTTPS_PROXY, ask IT for the proxy, or add the coordinator to NO_PROXY"
+    elif isinstance(reason, ssl.SSLCertVerificationError):
         if reason.verify_code == _EXPIRED:
             said, fix = "its certificate has expired", "ask the coordinator for a new one, or set this machine's clock"
         elif reason.verify_code in _OTHER_NAME:
@@ -149,6 +172,9 @@ def _no_connection(address: str, error: Exception) -> Finding:
         else:
             said = "its certificate is not signed by the one in ca.crt"
             fix = "ask the coordinator for the right ca.crt; if it is right, somebody listens in (or a proxy does)"
+    elif isinstance(reason, ssl.SSLEOFError | ConnectionResetError | http.client.RemoteDisconnected):
+        said = "the connection is accepted and then broken off"
+        fix = "ask the coordinator whether it runs, and IT whether a proxy or a firewall is in between"
     elif isinstance(reason, ssl.SSLError):
         said, fix = "it does not speak TLS", "ask the coordinator for the right address"
     elif isinstance(reason, socket.gaierror):
@@ -205,7 +231,7 @@ def _is_near(host: str) -> bool:
 
 
 def supernode(silo: Silo) -> Iterator[Finding]:
-    """Whether the SuperNode listens for its agent."""
+    """Whether the SuperNode listens for its agent, and when the coordinator last answered it."""
     address = silo.config.connection.supernode
     try:
         host, port = host_and_port(address, "supernode")
@@ -215,8 +241,49 @@ def supernode(silo: Silo) -> Iterator[Finding]:
         socket.create_connection((host, port), timeout=_SECONDS).close()
     except OSError:
         yield warning(f"SuperNode: nobody listens at {address}", "fedct silo connect")
-    else:
+        return
+    heard = _what_it_heard(host, port)
+    if heard is None:
         yield good(f"SuperNode: it listens at {address}")
+    elif heard.silent >= SILENT_SECONDS or heard.trouble:
+        yield _silent("SuperNode", heard.silent, heard.trouble)
+    else:
+        yield good(f"SuperNode: it listens at {address}, and the coordinator answered it {span(heard.silent)} ago")
+
+
+def _what_it_heard(host: str, port: int) -> Heard | None:
+    """What the SuperNode says of its link; None if it does not say. One that hangs is found by its agent."""
+    asked = http.client.HTTPConnection(host, port, timeout=_SECONDS / 2)
+    try:
+        asked.request("GET", "/health")
+        return Heard.read(asked.getresponse().headers)
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        asked.close()
+
+
+def contact(silo: Silo) -> Iterator[Finding]:
+    """Whether an agent that is at work can be asked anything. Reads a file, makes no connection."""
+    agent = read_agent(silo.config.state)
+    status = agent.status
+    if not agent.alive:
+        return
+    if not status.connected:
+        yield warning("agent: it is at work, and waits for its SuperNode", "fedct silo connect")
+    elif agent.silence >= SILENT_SECONDS:
+        yield _silent("agent", agent.silence, status.trouble)
+    elif status.heard is None:
+        yield good("agent: it is at work, and in contact with its SuperNode")
+    else:
+        yield good("agent: it is at work, and its SuperNode in contact with the coordinator")
+
+
+def _silent(what: str, seconds: float, trouble: str) -> Finding:
+    said, _, fix = sentence_of(trouble).partition(": ") if trouble else ("the SuperNode no longer calls it", "", "")
+    sentence = f"{what}: no word from the coordinator for {span(seconds)}, {said}"
+    fix = fix or "restart fedct silo connect"
+    return bad(sentence, fix) if seconds >= SILENT_SECONDS else warning(sentence, fix)
 
 
 def _address(silo: Silo) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.approval import Approval, approving_digests, in_force
 from fedct_flwr.hospital.books import spent
+from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.kinds import kind_in_policy
@@ -48,7 +49,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "study": study.name if study else None,
         "public": public or None,
         "approval": _approval(config, study, in_force(entries)),
-        "agent": {**asdict(agent.status), "alive": agent.alive, "healthy": agent.healthy},
+        "agent": {**asdict(agent.status), "alive": agent.alive, "healthy": agent.healthy, "silence": agent.silence},
         "log": {"readable": readable, "lines": len(entries)},
         "kinds": list(policy.kinds),
         "used": {"rounds": used.rounds, "labels": used.queries, "bytes": used.bytes},
@@ -129,6 +130,8 @@ def table(said: dict[str, Any]) -> Table:
     result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
     result.add_row("approval", _APPROVALS[approval["state"]].format(_when(approval.get("time", ""))))
     result.add_row("agent", _agent(agent))
+    if agent["alive"] and agent["connected"] and agent["heard"] is not None:
+        result.add_row("coordinator", _coordinator(agent["silence"], agent["trouble"]))
     if said["kinds"] != ["hard"]:
         result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
     for name in ("rounds", "labels", "bytes"):
@@ -180,7 +183,17 @@ def _agent(agent: dict[str, Any]) -> str:
     if not agent["connected"]:
         return f"[yellow]waits for its SuperNode[/] (process {agent['pid']}): fedct silo connect"
     doing = f"trains, round {agent['round']}" if agent["working"] else "waits for questions"
+    if agent["silence"] >= SILENT_SECONDS and not agent["working"]:
+        return f"[yellow]at work, and cannot be asked anything[/] (process {agent['pid']})"
     return f"[green]{doing}[/] (process {agent['pid']})"
+
+
+def _coordinator(silence: float, trouble: str) -> str:
+    """When it last answered the SuperNode, and why it does not."""
+    if silence < SILENT_SECONDS:
+        return f"[green]answered {span(silence)} ago[/]"
+    why = f": {sentence_of(trouble)}" if trouble else ": restart 'fedct silo connect'"
+    return f"[bold red]no word for {span(silence)}[/]{escape(why)}"
 
 
 def _budget(privacy: dict[str, Any]) -> str:

@@ -1,0 +1,185 @@
+"""Each call of Flower's SuperNode to its SuperLink is noted, and none that fails for now makes it give up.
+
+Flower 1.41 asks again when a connection is refused, and gives up for good, in a process that stays, when something in
+between takes the call and drops it or answers in the coordinator's place. Here whatever may pass is one kind of error,
+the one after which Flower asks again. Needs Flower alone; all of Flower's insides that it touches are in ``note_calls``
+and ``tell_agents``.
+"""
+
+import importlib
+import json
+import socket
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from fedct_flwr.hospital.link import Link, Trouble
+
+Note = Callable[[str, str], None]
+"""Takes what Flower calls the call, and what went wrong, if anything."""
+
+_VERDICT_HEADER: Final = "fedct-client-certificate"
+"""What the coordinator's gateway tells of a client certificate that it does not let in."""
+_MEDIA_TYPE: Final = "application/protobuf"
+_NOT_ACTIVATED: Final = 2004
+_RECURRENT: Final = frozenset({"ActivateNode", "PullMessages", "SendNodeHeartbeat"})
+"""Calls that are about no message: whatever is wrong with them, they can be made again."""
+_PASSING: Final = frozenset({401, 403, 404, 405, 407, 408, 425, 429})
+"""What proxies answer in the coordinator's place; so is all that is no 2xx or 4xx."""
+_OWN_DECISIONS: Final = (401, 403)
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 20.0
+
+
+def note_calls(note: Note) -> None:
+    """From now on ``note`` hears of each call of this process's SuperNode."""
+    module: Any = importlib.import_module("flwr.supernode.fleet_http_connection")
+    original = module.FleetHttpClient
+
+    class Noted(original):  # type: ignore[misc, valid-type]
+        def _send(self, context: Any, **others: Any) -> httpx.Response:
+            answer: httpx.Response = super()._send(context, **others)
+            if answer.is_success and _media_type(answer) != _MEDIA_TYPE:
+                # A page of somebody in between, and an empty one would be read as a message without anything in it.
+                raise httpx.RemoteProtocolError("no answer of a SuperLink", request=answer.request)
+            return answer
+
+        def _unary_unary(self, *, rpc_method: str, **others: Any) -> Any:
+            call = rpc_method.rpartition("/")[2]
+            try:
+                answer = super()._unary_unary(rpc_method=rpc_method, **others)
+            except (httpx.RequestError, httpx.HTTPStatusError, ValueError) as error:
+                note(call, trouble_of(error, _is_proxied(self._base_url)))
+                if may_pass(call, error):
+                    # Without a word of what went wrong: Flower gives up where it reads "certificate" or "TLS".
+                    raise httpx.ConnectError("no answer from the coordinator") from error
+                raise
+            note(call, "")
+            return answer
+
+        def ActivateNode(self, request: Any) -> Any:  # noqa: N802 - Flower's name
+            pause = _FIRST_PAUSE
+            while True:
+                try:
+                    return super().ActivateNode(request)
+                except httpx.HTTPStatusError as error:
+                    if trouble_of(error) not in (Trouble.UNREGISTERED, Trouble.SIGNATURE):
+                        raise
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    module.FleetHttpClient = Noted
+
+
+def tell_agents(link: Link) -> None:
+    """From now on all answers of this process's SuperNode to its agent say how the link is."""
+    module: Any = importlib.import_module("flwr.supernode.main")
+    original = module.create_app
+
+    def create_app(*arguments: Any, **others: Any) -> Any:
+        app = original(*arguments, **others)
+
+        @app.middleware("http")  # type: ignore[untyped-decorator]
+        async def _told(request: Any, call_next: Any) -> Any:
+            answer = await call_next(request)
+            answer.headers.update(link.heard().headers())
+            return answer
+
+        return app
+
+    module.create_app = create_app
+
+
+def trouble_of(error: Exception, proxied: bool = False) -> str:
+    """What is wrong, as ``Trouble`` says it. ``proxied``: the call goes through a proxy."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return _trouble_of_answer(error.response)
+    if isinstance(error, httpx.ProxyError):
+        status = str(error)[:3]
+        return f"{Trouble.PROXY_STATUS}-{status}" if status.isdecimal() else Trouble.PROXY
+    causes = list(_causes(error))
+
+    def caused_by(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    if caused_by(ssl.SSLCertVerificationError):
+        return Trouble.UNTRUSTED
+    if caused_by(ssl.SSLError):
+        return Trouble.BROKEN
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        if proxied:
+            return Trouble.PROXY
+        if caused_by(socket.gaierror):
+            return Trouble.UNKNOWN_NAME
+        if caused_by(ConnectionRefusedError):
+            return Trouble.REFUSED
+        # Accepted, and broken off before the handshake of TLS was over.
+        return Trouble.BROKEN if caused_by(ConnectionError, EOFError) else Trouble.UNREACHABLE
+    if isinstance(error, httpx.TimeoutException):
+        return Trouble.NO_ANSWER
+    return Trouble.BROKEN if isinstance(error, httpx.TransportError) else Trouble.OTHER
+
+
+def may_pass(call: str, error: Exception) -> bool:
+    """Whether the same call may succeed later. What the coordinator itself decides is what it is."""
+    if not isinstance(error, httpx.HTTPStatusError):
+        return isinstance(error, httpx.RequestError) or call in _RECURRENT
+    answer = error.response
+    if _VERDICT_HEADER in answer.headers or _code_of(answer) == _NOT_ACTIVATED:
+        return False
+    if _is_own(answer) and answer.status_code in _OWN_DECISIONS:
+        return False
+    if call in _RECURRENT:
+        return True
+    passing = answer.status_code in _PASSING or not 400 <= answer.status_code < 500
+    return passing and not _is_own(answer)
+
+
+def _trouble_of_answer(answer: httpx.Response) -> str:
+    if _VERDICT_HEADER in answer.headers:
+        return Trouble.CERTIFICATE
+    if _code_of(answer) == _NOT_ACTIVATED:
+        return Trouble.UNREGISTERED
+    if answer.status_code == httpx.codes.UNAUTHORIZED and _is_own(answer):
+        return Trouble.SIGNATURE
+    return f"{Trouble.STATUS}-{answer.status_code}"
+
+
+def _is_own(answer: httpx.Response) -> bool:
+    """Whether the SuperLink wrote this answer, and not a proxy."""
+    return "detail" in _document(answer)
+
+
+def _media_type(answer: httpx.Response) -> str:
+    return str(answer.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+def _code_of(answer: httpx.Response) -> object:
+    return _document(answer).get("code")
+
+
+def _document(answer: httpx.Response) -> dict[str, object]:
+    try:
+        found = json.loads(answer.text)
+    except (ValueError, httpx.StreamError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_proxied(base_url: str) -> bool:
+    """Whether the environment names a proxy for this address; ``httpx`` asks the same."""
+    host, named = urlsplit(base_url).hostname or "", urllib.request.getproxies()
+    return bool(named.get("https") or named.get("all")) and not urllib.request.proxy_bypass(host)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
