@@ -16,7 +16,7 @@ _DAY: Final = timedelta(days=1)
 _COMMON: Final = tuple(
     form + time
     for form in ("%d.%m.%Y", "%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y",
-                 "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d %b %Y", "%d. %B %Y", "%B %d, %Y", "%b %d, %Y")
+                 "%d/%m/%y", "%m/%d/%y", "%d-%b-%Y", "%d %b %Y", "%d. %B %Y", "%d %B %Y", "%B %d, %Y", "%b %d, %Y")
     for time in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
 )  # fmt: skip
 """Forms to propose."""

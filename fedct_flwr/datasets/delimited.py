@@ -23,6 +23,17 @@ _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "upri
 _SAMPLE: Final = 1_000_000
 _LINES: Final = 50
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_OTHERS: Final = {
+    b"PK\x03\x04": "an Excel file or a zip archive: unpack it, or call it .xlsx",
+    b"\x1f\x8b": "packed by gzip: call it .csv.gz",
+    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls): save it as .xlsx",
+    b"PAR1": "a Parquet file: call it .parquet",
+    b"%PDF": "a PDF: export the table as CSV",
+    b"{\\rtf": "a text document: export the table as CSV",
+    b"$FL2": "an SPSS file: export the table as CSV",
+    b"<": "HTML or XML: export the table as CSV",
+}
+"""How files begin that are no CSV whatever they are called, and what to do about it."""
 _MIN_BLOCK: Final = 1 << 20
 _MAX_BLOCK: Final = 1 << 28
 _ROWS_IN_BLOCK: Final = 1024
@@ -110,6 +121,7 @@ def _look_into(path: Path, tables: TableSettings) -> Look:
     """Look at the beginning of a file. Raises DataError where the settings are others than the file's."""
     with _opened(path) as file:
         sample = file.read(_SAMPLE)
+    _check_kind(sample, path, tables)
     _check_encoding(sample, path, tables)
     longest = max(map(len, sample.split(b"\n", _LINES)[:_LINES]))
     lines = _first_lines(sample, tables.encoding)
@@ -131,7 +143,12 @@ def _check_last_quote(table: pa.Table, path: Path) -> None:
 def _unreadable(error: Exception, path: Path, tables: TableSettings) -> DataError:
     if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
         return _wrong_encoding(path, tables)
-    return DataError(f"cannot read {path}: {safe_reason(error)}")
+    reason = safe_reason(error)
+    if "columns, got" in reason:
+        reason += (
+            "; each line needs as many fields as the header, so take titles above it and notes below the table out"
+        )
+    return DataError(f"cannot read {path}: {reason}")
 
 
 def parse(
@@ -174,6 +191,19 @@ def safe_reason(error: Exception) -> str:
 
 def _opened(path: Path) -> pa.NativeFile:
     return pa.input_stream(path, compression="gzip" if path.name.lower().endswith(".gz") else None)
+
+
+def _check_kind(sample: bytes, path: Path, tables: TableSettings) -> None:
+    """Raise DataError for a file of another kind, and for bytes that no text holds."""
+    for mark, what in _OTHERS.items():
+        if sample.lstrip().startswith(mark):
+            raise DataError(f"cannot read {path}: it is {what}")
+    wide = tables.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+    if b"\x00" in sample and not wide and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(
+            f"cannot read {path}: it holds bytes that are no text; if it is UTF-16, write encoding = 'utf-16-le' in "
+            f"{tables.place}, otherwise export it anew"
+        )
 
 
 def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:

@@ -17,7 +17,11 @@ PUBLIC: Final = "public"
 TEST: Final = ".test"
 _TESTS: Final = frozenset({"test", "tests", "testset", "testdata", "holdout", "validation", "valid", "val", "eval"})
 """Names of files, without signs between words, that are test sets by all experience."""
-_OF_SILO: Final = re.compile(r"(?P<silo>.+)[-_ .]+(?:test|tests|testset|holdout|validation)", re.IGNORECASE)
+_OF_SILO: Final = re.compile(
+    r"(?P<silo>.+)[-_ .]+(?:test|tests|testing|testset|testdata|holdout|validation|val)", re.IGNORECASE
+)
+_TRAIN: Final = re.compile(r"(?P<silo>.+)[-_ .]+(?:train|training|trainset|traindata)", re.IGNORECASE)
+"""Names of the other half of what such a file was once a part of."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,12 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
         if path.name.startswith((".", "~$")) or path.name == DATA_FILE:
             # Spreadsheets, macOS and editors leave the former beside a table that is open.
             continue
-        if not ending or path.is_dir():
+        if not ending or path.is_dir() or path.name.startswith("~"):
+            # The latter is what some editors call an older state of a file.
             unused.append(path.name)
             continue
+        # Some systems tell no capital letters from small ones.
+        name = PUBLIC if name.casefold() == PUBLIC else name
         is_test = name.lower().endswith(TEST) and not (form and form.silo)
         silo = name[: -len(TEST)] if is_test else (form and form.silo) or name
         group = tests if is_test else found
@@ -116,15 +123,17 @@ def _check_tests(
                 f"{quoted(path.name)} in {folder} is the test file of silo {quoted(silo)}, which has no file there: "
                 f"{suggest(silo, silos)}"
             )
+    halves = {half["silo"] for name in silos if (half := _TRAIN.fullmatch(name))}
     for name, path in silos.items():
         ending = name_and_ending(path)[1]
         if name in said:
             continue
         of_silo = _OF_SILO.fullmatch(name)
-        if of_silo and of_silo["silo"] in silos:
+        if of_silo and (of_silo["silo"] in silos or of_silo["silo"] in halves):
+            other = "" if of_silo["silo"] in silos else f", and the other half to {quoted(of_silo['silo'] + ending)}"
             raise DataError(
                 f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to "
-                f"{quoted(of_silo['silo'] + TEST + ending)} if it is that silo's test file"
+                f"{quoted(of_silo['silo'] + TEST + ending)} if it is that silo's test file{other}"
             )
         if re.sub(r"[-_ .]", "", unicodedata.normalize("NFC", name)).casefold() in _TESTS:
             raise DataError(

@@ -35,25 +35,28 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     check_accept([*told.accept, *config.accept])
     public, silos = files.sources(folder, told)
     try:
-        unlabeled = _without(public.read(()), config.label_column)
+        table = public.read(())
+        unlabeled = _without(table, config.label_column)
         _check(unlabeled.num_rows > 0 and unlabeled.column_names, public, "is empty: it needs a record and a feature")
     except DataError as error:
         return FolderInspection(Inspection((), (_unreadable(error, ""),)), folder)
     tables, wrong = _read(config, unlabeled, silos)
     found = inspect_tables(
-        unlabeled,
+        table,
         tables,
         config.label_column,
         number=config.outcome == "number",
         settings=public.tables,
         accept=config.accept,
     )
+    more: list[Finding] = []
     if not wrong and not found.refused:
         try:
-            files.load(config)
+            # What shows only in a federation: labels that are swapped at one silo.
+            more = [each for each in files.load(config).findings if each not in found.findings]
         except DataError as error:
             wrong = [_unreadable(error, "")]
-    return FolderInspection(Inspection(found.tables, (*wrong, *found.findings)), folder)
+    return FolderInspection(Inspection(found.tables, (*wrong, *found.findings, *more)), folder)
 
 
 def _read(
@@ -62,16 +65,18 @@ def _read(
     """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
     label = config.label_column
     text = [*([] if config.outcome == "number" else [label]), *text_columns(public)]
-    tables, wrong = {}, []
+    tables, wrong, theirs = {}, [], public.column_names
     for silo, source in silos.items():
         try:
             table = source.read(text)
-            names = listed(table.column_names)
-            _check(label in table.column_names, source, f"has no column {label!r}: it has {names}")
+            # A table makes its list of names anew whenever it is asked.
+            names = table.column_names
+            there, known = {*names}, {label, *theirs}
+            _check(label in there, source, f"has no column {label!r}: it has {listed(names)}")
             _check(table.num_rows > 0, source, "has no records: add records, or take the file away")
             tables[silo] = table
-            missing = [name for name in public.column_names if name not in table.column_names]
-            extra = [name for name in table.column_names if name not in {label, *public.column_names}]
+            missing = [name for name in theirs if name not in there]
+            extra = [name for name in names if name not in known]
             _check(not missing, source, f"lacks columns of the public set: {listed(missing)}; name them as there")
             _check(not extra, source, f"has columns that the public set lacks: {listed(extra)}; take them out")
         except DataError as error:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, side_by_side
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
-from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, refuse
+from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, opposed, refuse, with_accepted
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
@@ -18,7 +18,7 @@ from fedct_flwr.datasets.table_files import PLAIN
 from fedct_flwr.datasets.tables import columns_of, encode, numbers, text_columns
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.plural import count
-from fedct_flwr.text.printable import fault, listed
+from fedct_flwr.text.printable import fault, formula_fault, listed
 from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
 
 
@@ -78,9 +78,9 @@ def federation(
     texts = tuple(dict.fromkeys([*config.text_columns, *public.tables.text]))
     if label in texts:
         raise ConfigError(f"column {label!r} cannot be both the label and text: name other columns as text")
-    unlabeled = public.read(texts)
+    table = public.read(texts)
     no_features = {label, group} if group else {label}
-    unlabeled = unlabeled.drop_columns([column for column in unlabeled.column_names if column in no_features])
+    unlabeled = table.drop_columns([column for column in table.column_names if column in no_features])
     if unlabeled.num_rows == 0 or not unlabeled.column_names:
         raise DataError(f"{public.where} is empty: it needs at least one record and one feature")
     number = config.outcome == "number"
@@ -100,7 +100,9 @@ def federation(
         replace(part, table=part.table.drop_columns([group])) if group and group in part.table.column_names else part
         for part in parts
     ]
-    findings = _inspected(public, unlabeled, parts, texts, config)
+    settings = public.tables.model_copy(update={"text": texts, "group": group})
+    findings = _inspected(public, table, unlabeled.column_names, parts, settings, config)
+    del table
     columns = columns_of(unlabeled, public.where, public.tables, texts)
     schema, labels = _labels(parts, columns, config, where)
     examples = PublicSet(encode(unlabeled, columns, public.where))
@@ -123,6 +125,10 @@ def federation(
             found[silo] = SiloData(silo, private, test)
     del part, records
     pa.default_memory_pool().release_unused()
+    if not number:
+        swapped = opposed({silo: data.private for silo, data in found.items()}, columns, schema.classes)
+        meant = with_accepted(swapped, [*settings.accept, *config.accept])
+        findings += tuple(each for each in meant if each.severity is Severity.SAID)
     own = _side_by_side(found)
     return FederatedDataset(
         name=name,
@@ -148,21 +154,26 @@ def _side_by_side(found: dict[SiloName, SiloData]) -> tuple[SiloData, ...]:
 
 
 def _inspected(
-    public: Source, unlabeled: pa.Table, parts: Sequence[_Labeled], texts: tuple[str, ...], config: RunConfig
+    public: Source,
+    table: pa.Table,
+    features: Sequence[str],
+    parts: Sequence[_Labeled],
+    settings: TableSettings,
+    config: RunConfig,
 ) -> tuple[Finding, ...]:
     """What the inspection says. Raises DataError for what it refuses, also in tables that silos are tested with."""
     label = config.label_column
-    theirs = {label, *unlabeled.column_names}
+    theirs = {label, *features}
     if apart := next((part for part in parts if {*part.table.column_names} != theirs), None):
         # Nothing is said of cells before the columns are the same.
-        columns = columns_of(unlabeled, public.where, public.tables, texts)
+        columns = columns_of(table.select(features), public.where, settings, settings.text)
         encode(apart.table.drop_columns([label]), columns, apart.source.where)
     found = inspect_tables(
-        unlabeled,
+        table,
         {part.name: part.table for part in parts},
         label,
         number=config.outcome == "number",
-        settings=public.tables.model_copy(update={"text": texts}),
+        settings=settings,
         accept=config.accept,
         words=Words(settings=public.tables.place),
     )
@@ -186,7 +197,7 @@ def _labels(
     classes = all_classes(set().union(*(names for part, names in zip(parts, named, strict=True) if not part.tested)))
     if len(classes) == 1:
         raise DataError(f"all records in {where} are of class {classes[0]!r}: at least two classes are needed")
-    if why := next(filter(None, map(fault, classes)), None):
+    if why := next((why for name in classes if (why := fault(name) or formula_fault(name))), None):
         # A label may be a patient's name: it is not quoted.
         raise DataError(f"a label in the column {label!r} of {where} names no class, as {why}: rename it")
     schema = Schema(classes, columns)

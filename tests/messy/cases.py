@@ -188,6 +188,11 @@ def _fever(row: int, factor: float, offset: float) -> str:
     return f"{np.random.default_rng(row).normal(37.4, 0.6) * factor + offset:.1f}"
 
 
+def _drawn(name: str, row: int) -> int:
+    """A whole number of six digits, another one for each record."""
+    return 100_000 + (row * 7919 * 31 + 104_729 * len(name)) % 899_981
+
+
 def _shuffled(row: int) -> int:
     return int(np.random.default_rng(row).integers(0, 4))
 
@@ -286,6 +291,74 @@ SAID: Final[dict[str, Case]] = {
     ),
     "spellings of a word in public": Case(
         lambda p: p.some(PUBLIC, "ward", range(40), "Icu"), "value-spellings", "ward"
+    ),
+    "the label column in public": Case(
+        lambda p: p.tables[PUBLIC].update({LABEL: ["no"] * len(p.tables[PUBLIC]["age"])}), "label-in-public", LABEL
+    ),
+    "days as whole numbers": Case(
+        lambda p: p.add("seen", lambda name, row: _day(name, row * 31, "%Y%m%d")), "dates-as-numbers", "seen"
+    ),
+    "identifiers by no known name": Case(
+        lambda p: p.add("entry", lambda name, row: str(_drawn(name, row))), "record-number", "entry"
+    ),
+    "two units at a silo": Case(
+        lambda p: p.tables["essen"].update(
+            {"height": [f"{float(c) / 100:.3f}" if row % 5 else c for row, c in enumerate(p.tables["essen"]["height"])]}
+        ),
+        "two-scales",
+        "height",
+        "essen",
+    ),
+    "two units in public": Case(
+        lambda p: p.tables[PUBLIC].update(
+            {
+                "height": [
+                    f"{float(c) / 100:.3f}" if row > 280 else c for row, c in enumerate(p.tables[PUBLIC]["height"])
+                ]
+            }
+        ),
+        "two-scales",
+        "height",
+    ),
+    "other codes at a silo": Case(
+        lambda p: p.add("icu", lambda name, row: str(_drawn(name, row) % 2 + (name == "essen"))),
+        "other-scale",
+        "icu",
+        "essen",
+    ),
+    "a sentinel with a fraction": Case(
+        lambda p: p.some("essen", "glucose", range(12), "99.9"), "missing-as-number", "glucose", "essen"
+    ),
+    "labels that nobody knows": Case(
+        lambda p: [p.some(silo, LABEL, range(0, 400, 9), "unknown") for silo in SILOS], "missing-as-class", LABEL
+    ),
+    "nine for a missing label": Case(
+        lambda p: [p.change(silo, LABEL, _from(DIGITS)).some(silo, LABEL, range(0, 400, 9), "9") for silo in SILOS],
+        "missing-as-class",
+        LABEL,
+    ),
+    "zero and one, and one and two": Case(
+        lambda p: p.change(SILOS, LABEL, _from(DIGITS)).change("koeln", LABEL, lambda cell: str(int(cell) + 1)),
+        "label-spellings",
+        LABEL,
+        "koeln",
+    ),
+    "words with an order": Case(
+        lambda p: p.relabel(lambda silo, row: ("low", "medium", "high")[_shuffled(row) % 3]), "ordinal-classes", LABEL
+    ),
+    "degrees of severity": Case(
+        lambda p: p.relabel(lambda silo, row: ("leicht", "mittel", "schwer")[_shuffled(row) % 3]),
+        "ordinal-classes",
+        LABEL,
+    ),
+    "Roman numerals": Case(
+        lambda p: p.relabel(lambda silo, row: ("I", "II", "III", "IV")[_shuffled(row)]), "ordinal-classes", LABEL
+    ),
+    "stages in numbers": Case(
+        lambda p: p.relabel(lambda silo, row: f"stage {_shuffled(row)}"), "ordinal-classes", LABEL
+    ),
+    "a silo of two records": Case(
+        lambda p: p.tables["essen"].update({k: v[:2] for k, v in p.tables["essen"].items()}), "few-records", "", "essen"
     ),
     "some new words": Case(
         lambda p: p.some("essen", "ward", range(100), "paediatrics"), "unknown-values", "ward", "essen"

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.outcome import codings, missing_as_class, ordered
 from fedct_flwr.datasets.inspection.spelling import are_dates, folded, truth, without_signs
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.plural import count
@@ -38,6 +39,9 @@ def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) 
     yield from _spellings(counts, agreed, label, say)
     yield from _several_in_a_cell(counts, total, label, say)
     if not agreed:
+        yield from codings(counts, label)
+        yield from missing_as_class(total, label)
+        yield from ordered(sorted(total), label)
         yield from _without_common(counts, say)
     yield from _few(counts, total, agreed, say)
 

@@ -30,6 +30,9 @@ _OFTEN_ONCE: Final = 0.5
 _MOSTLY_MISSING: Final = 0.5
 _MOST_CODES: Final = 30
 _YEARS: Final = (1900, 2100)
+_FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
+_DIGITS: Final = 4
+"""Powers of ten of a number that is long enough to be an identifier."""
 _Q25, _Q50, _Q75 = (QUANTILES.index(q) for q in (0.25, 0.5, 0.75))
 
 # What pandas, R and spreadsheets call a column that numbers the rows.
@@ -37,7 +40,9 @@ _UNNAMED: Final = re.compile(
     r"\s*|unnamed: ?\d+|index|level_\d+|__index_level_\d+__|\.\.\.\d+|rownames?|row\.names", re.I
 )
 _IDENTIFIER: Final = re.compile(
-    r"(^|[_\-. ])(id|pid|ids|mrn|uuid|guid|case|caseno|nr|key|patid|patnr|fallnr)$|^(id|pid|mrn)[_\-. ]|"
+    r"(^|[_\-. ])(id|pid|ids|mrn|uuid|guid|case|caseno|nr|key|patid|patnr|fallnr|pseudonym|pseudonymid|kvnr|lfd|lfdnr|"
+    r"ssn|barcode|accession)$|^(id|pid|mrn)[_\-. ]|"
+    r"(patient|pat|fall|aufnahme|subject|case|sample|visit|stay|versicherten)[_\-. ]?(id|no|nr|num|number|nummer)$|"
     r"patient.?(id|n)|record.?(id|n)|"
     r"[a-z](ID|Id|Nr|No)$|(^|[_\-. ])identifier$"
 )
@@ -49,7 +54,7 @@ _CODE: Final = re.compile(
 def of_text(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
     """Whether a text column holds numbers, or dates, in another spelling."""
     text = profile.texts[name]
-    if found := _dates(profile, name, silo, say):
+    if found := dates(profile, name, silo, say):
         return found
     looks = text.looks
     numbers, bare = weigh(looks.number, text.counts), text.valid - weigh(looks.missing, text.counts)
@@ -117,14 +122,15 @@ def _are_codes(text: Text) -> bool:
     return digits and (len(lengths) == 1 or bool(pc.any(pc.starts_with(text.values, "0")).as_py()))
 
 
-def _dates(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
+def dates(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
+    """Whether a text column holds dates."""
     text = profile.texts[name]
-    dates = are_dates(text.values)
-    if not dates.any() or weigh(dates, text.counts) < _NEARLY_ALL * text.valid:
+    found = are_dates(text.values)
+    if not found.any() or weigh(found, text.counts) < _NEARLY_ALL * text.valid:
         return None
-    place = profile.first(name, text.values.filter(pa.array(dates)))
+    place = profile.first(name, text.values.filter(pa.array(found)))
     example = say.example(place[1], place[0]) if place else ""
-    forms = likely_forms(text.values.filter(pa.array(dates)).to_pylist())
+    forms = likely_forms(text.values.filter(pa.array(found)).to_pylist())
     how = say.set("dates", " or ".join(f'"{form}"' for form in forms)) if forms else ""
     fix = f"turn them into numbers, such as an age{f', or {how}' if how else ''}"
     return Finding("dates-as-text", Severity.REFUSED, f"{say.column(name, silo)} holds dates{example}", fix, name, silo)
@@ -232,12 +238,43 @@ def _numbers(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
             yield Finding("index-column", Severity.REFUSED, said, say.leave_out(name), name)
         elif consecutive[at] or is_identifier(name):
             yield _identifier(name, say)
+    dated = {*_dates_as_numbers(profile)}
+    for name in dated:
+        how = say.set("dates", '"%Y%m%d"')
+        said = f"{say.column(name, '')} holds dates as whole numbers, such as 20241231"
+        fix = f"turn them into an age, or days since a day{f', or {how}' if how else ''}"
+        yield Finding("dates-as-numbers", Severity.SAID, said, fix, name)
     several = numbers.whole & ~every & (numbers.distinct > np.maximum(FEWEST, numbers.valid / FEWEST))
     for at in np.flatnonzero(several):
         if is_identifier(numbers.names[at]):
             yield _identifier(numbers.names[at], say)
+    # A number that somebody has given at random, within its digits.
+    spread = (numbers.largest - numbers.smallest)[:, None]
+    even = np.array(QUANTILES) * spread + numbers.smallest[:, None]
+    is_even = (np.abs(numbers.quantiles - even) < 2 / np.sqrt(np.maximum(numbers.valid, 1))[:, None] * spread).all(
+        axis=1
+    )
+    digits = np.floor(np.log10(np.maximum(numbers.smallest, 1)))
+    drawn = every & is_even & (digits >= _DIGITS) & (np.floor(np.log10(np.maximum(numbers.largest, 1))) == digits)
+    for at in np.flatnonzero(drawn & ~consecutive) if profile.records >= 2 * FEWEST else ():
+        name = numbers.names[at]
+        if not is_identifier(name) and name not in dated:
+            yield _identifier(name, say)
     yield from _codes(profile, say, categories)
     yield from sentinels(profile, "", say)
+    yield from two_scales(profile, "", say)
+
+
+def _dates_as_numbers(profile: Profile) -> Iterator[str]:
+    """Columns of whole numbers all of which are days, as 20241231."""
+    numbers = profile.numbers
+    within = numbers.whole & (numbers.smallest >= _FIRST_DAY) & (numbers.largest <= _LAST_DAY)
+    for at in np.flatnonzero(within & (numbers.distinct > _MANY_NUMBERS)):
+        name = numbers.names[at]
+        values = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+        month, day = values // 100 % 100, values % 100
+        if ((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all():
+            yield name
 
 
 def _codes(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
@@ -284,8 +321,39 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
             yield Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
 
 
+def two_scales(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """Columns of one table whose numbers are two groups far apart, as of two units."""
+    numbers = profile.numbers
+    for at in np.flatnonzero(numbers.apart > 0):
+        share = say.share(int(numbers.apart[at]), int(numbers.valid[at]), "number")
+        said = f"{say.column(numbers.names[at], silo)} has {share} far apart from the others, as of another unit"
+        yield Finding("two-scales", Severity.SAID, said, "write all numbers in one unit", numbers.names[at], silo)
+
+
 def _are_nines(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """9, 99, 999 and so on, and what comes in the same place, such as 998, 888 and 777."""
-    words = (9, 99, 999, 9999, 99999, 999999, 9999999, 99999999, 999999999, 88, 888, 8888, 77, 777, 7777, 998, 997, 996)
+    words = (
+        99.9,
+        999.9,
+        99.99,
+        9,
+        99,
+        999,
+        9999,
+        99999,
+        999999,
+        9999999,
+        99999999,
+        999999999,
+        88,
+        888,
+        8888,
+        77,
+        777,
+        7777,
+        998,
+        997,
+        996,
+    )
     found: NDArray[np.bool_] = np.isin(values, words)
     return found

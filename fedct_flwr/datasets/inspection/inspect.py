@@ -13,6 +13,7 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.inspection.classes import of_classes, unequal
 from fedct_flwr.datasets.inspection.columns import number_as_text, of_table
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
+from fedct_flwr.datasets.inspection.outcome import few_records, survival
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
 from fedct_flwr.datasets.inspection.records import of_records, telling_columns
 from fedct_flwr.datasets.inspection.shift import of_silo, unknown
@@ -121,6 +122,9 @@ def inspect_tables(
     found = [
         each for each in of_table(theirs, say, meant) if each.code != "constant-column" or each.column not in varies
     ]
+    if label and label in public.column_names:
+        found.append(_label_in_public(label, say))
+    found += survival(theirs, label, number)
     for silo, own in ours.items():
         found += of_silo(theirs, own, silo, say)
     counts = {silo: own.counts for silo, own in labels.items()}
@@ -129,7 +133,8 @@ def inspect_tables(
             found += _quantity(table, label, silo, say)
     elif any(counts.values()):
         found += of_classes(counts, agreed, label, say)
-    found += unequal({silo: own.records for silo, own in ours.items()})
+    sizes = {silo: own.records for silo, own in ours.items()}
+    found += [*unequal(sizes), *few_records(sizes, say)]
     copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
@@ -139,6 +144,12 @@ def inspect_tables(
         *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
     ]
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
+
+
+def _label_in_public(label: str, say: Words) -> Finding:
+    said = f"{say.column(label, '')} has the name of the label column, and is not used"
+    fix = "nothing, if these are answers to compare with later; a feature needs another name"
+    return Finding("label-in-public", Severity.SAID, said, fix, label)
 
 
 def _without(table: pa.Table, unused: Collection[str]) -> pa.Table:

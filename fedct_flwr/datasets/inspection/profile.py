@@ -21,6 +21,10 @@ _BLOCK: Final = 1 << 21
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 _CROSSED: Final = 200
 """Values of a text column, at most, that are counted by class."""
+_GAP: Final = 2.0
+_FEWEST_APART: Final = 5
+"""Values, at least, of each of two groups."""
+_SHARE_APART: Final = 0.01
 _NO_VALUE: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -73,6 +77,8 @@ class Numbers:
     """Whether all are whole numbers."""
     counts_up: NDArray[np.bool_]
     """Whether they are the numbers of the records, from 0 or 1."""
+    apart: NDArray[np.int64]
+    """Cells of the smaller of two groups that lie far apart, such as those of two units; 0 where there is one group."""
     low: NDArray[np.float64]
     """``(columns, classes)``, the smallest number among the records of each class."""
     high: NDArray[np.float64]
@@ -233,9 +239,34 @@ def _numbers(X: NDArray[np.float64], names: Sequence[str], y: NDArray[np.int64] 
         ordered[at[:, None], places],
         whole,
         np.all(rows == X, axis=1) | np.all(rows + 1 == X, axis=1),
+        _apart(ordered, valid),
         low,
         high,
     )
+
+
+def _apart(ordered: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cells of the smaller of two groups between which there is a gap far wider than each, also of their logarithms.
+
+    ``ordered`` ``(columns, records)`` ends with NaN.
+    """
+    found = np.zeros(len(ordered), dtype=np.int64)
+    if ordered.shape[1] < 2 * _FEWEST_APART or not len(ordered):
+        return found
+    columns, last = np.arange(len(ordered)), np.maximum(valid - 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for values in (ordered, np.log(np.where(ordered > 0, ordered, np.nan))):
+            steps = np.nan_to_num(np.diff(values, axis=1), nan=-np.inf, neginf=-np.inf, posinf=-np.inf)
+            at = steps.argmax(axis=1)
+            rising = np.cumsum(steps > 0, axis=1)
+            below, above = rising[columns, at], rising[:, -1] - rising[columns, at] + 1
+            lower = values[columns, at] - values[:, 0]
+            upper = values[columns, last] - values[columns, at + 1]
+            smaller = np.minimum(at + 1, valid - at - 1)
+            enough = (np.minimum(below, above) >= _FEWEST_APART) & (smaller >= _SHARE_APART * valid)
+            wide = steps[columns, at] > _GAP * np.maximum(lower, upper)
+            found = np.where(enough & wide, smaller, found)
+    return found
 
 
 def _crossed(text: Text, codes: NDArray[np.int64], y: NDArray[np.int64], classes: int) -> Text:

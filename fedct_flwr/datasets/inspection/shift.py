@@ -8,7 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import FEWEST, is_identifier, no_feature, number_as_text, sentinels
+from fedct_flwr.datasets.inspection.columns import (
+    FEWEST,
+    dates,
+    is_identifier,
+    no_feature,
+    number_as_text,
+    sentinels,
+    two_scales,
+)
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import folded, weigh
@@ -50,10 +58,13 @@ def of_silo(public: Profile, silo: Profile, name: SiloName, say: Words) -> Itera
             yield from _unknown_values(public, silo, column, name, say)
     yield from _scales(public, silo, name, say)
     yield from sentinels(silo, name, say)
+    yield from two_scales(silo, name, say)
 
 
 def _text_for_numbers(silo: Profile, column: str, name: SiloName, say: Words) -> Finding:
     text = silo.texts[column]
+    if found := dates(silo, column, name, say):
+        return found
     if text.looks.number.any():
         return number_as_text(silo, column, name, say, Severity.REFUSED)
     said = f"{say.column(column, name)} must hold numbers, as in the public set, and holds text"
@@ -116,6 +127,24 @@ def _scales(public: Profile, silo: Profile, name: SiloName, say: Words) -> Itera
     with np.errstate(invalid="ignore"):
         apart = enough & wide & ((own[:, _P10] > q[:, _P90]) | (own[:, _P90] < q[:, _P10]))
         outside_range = (own[:, _P90] > theirs.largest[here]) | (own[:, _P10] < theirs.smallest[here])
+    # Two values are codes: 1 and 2 where there are 0 and 1.
+    few = enough & (theirs.distinct[here] == 2) & (ours.distinct[there] <= 2) & theirs.whole[here] & ours.whole[there]
+    above = (ours.largest[there] > theirs.largest[here]) & (ours.at_largest[there] > _MANY_UNKNOWN * ours.valid[there])
+    below = (ours.smallest[there] < theirs.smallest[here]) & (
+        ours.at_smallest[there] > _MANY_UNKNOWN * ours.valid[there]
+    )
+    for position in np.flatnonzero(few & (above | below)):
+        column = common[position]
+        values = (
+            ""
+            if say.private
+            else (
+                f" ({own[position].min():g} and {own[position].max():g}, there {q[position].min():g} and "
+                f"{q[position].max():g})"
+            )
+        )
+        said = f"{say.column(column, name)} has other codes than the public set{values}"
+        yield Finding("other-scale", Severity.SAID, said, "write the same codes everywhere", column, name)
     # A share is certain only from many public examples: one in a hundred new ones lies outside of them by chance.
     known = enough & (theirs.valid[here] >= FEWEST * _WELL_KNOWN)
     for position in np.flatnonzero(apart):
