@@ -28,9 +28,9 @@ RESIDUAL: Final = 1 << 20
 SENSITIVITY: Final = math.nextafter(math.sqrt(2), 2) * NORM * RESIDUAL
 """No record's gradient is longer, on the grid."""
 
-_WEIGHT_GRID: Final = 1 << 16
+WEIGHT_GRID: Final = 1 << 16
 _MAX_WEIGHT: Final = 1 << 15
-_LOGIT: Final = NORM * _WEIGHT_GRID
+_LOGIT: Final = NORM * WEIGHT_GRID
 _FINE: Final = 1 << 10
 _ODDS: Final = np.rint(np.exp(-np.arange(16 * _FINE + 1) / _FINE) * (1 << 30)).astype(np.int64)
 _ROWS: Final = 4096
@@ -173,24 +173,29 @@ class DpLinearLabeler:
         averaged_from = self._steps // 2
         for step in range(self._steps):
             noisy = gradient(vectors, private.y, weights) + noise.discrete_gaussian(self._scale, weights.shape)
-            weights = _bounded(weights - self._learning_rate * (noisy / unit))
+            weights = bounded(weights - self._learning_rate * (noisy / unit))
             if step >= averaged_from:
                 total += weights
         return total / (self._steps - averaged_from)
 
 
-def gradient(vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def gradient(
+    vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], *, longest: int | None = None
+) -> NDArray[np.int64]:
     """Sum over records of the cross-entropy's gradient ``(size, classes)``, in units of 1 / (NORM RESIDUAL), exactly.
 
     ``vectors`` ``(n, size)`` from ``PublicFeatures``. One record's part is the same whatever the others are, and no
-    longer than ``SENSITIVITY``.
+    longer than ``SENSITIVITY``; with residuals clipped to a length of ``longest``, in units of 1 / RESIDUAL, no longer
+    than ``NORM * longest``.
     """
     total = np.zeros(weights.shape, dtype=np.int64)
-    on_grid = np.rint(weights * _WEIGHT_GRID)
+    on_grid = np.rint(weights * WEIGHT_GRID)
     for start in range(0, len(vectors), _ROWS):
         rows = slice(start, start + _ROWS)
         # Both products are of integers in floating point, and below 2**53 with all their partial sums.
         residuals = _residuals(vectors[rows] @ on_grid, y[rows])
+        if longest is not None:
+            residuals = _clipped(residuals, longest)
         total += (vectors[rows].T @ residuals.astype(np.float64)).astype(np.int64)
     return total
 
@@ -204,7 +209,16 @@ def _residuals(logits: NDArray[np.float64], y: HardLabels) -> NDArray[np.int64]:
     return np.asarray(residuals)
 
 
-def _bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _clipped(residuals: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
+    """Each row shortened to ``longest``, all in integers: a length is rounded up, and what is left rounded down.
+
+    Squares are below 2**42, where the next integer's root is further off than floating point rounds.
+    """
+    lengths = np.ceil(np.sqrt((residuals**2).sum(axis=1, keepdims=True).astype(np.float64))).astype(np.int64)
+    return np.sign(residuals) * (np.abs(residuals) * longest // np.maximum(lengths, longest))
+
+
+def bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weights, with each class's no longer than what products stay exact for."""
     lengths = np.sqrt((weights**2).sum(axis=0))
     return np.asarray(weights * np.minimum(1, _MAX_WEIGHT / np.maximum(lengths, 1)))

@@ -1,0 +1,227 @@
+"""The joint labeler: one linear model that silos train together by noisy sums, and what their own models make of it.
+
+Sums are added in the open here and noise is seeded: this measures what labels are worth at a budget, and protects
+nobody. Settings of the labeler follow from public numbers (``joint_linear.plan_for``); the rule for them was chosen
+after looks at the hospitals, at one split of FashionMNIST and at one of Adult. Public labels and test sets are read to
+score alone.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from sklearn.metrics import balanced_accuracy_score
+
+from benchmarks import report
+from benchmarks.federation import Runs
+from benchmarks.privacy_data import Federation, Setting, Sizes, learner_of, load
+from fedct_flwr import datasets
+from fedct_flwr.baselines.references import centralized, local_only
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers.joint_linear import JointLinear, plan_for, train_together
+from fedct_flwr.learners.build import build_learner
+from fedct_flwr.learners.cotraining import cotrain
+from fedct_flwr.learners.guard import Guard
+from fedct_flwr.privacy.noise_shares import surely_honest
+from fedct_flwr.privacy.randomness import simulated
+from fedct_flwr.scoring import balanced_accuracy
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import Examples, Features, HardLabels
+
+DELTA: Final = 1e-5
+EPSILONS: Final = (0.5, 1.0, 3.0)
+GUARDED_AT: Final = 1.0
+LEARNERS: Final = ("logistic-regression", "random-forest")
+SEEDS_OF_HOSPITALS: Final = 20
+SEEDS: Final = 5
+SIZES: Final = Sizes(10_000, 0, 3)
+FAST_SIZES: Final = Sizes(4_000, 0, 2)
+
+
+class Part(NamedTuple):
+    """A data set cut into silos, of which so many may collude."""
+
+    setting: Setting
+    may_collude: int
+
+
+HOSPITALS: Final = "Four hospitals"
+COLLUDING_HOSPITALS: Final = 1
+PARTS: Final = (
+    Part(Setting("FashionMNIST, 50 silos x 200 records", "fashion-mnist", 50, 10_000, 50_000, 60, (), {}), 5),
+    Part(Setting("FashionMNIST, 5 silos x 2,000 records", "fashion-mnist", 5, 10_000, 50_000, 60, (), {}), 1),
+    Part(Setting("Adult, 20 silos x 1,553 records", "adult", 20, 31_073, 10_000, 0, (), {}), 2),
+)
+
+
+def run(seeds: int | None, fast: bool) -> None:
+    """The joint labeler at epsilon .5, 1 and 3: four hospitals (20 seeds), FashionMNIST and Adult (5 seeds)."""
+    start = time.perf_counter()
+    runs: dict[str, Runs] = {}
+    done: list[str] = []
+    for part in (None, *PARTS):
+        if part is None:
+            for seed in range(seeds or SEEDS_OF_HOSPITALS):
+                hospitals(runs, seed)
+        else:
+            for seed in range(seeds or SEEDS):
+                silos(runs, part, FAST_SIZES if fast else SIZES, seed)
+        done.append(part.setting.title if part else HOSPITALS)
+        # After each part: a run that is stopped leaves what it measured.
+        about = {"delta": DELTA, "epsilons": EPSILONS, "parts": done, "seeds": seeds}
+        report.write("joint", text(runs), runs, about, time.perf_counter() - start)
+
+
+def joint_labels(
+    private: list[Examples], public: Features, schema: Schema, *, epsilon: float, may_collude: int, seed: int
+) -> HardLabels:
+    """Labels ``(num_public,)`` of one labeler that these silos train together, none of them dropping out."""
+    plan = plan_for(
+        sum(own.size for own in private),
+        len(schema.classes),
+        epsilon=epsilon,
+        delta=DELTA,
+        honest=surely_honest(len(private), may_collude),
+    )
+    labeler = JointLinear(plan, public, schema, seed=seed)
+    noises = [simulated(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
+    return labeler.label(train_together(labeler, private, noises), public)
+
+
+def hospitals(runs: dict[str, Runs], seed: int) -> None:
+    """Add one seed: silos' own models, balanced accuracy on the pooled test set."""
+    labels: dict[float, HardLabels] = {}
+    for learner in LEARNERS:
+        config = RunConfig.from_flower({"study": "b", "data": "heart-disease", "learner": learner, "seed": seed})
+        dataset = datasets.load(config)
+        if not labels:
+            private = [silo.private for silo in dataset.silos]
+            for epsilon in EPSILONS:
+                labels[epsilon] = joint_labels(
+                    private,
+                    dataset.public.X,
+                    dataset.schema,
+                    epsilon=epsilon,
+                    may_collude=COLLUDING_HOSPITALS,
+                    seed=seed,
+                )
+        values = dict(_own_models(config, dataset, labels))
+        for epsilon, found in labels.items():
+            values[f"labels {epsilon:g}"] = _balanced(dataset.truth, found)
+        runs.setdefault(f"{HOSPITALS}, {learner}", Runs()).add(**values)
+
+
+def _own_models(
+    config: RunConfig, dataset: FederatedDataset, labels: Mapping[float, HardLabels]
+) -> Iterator[tuple[str, float]]:
+    places = range(len(dataset.silos))
+    yield "alone", _mean([local_only(config, dataset, place) for place in places], dataset.test)
+    yield "pooled data", _mean([centralized(config, dataset, places[0])], dataset.test)
+    for epsilon, targets in labels.items():
+        for guarded in (False, True) if epsilon == GUARDED_AT else (False,):
+            models = []
+            for place in places:
+                silo = dataset.silos[place]
+                model = build_learner(config, dataset, place, silo.private.X)
+                guard = Guard(silo.private, len(dataset.schema.classes), config.seed, silo.name) if guarded else None
+                cotrain(model, silo.private, dataset.public, targets, Query(seed=0, size=1), guard=guard)
+                models.append(model)
+            yield f"{'guarded' if guarded else 'own'} {epsilon:g}", _mean(models, dataset.test)
+
+
+def silos(runs: dict[str, Runs], part: Part, sizes: Sizes, seed: int) -> None:
+    """Add one seed: labels, and the same silos' models with and without them, on the test set."""
+    setting = part.setting
+    federation = load(setting, sizes, seed)
+    values = {}
+    alone = [learner_of(seed).fit(*own) for own in federation.silos[: sizes.models]]
+    for score in ("accuracy", "balanced"):
+        values[f"{score} alone"] = _score(score, alone, federation.test)
+    for epsilon in EPSILONS:
+        raw = federation.raw_public
+        labels = joint_labels(
+            federation.raw_silos,
+            raw.X,
+            federation.schema,
+            epsilon=epsilon,
+            may_collude=part.may_collude,
+            seed=seed,
+        )
+        values[f"accuracy labels {epsilon:g}"] = float((labels == raw.y).mean())
+        values[f"balanced labels {epsilon:g}"] = _balanced(raw.y, labels)
+        models = _learned(federation, labels, sizes, seed)
+        for score in ("accuracy", "balanced"):
+            own = _score(score, models, federation.test)
+            values[f"{score} gain {epsilon:g}"] = own - values[f"{score} alone"]
+    runs.setdefault(setting.title, Runs()).add(**values)
+
+
+def _learned(federation: Federation, labels: HardLabels, sizes: Sizes, seed: int) -> list[Any]:
+    public = federation.public.X
+    return [
+        learner_of(seed).fit(np.concatenate([own.X, public]), np.concatenate([own.y, labels]))
+        for own in federation.silos[: sizes.models]
+    ]
+
+
+def _score(score: str, models: list[Any], test: Examples) -> float:
+    if score == "balanced":
+        return _mean(models, test)
+    return float(np.mean([(model.predict(test.X) == test.y).mean() for model in models]))
+
+
+def _mean(models: list[Any], test: Examples) -> float:
+    return float(np.mean([balanced_accuracy(model, test) for model in models]))
+
+
+def _balanced(truth: Any, labels: HardLabels) -> float:
+    return float(balanced_accuracy_score(truth, labels))
+
+
+def text(runs: Mapping[str, Runs]) -> str:
+    """What was measured, in words and tables."""
+    parts = [
+        "# The joint labeler at a total epsilon for each record\n\n"
+        f"Epsilon at delta {DELTA:g}, mean ± standard error. **Simulated: sums were added in the open and the noise "
+        "was seeded**, so these runs protected nobody. Integers, clipping and each silo's noise are those of protected "
+        "sums. Noise counts honest silos only, so the sum has more than the budget needs where silos may collude.\n"
+    ]
+    if any(name.startswith(HOSPITALS) for name in runs):
+        parts.append(_hospitals_table(runs))
+    parts += [_table(part, runs[part.setting.title]) for part in PARTS if part.setting.title in runs]
+    return "\n".join(parts)
+
+
+def _hospitals_table(runs: Mapping[str, Runs]) -> str:
+    header = [
+        "own models", "alone", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS),
+        f"guarded, epsilon {GUARDED_AT:g}", "pooled data",
+    ]  # fmt: skip
+    names = ["alone", *(f"own {epsilon:g}" for epsilon in EPSILONS), f"guarded {GUARDED_AT:g}", "pooled data"]
+    found = {learner: runs[f"{HOSPITALS}, {learner}"] for learner in LEARNERS}
+    rows = [[learner, *(report.cell(measured, name) for name in names)] for learner, measured in found.items()]
+    first = found[LEARNERS[0]]
+    rows.append(["joint labels", "", *(report.cell(first, f"labels {epsilon:g}") for epsilon in EPSILONS), "", ""])
+    return (
+        f"## {HOSPITALS}, 510 records, {len(first.values['alone'])} seeds\n\n"
+        f"Balanced accuracy on the pooled test set; at most {COLLUDING_HOSPITALS} of 4 colludes.\n\n"
+        + report.table(header, rows)
+    )
+
+
+def _table(part: Part, found: Runs) -> str:
+    seeds, rows = len(found.values["accuracy alone"]), []
+    for score, name in (("accuracy", "accuracy"), ("balanced", "balanced accuracy")):
+        for what, title in (("labels", "labels"), ("gain", "gain of a silo's model")):
+            alone = report.cell(found, f"{score} alone") if what == "gain" else ""
+            cells = [report.cell(found, f"{score} {what} {epsilon:g}") for epsilon in EPSILONS]
+            rows.append([f"{title}, {name}", alone, *cells])
+    return (
+        f"## {part.setting.title}, {seeds} seeds\n\nAt most {part.may_collude} of {part.setting.silos} collude. Each "
+        "silo's model is a logistic regression that learns its own records and the labels.\n\n"
+        + report.table(["", "alone", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)], rows)
+    )

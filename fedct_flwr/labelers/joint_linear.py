@@ -1,0 +1,248 @@
+"""The joint linear labeler: silos train one differentially private softmax regression by noisy sums.
+
+Preconditioned gradient steps on public features: Böhning, "Multinomial logistic regression algorithm", Annals of the
+Institute of Statistical Mathematics 44, 1992. Noise in shares: ``privacy/noise_shares.py``. Labels that weigh classes
+the same: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
+from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
+from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multiplier
+from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.secure_sum.plain import sum_modulo
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, Features, HardLabels
+
+BITS: Final = 64
+"""Sums are modulo 2^64."""
+
+_MOST_RECORDS: Final = 1 << 21
+"""Of all silos: each number of a record is at most 2^40, so their sum and its noise stay within 63 bits."""
+_STEPS: Final = 15
+_RECORDS_PER_COMPONENT: Final = 30
+_FEWEST, _MOST = 10, 300
+_FEW: Final = 20
+"""So few components are the columns' own: those of cosines did no better."""
+
+Sum: TypeAlias = Callable[[Sequence[NDArray[np.uint64]], int], NDArray[np.uint64]]
+"""From silos' vectors and a number of bits to their sum modulo 2^bits; nothing else of them is opened."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is fixed before a study's first sum; nothing of it is learned from records.
+
+    ``num_records``: of all silos together, as they announced it. ``clip``: the length of a record's residual
+    (probabilities less the true class) in units of 1 / RESIDUAL. ``ridge``: see ``JointLinear``.
+    """
+
+    num_records: int
+    num_classes: int
+    steps: int
+    components: int
+    kind: Kind
+    clip: int
+    ridge: float
+    honest: int
+    epsilon: float
+    delta: float
+
+
+def plan_for(
+    num_records: int, num_classes: int, *, epsilon: float, delta: float, honest: int, steps: int = _STEPS
+) -> Plan:
+    """A plan whose sums together keep ``epsilon`` at ``delta`` for each record, chosen without looking at any.
+
+    ``honest``: see ``noise_shares.surely_honest``. By q, the number of records divided by the noise multiplier: q / 30
+    principal components of the public set, from 10 to 300, and a ridge of 1 / q. A record's residual is clipped to the
+    length that it has while nothing is known, sqrt(1 - 1 / classes): for two classes that halves the noise. Raises
+    ConfigError for impossible numbers, and for more records than 64 bits hold.
+    """
+    for name, value, least in (("records", num_records, 1), ("classes", num_classes, 2), ("steps", steps, 1)):
+        if value < least:
+            raise ConfigError(f"the number of {name} of the joint labeler is {value}; set it to {least} or more")
+    if num_records > _MOST_RECORDS:
+        raise ConfigError(
+            f"silos have {num_records} records together, but sums of 64 bits hold {_MOST_RECORDS}: let silos draw fewer"
+        )
+    per_noise = num_records / least_multiplier(epsilon, delta)
+    components = round(min(max(per_noise / _RECORDS_PER_COMPONENT, _FEWEST), _MOST))
+    return Plan(
+        num_records=num_records,
+        num_classes=num_classes,
+        steps=steps,
+        components=components,
+        kind="linear" if components <= _FEW else "kernel",
+        clip=math.floor(RESIDUAL * math.sqrt(1 - 1 / num_classes)),
+        ridge=1 / per_noise,
+        honest=honest,
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+class Progress(NamedTuple):
+    """How far training has come; all of it follows from sums that were opened."""
+
+    step: int
+    weights: NDArray[np.float64]
+    """``(size, classes)``, on a grid."""
+    total: NDArray[np.float64]
+    """Sum of the weights after the steps of the second half."""
+
+
+class JointLinear:
+    """One linear labeler of all silos: what a silo sends for a step, and what follows from the sums.
+
+    Softmax regression on ``PublicFeatures``, W <- W - (A / 2 + ridge I)^-1 (G / n + ridge W), with G the noisy sum of
+    the records' gradients, n ``plan.num_records`` and A the second moments of the *public* set's features: half of A
+    is an upper bound for the curvature where records are like public examples. The labeler's weights are the mean of
+    the second half. ``balanced``: a label is the class whose probability is the largest multiple of its mean over the
+    public set, so that rare classes are found; this costs nothing, as it reads no record.
+
+    Formal guarantees:
+        Unit: one record of one silo. Data sets are adjacent if one record is added or removed; the numbers of records
+        that silos announced, the roster, the public set and the plan are taken as known, and do not change with it.
+        From whom: everybody, also the coordinator together with the silos counted as ``may-collude``, who see all
+        sums, all weights, the labels and the colluders' own records and noise. Nobody sees a summand: that is what a
+        secure sum promises, and a plain sum does not.
+
+        A record with integer features x and residual r adds the matrix x r^T to one silo's summand. |x| <= NORM by
+        the construction of ``PublicFeatures``, and |r| <= ``plan.clip`` after clipping, all in integers: nothing is
+        rounded after clipping, so no conditional or stochastic rounding is needed. Its Euclidean length is |x| |r|,
+        at most NORM * clip: the sensitivity of each sum, **whatever the weights are**, so a coordinator that makes up
+        weights learns no more. All steps are counted before the first; all their noise is set then.
+
+        Noise comes in shares of silos: see ``NoiseShares`` for the cost of the sums together, which counts the noise
+        of ``plan.honest`` silos alone. Weights and labels follow from the sums. The labeler may be given away.
+
+        Not covered: several records of one person, who is protected as a group is; the time that a silo takes; that a
+        record makes a silo fail (features take any number; a record of another shape must be refused before a study).
+
+    Raises DataError for features that are no numbers.
+    """
+
+    def __init__(self, plan: Plan, public: Features, schema: Schema, *, balanced: bool = True, seed: int) -> None:
+        self.plan = plan
+        self.features = PublicFeatures(public, schema, num_components=plan.components, kind=plan.kind, seed=seed)
+        self._public = public
+        self._balanced = balanced
+
+    @cached_property
+    def noise(self) -> NoiseShares:
+        """What silos add to each of their summands. Raises ConfigError for a budget that no noise keeps."""
+        plan = self.plan
+        return calibrated(
+            plan.epsilon,
+            plan.delta,
+            sensitivity=float(NORM * plan.clip),
+            sums=plan.steps,
+            numbers=self.features.size * plan.num_classes,
+            honest=plan.honest,
+        )
+
+    @property
+    def start(self) -> Progress:
+        """Weights of zero."""
+        zeros = np.zeros((self.features.size, self.plan.num_classes))
+        return Progress(0, zeros, zeros)
+
+    def vectors(self, X: Features) -> NDArray[np.float64]:
+        """Integer features of a silo's records, to be made once. Raises DataError for another shape."""
+        self.features.check(X)
+        return self.features(X)
+
+    def summand(
+        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise
+    ) -> NDArray[np.uint64]:
+        """What a silo puts into the sum of one step: its records' clipped gradients and its share of the noise.
+
+        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step. Raises
+        ValueError for weights of another shape, or that are no numbers: whatever they are, no record makes it fail.
+        """
+        if weights.shape != self.start.weights.shape or not np.isfinite(weights).all():
+            raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")
+        own = gradient(vectors, y, bounded(weights), longest=self.plan.clip)
+        return (own.ravel() + self.noise.share(noise)).view(np.uint64)
+
+    def step(self, progress: Progress, opened: NDArray[np.uint64]) -> Progress:
+        """What follows from the opened sum of a step. Raises ValueError after the last step, or for another length."""
+        plan, (step, weights, total) = self.plan, progress
+        if step >= plan.steps or opened.shape != (weights.size,):
+            raise ValueError(f"step {step} of {plan.steps} with a sum of shape {opened.shape}")
+        mean = opened.view(np.int64).reshape(weights.shape) / (NORM * RESIDUAL * plan.num_records)
+        moved = weights - self._preconditioner @ (mean + plan.ridge * weights)
+        weights = np.rint(bounded(moved) * WEIGHT_GRID) / WEIGHT_GRID
+        return Progress(step + 1, weights, total + weights if step >= plan.steps // 2 else total)
+
+    def weights(self, progress: Progress) -> NDArray[np.float64]:
+        """Of the labeler, ``(size, classes)``, once all steps are done. Raises ValueError before."""
+        if progress.step < self.plan.steps:
+            raise ValueError(f"only {progress.step} of {self.plan.steps} steps are done")
+        return progress.total / (self.plan.steps - self.plan.steps // 2)
+
+    def label(self, weights: NDArray[np.float64], X: Features) -> HardLabels:
+        """The class of each example, ``(n,)``."""
+        logits = self._logits(self.features(X), weights)
+        if self._balanced:
+            logits = logits - self._usual(weights)
+        return np.asarray(logits.argmax(axis=1), dtype=LABEL_DTYPE)
+
+    def _usual(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logarithm of each class's mean probability over the public set, ``(classes,)``."""
+        p = np.exp(self._logits(self._public_vectors, weights)).mean(axis=0)
+        return np.asarray(np.log(np.maximum(p, np.finfo(float).tiny)))
+
+    @staticmethod
+    def _logits(vectors: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Logarithms of probabilities ``(n, classes)``."""
+        logits = vectors @ (weights / NORM)
+        logits -= logits.max(axis=1, keepdims=True)
+        return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+    @cached_property
+    def _public_vectors(self) -> NDArray[np.float64]:
+        return self.features(self._public)
+
+    @cached_property
+    def _preconditioner(self) -> NDArray[np.float64]:
+        """``(size, size)``, from the public set."""
+        U = self._public_vectors / NORM
+        return np.asarray(np.linalg.inv(U.T @ U / (2 * len(U)) + self.plan.ridge * np.eye(U.shape[1])))
+
+
+def train_together(
+    labeler: JointLinear,
+    silos: Sequence[Examples],
+    noises: Sequence[Noise],
+    *,
+    add: Sum = sum_modulo,
+) -> NDArray[np.float64]:
+    """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``.
+
+    ``silos`` are their private records, ``noises`` where each takes its noise from. ``add`` sums in the open by
+    default, **which protects no summand**: a simulation shows what labels are worth, and guarantees nothing. Raises
+    DataError for records of another shape than public examples, ConfigError for fewer silos than have to be honest.
+    """
+    if len(silos) < labeler.plan.honest:
+        raise ConfigError(
+            f"{len(silos)} silos cannot add the noise of {labeler.plan.honest} honest ones: lower min-summands"
+        )
+    vectors = [labeler.vectors(private.X) for private in silos]
+    progress = labeler.start
+    for _ in range(labeler.plan.steps):
+        summands = [
+            labeler.summand(own, private.y, progress.weights, noise)
+            for own, private, noise in zip(vectors, silos, noises, strict=True)
+        ]
+        progress = labeler.step(progress, add(summands, BITS))
+    return labeler.weights(progress)
