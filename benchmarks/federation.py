@@ -56,8 +56,8 @@ class Runs:
 def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     """Co-train to the fixed point for each seed; scores are means over the silos.
 
-    By a majority, the paper's rule, unless the settings name another algorithm. Centralized there is one model for each
-    learner that the settings name, not for each silo.
+    By a majority and with pseudo-labels that count as much as records, the paper's way, unless the settings say
+    otherwise. Centralized there is one model for each learner that the settings name, not for each silo.
 
     Names: method_score_test, e.g. ``fedct_balanced_pooled``. Methods: ``local``, ``once`` (one co-training round),
     ``fedct`` (the fixed point or the last round), ``central``, ``vote`` (of the local models, pooled test only).
@@ -71,7 +71,8 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "run"
             fixed = {"seed": seed, "run-dir": str(path), "save-models": False}
-            config = RunConfig.from_flower({"study": "benchmark", "algorithm": "fedct", **settings, **fixed})
+            paper = {"study": "benchmark", "algorithm": "fedct", "pseudo-weight": 1.0}
+            config = RunConfig.from_flower({**paper, **settings, **fixed})
             dataset = datasets.load(config)
             start = time.perf_counter()
             run_loopback(server_app, _scored(scores, alone), config.to_flower(), simulated_nodes(len(dataset.silos)))
