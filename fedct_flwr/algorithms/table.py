@@ -159,7 +159,7 @@ _OF_DP_PATE: Final = (
     | uses("epsilon", needs=Needs("gamma = 0", lambda config: not config.gamma))
     | uses("quorum", needs=Needs("mechanism = 'confident-gaussian'", lambda c: c.mechanism == "confident-gaussian"))
 )
-_OF_DD: Final = IN_ROUNDS | uses("consensus-weight", "warm-up-rounds")
+_OF_DD: Final = IN_ROUNDS | uses("consensus-weight", "warm-up-rounds", "pseudo-weight")
 
 ALGORITHMS: Final[dict[str, Algorithm]] = {
     "fedct": LabelSharing("FedCT", _fedct),

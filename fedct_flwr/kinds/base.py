@@ -16,6 +16,7 @@ from fedct_flwr.kinds.facts import Decision, Facts, facts_of_labels
 from fedct_flwr.kinds.words import AGREEMENT, LABELS, Decided, Near
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.guard import Guard
+from fedct_flwr.learners.guard_soft import SoftGuard
 from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, Examples, HardLabels, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
@@ -55,6 +56,11 @@ class Bench(Protocol):
     @property
     def guard(self) -> Guard | None:
         """What decides how much others' labels count; None where that is set."""
+        ...
+
+    @property
+    def soft_guard(self) -> SoftGuard | None:
+        """The same of others' probabilities or values; None where that is set, or cannot be weighed."""
         ...
 
     @property

@@ -1,5 +1,6 @@
 """What probabilities and values have in common: others mix them, and each silo has targets of its own."""
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
@@ -10,7 +11,8 @@ from fedct_flwr.config import Policy
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind
 from fedct_flwr.kinds.words import CLASSES, Decided
-from fedct_flwr.learners.base import Distillable, Learner, Resumable
+from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
+from fedct_flwr.learners.guard_soft import Lesson
 from fedct_flwr.learners.soft import check_in_turn
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2
@@ -98,18 +100,41 @@ class Targeted(Kind):
         """Learn as the instruction says, and answer for the queried examples."""
         learning, public = instruction.soft or Soft(), bench.public
         targets = learning.targets
+        targeted = public.X[targets.query.positions(len(public)) if targets else slice(0)]
+        weight = self._trusted(bench, targeted, targets) if targets else 0.0
         return self.learn(
             bench.learner,
             bench.private,
             public,
-            public.X[targets.query.positions(len(public)) if targets else slice(0)],
-            targets.votes if targets else None,
+            targeted,
+            # Of weight 0 they would be learned alone, before the records; what is not trusted is not learned.
+            targets.votes if targets and (weight or not targets.weight) else None,
             instruction.query,
-            weight=targets.weight if targets else 0.0,
+            weight=weight,
             rounds=learning.rounds,
             steps=bench.settings.local_steps,
             num_classes=bench.terms.num_classes,
         )
+
+    def _trusted(self, bench: Bench, targeted: Features, targets: SoftTargets) -> float:
+        """What the targets count: as much as the coordinator says, or less where the silo's own records want that."""
+        guard, weight = bench.soft_guard, targets.weight
+        if guard is None or not weight:
+            return weight
+        learner, votes, width = bench.learner, targets.votes, bench.terms.num_classes
+        self.check_learner(learner)
+        if isinstance(learner, Choosing):
+            learner.choose(bench.private)
+
+        def train(records: Examples, share: float) -> None:
+            self.train(learner, records, targeted, votes if share else None, share * weight)
+
+        def answer(X: Features) -> SoftVotes:
+            found = self.answer(learner, X, width)
+            return found if width else found[:, 0]
+
+        digest = hashlib.sha256(repr((targets.query, weight)).encode() + votes.tobytes()).digest()
+        return weight * guard.trust(Lesson(train, answer, digest)).weight
 
     def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
         """Where soft votes are asked for, and the study has what they are of."""

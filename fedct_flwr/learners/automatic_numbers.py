@@ -4,6 +4,7 @@ The simplest one that is not worse than the best by more than a standard error, 
 """
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 import numpy as np
@@ -65,7 +66,7 @@ class AutomaticRegressor(SklearnRegressor):
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
         rows = at_most(records.size, self._seed)
         y, own_groups = records.y[rows], None if groups is None else groups[rows]
-        if len(y) < FEWEST or len(np.unique(y)) == 1:
+        if len(y) < FEWEST or len(np.unique(y)) == 1 or (groups is not None and len(np.unique(groups)) == 1):
             return self._safe
         own: dict[str, OwnValues] = {}
         predicted: dict[Candidate, NDArray[np.float64]] = {}
@@ -79,11 +80,15 @@ class AutomaticRegressor(SklearnRegressor):
             if candidate.name != BOOSTED or size <= MOST_WORK:
                 learner = SklearnRegressor(_regressor(candidate, 0))
                 with contextlib.suppress(TrainingError):
-                    predicted[candidate] = there.said(learner)
+                    predicted[candidate] = there.said(_fitting(learner), learner.predict)
         if not predicted:
             return self._safe
         best = predicted[min(predicted, key=lambda candidate: there.loss(predicted[candidate]))]
         return next(one for one in predicted if there.compare(best, predicted[one]).errors >= -1.0)
+
+
+def _fitting(learner: SklearnRegressor) -> Callable[[Examples], object]:
+    return lambda records: learner.fit(*records)
 
 
 def _named(name: str, leaf: int = 0, view: str = "") -> Candidate:

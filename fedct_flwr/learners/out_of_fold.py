@@ -3,7 +3,7 @@
 Folds are the same for all models that are compared, so that differences are paired, record by record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -91,6 +91,29 @@ class OwnRecords:
                     fit_with(learner, rest, pseudo)
                     found[there] = probabilities(learner, self._private.X[there], num_classes)
         return found[self._asked]
+
+    @property
+    def divided(self) -> bool:
+        """Whether there are records to train on and others to ask about: not if all are of one group."""
+        return len(np.unique(self._fold)) > 1
+
+    def said(
+        self, train: Callable[[Examples], object], answer: Callable[[Features], NDArray[np.floating]]
+    ) -> NDArray[np.float64]:
+        """What ``answer`` says of the records asked about, ``(asked, ...)``, after ``train`` on those of other folds.
+
+        They have to be ``divided``. Raises TrainingError.
+        """
+        found: NDArray[np.float64] | None = None
+        with threadpool_limits(1):
+            for fold in range(self._number):
+                there = self._fold == fold
+                if there.any() and not there.all():
+                    train(Examples(self._private.X[~there], self._private.y[~there]))
+                    values = answer(self._private.X[there])
+                    found = np.zeros((self._private.size, *values.shape[1:])) if found is None else found
+                    found[there] = values
+        return np.zeros(0) if found is None else found[self._asked]
 
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
         """How much better the ``second`` predictions are than the first, both as ``predicted`` gives them."""

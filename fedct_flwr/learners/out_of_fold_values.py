@@ -3,14 +3,10 @@
 Losses are squared errors in units of the values' variance: 1 is what the mean of all values has.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.out_of_fold import Evidence, OwnRecords
 from fedct_flwr.types import Examples, Groups
 
@@ -30,23 +26,8 @@ class OwnValues(OwnRecords):
         """Whether they can speak for or against a model: at least two different values to ask about."""
         return len(np.unique(self.y)) > 1
 
-    def said(self, learner: Learner, train: Callable[[Examples], object] | None = None) -> NDArray[np.float64]:
-        """The learner's values ``(asked,)`` of the records asked about, each from a new fit to other folds.
-
-        ``train`` trains it on them, if more is to be learned than these. Raises TrainingError.
-        """
-        found = np.zeros(self._private.size)
-        with threadpool_limits(1):
-            for fold in range(self._number):
-                there = self._fold == fold
-                if there.any() and not there.all():
-                    rest = Examples(self._private.X[~there], self._private.y[~there])
-                    _ = train(rest) if train else learner.fit(*rest)
-                    found[there] = learner.predict(self._private.X[there])
-        return found[self._asked]
-
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
-        """How much better the ``second`` values are than the first, both as ``said`` gives them."""
+        """How much better the ``second`` values are than the first, both as ``said`` gives them, ``(asked,)``."""
         differences = self._losses(first) - self._losses(second)
         if len(differences) < 2:
             return Evidence(0.0, 0.0, len(differences))

@@ -104,6 +104,8 @@ def train_on_values(
     learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
 ) -> None:
     """The same for regression, with the values ``(num_public, 1)`` of a quantity. Raises TrainingError."""
+    if isinstance(learner, Choosing):
+        learner.choose(private)
     if targets is None:
         learner.fit(private.X, private.y)
     else:

@@ -19,8 +19,9 @@ from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, HardLabels, TrainingError, Votes
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, HardLabels, TrainingError
 from fedct_flwr.verdict import Verdict, verdict
+from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
@@ -60,7 +61,7 @@ class Judgment:
         if self.gain is None or self.error is None:
             return "your records cannot tell for or against the consensus: it is trusted"
         if self.weight < 1:
-            return f"your own records support the consensus in part: its labels count {self.weight:g} of yours"
+            return f"your own records support the consensus in part: it counts {self.weight:g} of its full weight"
         if self.gain > self.error:
             return "your own records support the consensus"
         return "your own records do not speak against the consensus: it is trusted"
@@ -103,15 +104,15 @@ class Judge:
     def __init__(self, site: Site, state: LocalState, name: str) -> None:
         self._site, self._state, self._name = site, state, f"alone-{name}"
 
-    def before(self, targets: Votes) -> None:
-        """See that the silo's own model is known, before its learner learns a question with these targets."""
-        if self._can_test and _any(targets) and self._alone() is None:
+    def before(self, question: Instruction) -> None:
+        """See that the silo's own model is known, before its learner learns a question."""
+        if self._can_test and _teaches(question) and self._alone() is None:
             with contextlib.suppress(TrainingError):
                 self._keep(self._site.learner.fit(*self._site.private))
 
-    def after(self, round_: int, targets: Votes, before: Judgment | None) -> Judgment:
-        """What there is to say once it has learned the question of ``round_``."""
-        site, learned = self._site, _any(targets)
+    def after(self, question: Instruction, before: Judgment | None) -> Judgment:
+        """What there is to say once it has learned a question."""
+        site, learned, round_ = self._site, _teaches(question), question.round
         if self._can_test and not learned:
             self._keep(site.learner)
         # The first of this run: an earlier run has begun anew.
@@ -120,7 +121,8 @@ class Judge:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
         choice = site.learner.choice if isinstance(site.learner, Automatic | AutomaticRegressor) else None
-        trust = site.guard.last if site.guard and learned else None
+        guard = site.soft_guard if question.soft else site.guard
+        trust = guard.last if guard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
             round_,
@@ -146,8 +148,9 @@ class Judge:
         return found.astype(LABEL_DTYPE) if len(found) == self._site.own_test.size > 0 else None
 
 
-def _any(targets: Votes) -> bool:
-    return bool((targets != ABSTAIN).any())
+def _teaches(question: Instruction) -> bool:
+    """Whether there are labels, probabilities or values to learn."""
+    return bool((question.targets != ABSTAIN).any() or (question.soft and question.soft.targets))
 
 
 def facts_of(judgment: Judgment) -> dict[str, Any]:

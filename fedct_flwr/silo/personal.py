@@ -64,7 +64,7 @@ class Personal:
         set_back(learner, mine or None, self._workplace.model if resumed else None)
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
-        self._judge.before(question.instruction.targets)
+        self._judge.before(question.instruction)
         votes = kind_of(question.instruction, self._site.terms).cotrain(self._site, question.instruction)
         self._learned = question.digest
         return votes
@@ -159,7 +159,7 @@ class Personal:
             return
         instruction = question.instruction
         try:
-            found = self._judge.after(instruction.round, instruction.targets, Judgment.read(path))
+            found = self._judge.after(instruction, Judgment.read(path))
             if found.says_something:
                 with WRITING:
                     found.write(path)

@@ -20,6 +20,7 @@ from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
 from fedct_flwr.learners.catalog import check_allowed
 from fedct_flwr.learners.guard import Guard
+from fedct_flwr.learners.guard_soft import SoftGuard
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Terms
@@ -64,7 +65,7 @@ class Site:
         """The same silo with another learner and a part of its records; it trusts the consensus as the whole does."""
         part = replace(self, learner=learner, private=private, groups=None)
         # Of a cached property the value stands among the attributes.
-        vars(part)["guard"] = self.guard
+        vars(part).update(guard=self.guard, soft_guard=self.soft_guard)
         return part
 
     @cached_property
@@ -73,6 +74,13 @@ class Site:
         if not self.settings.guarded or isinstance(self.learner, Resumable) or not self.schema.classes:
             return None
         return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
+
+    @cached_property
+    def soft_guard(self) -> SoftGuard | None:
+        """The same of others' probabilities or values."""
+        if not self.settings.guarded or isinstance(self.learner, Resumable):
+            return None
+        return SoftGuard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     @cached_property
     def labeler(self) -> "Labeler":

@@ -70,7 +70,8 @@ def _hospital(tables: Mapping[str, Mapping[str, Any]], *, noisy: bool = False, *
 def plain_trust(golden: Golden) -> dict[str, Any]:
     """Pseudo-labels that count in full, in simulated runs that learn such: most are older than the guard."""
     algorithm = str(golden.settings.get("algorithm", "fedct"))
-    return {"pseudo-weight": 1.0} if algorithm.startswith("fedct") and golden.hospital is None else {}
+    older = algorithm.startswith("fedct") or algorithm in ("prediction-consensus", "dd")
+    return {"pseudo-weight": 1.0} if older and golden.hospital is None else {}
 
 
 NETWORK: Final[dict[str, Any]] = {

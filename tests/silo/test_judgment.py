@@ -96,3 +96,23 @@ def test_words(judgment: Judgment, model: str | None, words: str):
 
 def test_programs_read_the_verdict():
     assert facts_of(Judgment(2, tests={"2": LOST}))["own_test"]["verdict"] == "lost"
+
+
+def test_probabilities_are_weighed_too():
+    """All silos but one have each label inverted: that one's records speak against what they say."""
+    run = fedct_flwr.simulate(
+        "heart-disease",
+        algorithm="prediction-consensus",
+        learner="naive-bayes",
+        consensus_weight=3.0,
+        rounds=2,
+        progress=False,
+        bad_silos="budapest,zurich,long-beach",
+        corruption="label-flip",
+    )
+    found = judgments(run)["cleveland"]
+    assert found.weight is not None
+    assert found.weight < 1
+    assert found.last_test is not None
+    row = next(row for row in run.rows if row.silo == "cleveland")
+    assert row.own["federated"] > row.own["local"] - 0.05
