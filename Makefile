@@ -20,7 +20,7 @@ BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test fuzz check format proto lock clean wheelhouse images up down run-deployed test-deploy docs
+.PHONY: help run screenshots test fuzz soak check format proto lock clean wheelhouse images up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,9 @@ test: $(VENV)/.dev check ## Run all CI checks except those with containers
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate, read 10,000 mutated model files (minutes)
 	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
 		tests/hospital/test_gate_fuzz.py tests/attacks/test_model_files.py
+
+soak: $(VENV)/.dev ## Train over links that fail at random, 100 times (hours)
+	@$(BIN)/python -m pytest -m soak -s tests/processes/test_soak.py $(ARGS)
 
 check: $(VENV)/.dev ## Lint, types, import layers, generated code
 	@$(BIN)/ruff check --quiet .

@@ -361,6 +361,25 @@ class Registration(TypedDict):
     registered: list[dict[str, Any]]
 
 
+class ListedSilo(TypedDict):
+    """A silo with a key in ``silos/``. ``state``: online, offline, waiting (never seen) or unregistered.
+
+    ``seen``: when the SuperLink last heard from it, to within a minute (ISO 8601); ``seconds``: how long ago.
+    """
+
+    silo: str
+    state: str
+    seen: str | None
+    seconds: float | None
+
+
+class Silos(TypedDict):
+    """``fedct coordinator list``. ``others``: keys that the SuperLink knows and that are not in ``silos/``."""
+
+    silos: list[ListedSilo]
+    others: int
+
+
 class Stopped(TypedDict):
     """``fedct coordinator stop``: Flower's numbers of the runs that were stopped."""
 

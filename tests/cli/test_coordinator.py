@@ -240,6 +240,12 @@ def keys_copied(folder: Path, old: str, new: str) -> Path:
     return path
 
 
+def test_list_says_that_nobody_answers(folder: Path) -> None:
+    address = f"127.0.0.1:{closed_port()}"
+    assert coordinator("init", folder, "--address", address).exit_code == 0
+    assert f"no SuperLink answers at {address}" in refusal("list", folder, error=RunError)
+
+
 def test_register_admits_no_key_under_two_names(folder: Path) -> None:
     keys_copied(folder, "cleveland", "zurich-2")
     said = refusal("register", folder)

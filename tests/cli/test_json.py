@@ -22,7 +22,7 @@ Run = Callable[..., Outcome]
 PRINT_TABLES = {
     "fedct_flwr.cli": ["simulate", "predict", "privacy-sheet", "budget", "doctor"],
     "fedct_flwr.cli.silo": ["check", "approve", "status", "verify", "predict"],
-    "fedct_flwr.cli.coordinator": ["register", "run", "stop"],
+    "fedct_flwr.cli.coordinator": ["register", "list", "run", "stop"],
 }
 
 

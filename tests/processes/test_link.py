@@ -1,5 +1,6 @@
 """A supervised SuperNode, a real SuperLink, and between them what takes calls, drops them and answers in its place."""
 
+import json
 import signal
 import subprocess
 import time
@@ -46,8 +47,20 @@ def is_up(silo: SiloFolder) -> bool:
     return heard(silo) == Heard(heard(silo).silent) and heard(silo).silent < 5
 
 
+def listed_by(deployment: Deployment) -> str:
+    """What the coordinator says of the silo."""
+    done = deployment.coordinate("list", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    (found,) = json.loads(done.stdout)["silos"]
+    assert found["silo"] == SILO
+    assert (found["seconds"] is None) == (found["state"] == "unregistered")
+    assert (found["seconds"] or 0) < 60
+    return str(found["state"])
+
+
 def test_a_supernode_that_is_not_registered_waits_until_it_is(deployment: Deployment, silo: SiloFolder) -> None:
     deployment.wait(lambda: heard(silo).trouble == Trouble.UNREGISTERED, "an answer of the coordinator")
+    assert listed_by(deployment) == "unregistered"
     listed = subprocess.run(["ssh-keygen", "-l", "-f", silo.node_key], capture_output=True, text=True, check=True)
     fingerprint = listed.stdout.split()[1]
     sentence = f"the coordinator has not registered this key yet (fingerprint {fingerprint})"
@@ -55,6 +68,7 @@ def test_a_supernode_that_is_not_registered_waits_until_it_is(deployment: Deploy
     (process,) = deployment.process(NAME).children()
     deployment.superlink.register(silo.node_key, SILO)
     deployment.wait(lambda: is_up(silo), "the link")
+    assert listed_by(deployment) == "online"
     assert deployment.process(NAME).children() == [process], "it is the same process that has waited"
     deployment.wait(lambda: "connected to the coordinator" in deployment.log(NAME), "a line that says so")
 
@@ -134,3 +148,4 @@ def test_a_proxy_that_fails_is_named_and_asked_again(deployment: Deployment, sil
             deployment.environment = before
             code = deployment.stop(NAME)
     assert code == 0
+    assert listed_by(deployment) == "offline", "it has said goodbye"

@@ -9,6 +9,7 @@ HELPS = {
     "kit": "Make what silos are sent: a folder each, with study, address and certificates.",
     "start": "Run all of the coordinator: SuperLink, gateway and SuperExec, each without rights to the others' files.",
     "register": "Admit the silos' nodes to the running SuperLink, by their public keys.",
+    "list": "Show which silos are registered and online, and when each was last seen.",
     "run": "Run the study with real silos: rounds are shown as they end.",
     "stop": "End a run that is under way.",
 }

@@ -82,8 +82,8 @@ def _unique(items: Iterable[tuple[str, Path]]) -> dict[str, Path]:
 
 def _check_same(path: Path, kept: Path) -> None:
     """Raise ConfigError for a key that is none, or where another one is kept."""
-    key = _key(path)
-    if kept.exists() and _key(kept) != key:
+    key = node_key(path)
+    if kept.exists() and node_key(kept) != key:
         raise ConfigError(
             f"{kept} holds another key: unregister that node with 'flwr supernode unregister' and remove the file first"
         )
@@ -93,7 +93,7 @@ def _check_distinct(keys: Mapping[str, Path]) -> None:
     """Raise ConfigError for two names with the same key: to the SuperLink they would be one node."""
     names: dict[bytes, str] = {}
     for name, path in keys.items():
-        other = names.setdefault(_key(path), name)
+        other = names.setdefault(node_key(path), name)
         if other != name:
             raise ConfigError(
                 f"{name} has the key that {other} has, and a node is one silo: ask the two for their own "
@@ -101,7 +101,7 @@ def _check_distinct(keys: Mapping[str, Path]) -> None:
             )
 
 
-def _key(path: Path) -> bytes:
+def node_key(path: Path) -> bytes:
     """The key itself, without a comment. Raises ConfigError for a file that Flower would not take."""
     try:
         key = load_ssh_public_key(path.read_bytes())

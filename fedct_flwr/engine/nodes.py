@@ -1,0 +1,62 @@
+"""The nodes that a SuperLink knows, with their keys: ``flwr supernode list`` tells neither keys nor names.
+
+All of Flower's insides that are needed for that are used in this file alone.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import httpx
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from fedct_flwr.engine.flower import Garbled, Unreachable
+from fedct_flwr.types import RunError
+
+_PATIENCE: Final = 2
+"""So many intervals after its last heartbeat Flower counts a node as there."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """``key`` in OpenSSH's form. ``seen``: its last heartbeat, or up to a minute after it; None before the first."""
+
+    key: bytes
+    online: bool
+    seen: datetime | None
+
+
+def list_nodes(address: str, authority: Path) -> list[Node]:
+    """All nodes that are registered. Raises Unreachable, Garbled, or RunError if the SuperLink declines."""
+    from flwr.proto.control_pb2 import ListNodesRequest
+    from flwr.supercore.control import ControlHttpClient
+    from flwr.supercore.interceptors.http.runtime_version import RuntimeVersionHttpInterceptor
+
+    try:
+        with ControlHttpClient.from_server_address(
+            address, False, authority.read_bytes(), [RuntimeVersionHttpInterceptor(component_name="flwr CLI")]
+        ) as client:
+            answer = client.ListNodes(ListNodesRequest())
+    except httpx.TransportError:
+        raise Unreachable(
+            f"no SuperLink answers at {address} with a certificate that {authority} has signed: start it, or correct "
+            "the address"
+        ) from None
+    except httpx.HTTPStatusError as error:
+        raise RunError(f"the SuperLink at {address} declines with HTTP status {error.response.status_code}") from None
+    except ValueError:
+        raise Garbled(f"what answers at {address} is no SuperLink") from None
+    found = []
+    for node in answer.nodes_info:
+        if node.unregistered_at:
+            continue
+        online, until = node.status == "online", node.online_until
+        last = until - (_PATIENCE * node.heartbeat_interval if online else 0)
+        try:
+            key = load_pem_public_key(node.public_key).public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        except (ValueError, UnsupportedAlgorithm):
+            continue
+        found.append(Node(key, online, datetime.fromtimestamp(last, UTC) if until else None))
+    return found
