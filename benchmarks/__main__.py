@@ -35,6 +35,7 @@ from benchmarks import (
     report_speed,
     round_overhead,
     schools,
+    secure_sum,
     trees,
     wide_and_long,
 )
@@ -64,6 +65,7 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "wide-and-long": wide_and_long.run,
     "many-silos": many_silos.run,
     "schools": schools.run,
+    "secure-sum": secure_sum.run,
     "fedkt-speed": fedkt_speed.run,
     "fedkt-table1": fedkt_tables.table_1,
     "fedkt-columns": fedkt_columns.run,

@@ -24,6 +24,7 @@ _GROUPS: Final = {
     "labelers": ("Labelers", "fedct_flwr/labelers"),
     "models": ("Models", "fedct_flwr/models"),
     "privacy": ("Privacy", "fedct_flwr/privacy"),
+    "secure_sum": ("Secure sums", "fedct_flwr/secure_sum"),
     "datasets": ("Data sets", "fedct_flwr/datasets"),
     "coordinator": ("At the coordinator", "fedct_flwr/coordinator"),
     "wire": ("Messages", "fedct_flwr/wire"),

@@ -86,7 +86,10 @@ class Summand:
         self._subjects: set[bytes] = set()
 
     def answer(self, request: bytes, contribution: Contribution) -> bytes:
-        """The reply to any message of the coordinator's; a refusal is a reply as well, which says a number only."""
+        """The reply to any message of the coordinator's; a refusal is a reply as well, which says a number only.
+
+        Any other error of the contribution's is raised here; then nothing leaves, and the same request may come again.
+        """
         try:
             header = Header.of(request)
         except SumRefused as refused:
