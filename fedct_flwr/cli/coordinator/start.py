@@ -24,6 +24,7 @@ from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.engine.flower import BIN
 from fedct_flwr.text.console import console
+from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
 
 _FIRST_USER: Final = 49_997
@@ -68,7 +69,7 @@ def start(
             f"{coordinator.ca_key} is on this machine: keep it offline, as only a new server certificate needs it"
         )
     if not lasts(coordinator.server_certificate, coordinator.ca):
-        out.print(f"{coordinator.server_certificate} expires soon: renew it, fedct coordinator init {folder}")
+        out.print(f"{coordinator.server_certificate} expires soon: renew it, fedct coordinator init {in_shell(folder)}")
     _hand_over(coordinator, superexec, link)
     with _all_stopped(out) as running:
         for program, listens in ((link, superlink), (gateway, (_reached(host), port)), (superexec, None)):
@@ -82,7 +83,7 @@ def start(
 
 def _check(coordinator: CoordinatorFolder, given: Path) -> tuple[str, int]:
     """Where the SuperLink listens. Raises ConfigError for a folder with which it could not."""
-    again = f"fedct coordinator init {given}"
+    again = f"fedct coordinator init {in_shell(given)}"
     name, port = host_and_port(coordinator.address(), "address", f" in {coordinator.flower_config}")
     host = "127.0.0.1" if name == "localhost" else name
     if not _is_loopback(host):
