@@ -30,7 +30,7 @@ from fedct_flwr.simulation.comparing import (
 from fedct_flwr.simulation.repeats import Plan, planned_seeds, run_seeds, seed_folder
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import Simulation
-from fedct_flwr.text.printable import from_here, plain
+from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _DATA: Final = "Data"
@@ -152,7 +152,7 @@ def compare(
             except FedctError as error:
                 left_out.append(LeftOut(str(pair), str(error)))
     except BaseException:
-        out.say(f"stopped; to go on: fedct compare --resume {from_here(folder)}")
+        out.say(f"stopped; to go on: fedct compare --resume {in_shell(from_here(folder))}")
         raise
     if not groups:
         raise RunError(f"no method could be run; {left_out[0].name}: {left_out[0].reason}")

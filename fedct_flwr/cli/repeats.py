@@ -28,7 +28,7 @@ from fedct_flwr.simulation.run import Run
 from fedct_flwr.simulation.score_table import title_of
 from fedct_flwr.simulation.simulation import Engine, Simulation
 from fedct_flwr.simulation.watch import Watch
-from fedct_flwr.text.printable import from_here, plain
+from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import RunError
 
 
@@ -61,7 +61,7 @@ def run_repeats(out: Output, folder: Path, plan: Plan, engine: Engine, named: Co
         run_seeds(folder, plan, begin, partial(_tell, out))
     except BaseException as error:
         if not isinstance(error, RunError) or folder.exists():
-            out.say(f"stopped; to go on: fedct simulate --resume {from_here(folder)}")
+            out.say(f"stopped; to go on: fedct simulate --resume {in_shell(from_here(folder))}")
         raise
     found = Repeats(folder)
     table = found._table()

@@ -12,7 +12,7 @@ from fedct_flwr.report.summary import read_runs
 from fedct_flwr.report.write import NAME, write_report
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.console import console
-from fedct_flwr.text.printable import from_here
+from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _DRAWING: Final = "drawing the report"
@@ -72,5 +72,5 @@ def write_at_end(folder: RunFolder) -> str:
             write_report(read_runs([folder.path]), target)
     except (FedctError, OSError, ImportError) as error:
         # Whatever else is raised is a fault of this code's, and is to be seen as one.
-        return f"no report was written: {error}; after that: fedct report {from_here(folder.path)}"
+        return f"no report was written: {error}; after that: fedct report {in_shell(from_here(folder.path))}"
     return f"report: {from_here(target)}"

@@ -33,7 +33,7 @@ from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.score_table import auc_table
 from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
-from fedct_flwr.text.printable import plain, printable
+from fedct_flwr.text.printable import in_shell, plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
 _DATA: Final = "Data"
@@ -262,7 +262,7 @@ def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
         raise
     except BaseException:
         if folder.exists():
-            console.print(f"stopped; to go on: fedct simulate --resume {escape(str(folder.path))}", soft_wrap=True)
+            console.print(f"stopped; to go on: fedct simulate --resume {escape(in_shell(folder.path))}", soft_wrap=True)
         raise
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from fedct_flwr.hospital.link import Link
 from fedct_flwr.hospital.noted_calls import note_calls, tell_agents
-from fedct_flwr.hospital.supervised_supernode import SUPERVISED, option
+from fedct_flwr.hospital.supervised_supernode import FINGERPRINT, FORMER, NODE, SUPERVISED, option
 
 RETURNED: Final = 70
 """Exit code of a SuperNode whose work has ended while nobody had asked for that."""
@@ -80,15 +80,16 @@ def main() -> None:
     before = os.environ.pop(SUPERVISED, "")
     link, notes = (Link(float(before)), _Notes()) if before else (Link(), None)
 
-    def note(call: str, trouble: str) -> None:
-        link.note(call, trouble)
+    def note(call: str, said: str) -> None:
+        if call != NODE:
+            link.note(call, said)
         if notes:
-            notes.write(call, trouble)
+            notes.write(call, said)
 
-    note_calls(note)
+    note_calls(note, os.environ.pop(FORMER, ""))
     tell_agents(link)
     if notes:
-        notes.write("", fingerprint(option(rest, "--auth-supernode-private-key")))
+        notes.write(FINGERPRINT, fingerprint(option(rest, "--auth-supernode-private-key")))
         threading.Thread(target=_end_with_supervisor, daemon=True).start()
     sys.argv = ["flower-supernode", *rest]
     from flwr.supernode.cli import flower_supernode

@@ -6,6 +6,7 @@ the one after which Flower asks again. Needs Flower alone; all of Flower's insid
 and ``tell_agents``.
 """
 
+import contextlib
 import importlib
 import json
 import socket
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from fedct_flwr.hospital.link import Link, Trouble
+from fedct_flwr.hospital.supervised_supernode import NODE
 
 Note = Callable[[str, str], None]
 """Takes what Flower calls the call, and what went wrong, if anything."""
@@ -36,8 +38,13 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
 
 
-def note_calls(note: Note) -> None:
-    """From now on ``note`` hears of each call of this process's SuperNode."""
+def note_calls(note: Note, former: str = "") -> None:
+    """From now on ``note`` hears of each call of this process's SuperNode, and by which number it is let in.
+
+    ``former`` is the number of the SuperNode whose place this one takes. For a minute the coordinator counts one that
+    was killed as there, and lets no other with its key in, unless that says goodbye for it.
+    """
+    goodbyes = [int(former)] if former else []
     module: Any = importlib.import_module("flwr.supernode.fleet_http_connection")
     original = module.FleetHttpClient
 
@@ -66,14 +73,26 @@ def note_calls(note: Note) -> None:
             pause = _FIRST_PAUSE
             while True:
                 try:
-                    return super().ActivateNode(request)
+                    answer = super().ActivateNode(request)
+                    note(NODE, str(answer.node_id))
+                    return answer
                 except httpx.HTTPStatusError as error:
                     if trouble_of(error) not in (Trouble.UNREGISTERED, Trouble.SIGNATURE):
                         raise
+                if goodbyes:
+                    with contextlib.suppress(httpx.HTTPError, ValueError):
+                        self.DeactivateNode(_goodbye(goodbyes.pop()))
+                        continue
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     module.FleetHttpClient = Noted
+
+
+def _goodbye(node: int) -> Any:
+    from flwr.proto.fleet_pb2 import DeactivateNodeRequest
+
+    return DeactivateNodeRequest(node_id=node)
 
 
 def tell_agents(link: Link) -> None:

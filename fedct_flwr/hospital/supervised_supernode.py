@@ -25,6 +25,12 @@ from fedct_flwr.hospital.link import SILENT_SECONDS, UNKNOWN_KEY, Link, Trouble,
 SUPERVISED: Final = "FEDCT_SUPERVISED"
 """In the environment of a SuperNode that ends when its standard input does, and prints notes and nothing else: for how
 many seconds the coordinator had been silent before it was started."""
+FORMER: Final = "FEDCT_FORMER_NODE"
+"""In its environment: by which number the coordinator knew the SuperNode before it, if there was one."""
+NODE: Final = "node"
+"""What a note has in place of a call that says by which number the coordinator has let this SuperNode in."""
+FINGERPRINT: Final = "fingerprint"
+"""What a note has in place of a call that says by which key the coordinator knows this silo."""
 SETTINGS_CODE: Final = 2
 FAILED_CODE: Final = 4
 _CHILD: Final = "fedct_flwr.hospital.certified_supernode"
@@ -57,7 +63,7 @@ class Supervisor:
         self._say = say
         self._stop = stop
         self._link = Link()
-        self._fingerprint = ""
+        self._fingerprint = self._node = ""
         self._said = ""
         self._told_silent = False
         self._was_in_contact = False
@@ -104,7 +110,7 @@ class Supervisor:
         """Run one SuperNode to its end. Returns its exit code and a reason in words."""
         process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={**os.environ, SUPERVISED: f"{self._link.heard().silent:.1f}"},
+            env={**os.environ, SUPERVISED: f"{self._link.heard().silent:.1f}", FORMER: self._node},
             # What is typed at a terminal is for this process, which hands it on.
             start_new_session=True,
         )  # fmt: skip
@@ -135,8 +141,11 @@ class Supervisor:
 
     def _hear(self, call: str, said: str) -> None:
         link = self._link
-        if not call:
+        if call == FINGERPRINT:
             self._fingerprint = said
+            return
+        if call == NODE:
+            self._node = said
             return
         silent = link.heard().silent
         link.note(call, said)

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import re
+import shlex
 import traceback
 import unicodedata
 import warnings
@@ -226,6 +227,15 @@ def _json_escape(char: str) -> str:
 def _code(char: str) -> str:
     name = unicodedata.name(char, "")
     return f"U+{ord(char):04X}" + (f" ({name})" if name else "")
+
+
+def in_shell(path: Path) -> str:
+    """A path as a shell takes it, for commands that a person may copy.
+
+    >>> in_shell(Path("my silo")), in_shell(Path("silo"))
+    ("'my silo'", 'silo')
+    """
+    return shlex.quote(str(path))
 
 
 def from_here(path: Path) -> Path:

@@ -257,6 +257,16 @@ def test_names_of_the_studys_columns_are_said_as_they_are_public(fedct: Fedct, k
     assert f"missing are '{rows[0][0]}'" in finding(fedct("silo", "check", kit.folder).out, "records")
 
 
+def test_columns_that_are_not_the_studys_are_named_to_those_on_the_spot(fedct: Fedct, kit: Kit) -> None:
+    """Not in what may be sent: a header that is none has records in their place."""
+    extra_column(kit)
+    sent = finding(fedct("silo", "check", kit.folder).out, "records: 1 column is not the study's")
+    assert SECRETS[0] not in sent
+    assert "--details names them" in sent
+    shown = finding(fedct("silo", "check", kit.folder, "--details").out, "records: 1 column is not the study's")
+    assert f"details: '{SECRETS[0]}'" in shown
+
+
 @pytest.mark.parametrize("number", [0, 1, 4, 5])
 def test_small_counts_are_hidden_and_nothing_tells_them_otherwise(fedct: Fedct, kit: Kit, number: int) -> None:
     header, *rows = tables(kit.source / "data.csv")

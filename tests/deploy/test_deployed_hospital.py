@@ -26,7 +26,7 @@ OWNER: Final = f"{os.getuid()}:{os.getgid()}"
 # A machine of its own would find the coordinator by name; and nobody here has half a minute for a look at its health.
 HERE: Final = """
 services:
-  supernode: { extra_hosts: ["gateway:host-gateway"], healthcheck: { interval: 4s } }
+  supernode: { extra_hosts: ["gateway:host-gateway"], healthcheck: { interval: 4s }, environment: { HTTPS_PROXY: "" } }
   agent: { healthcheck: { interval: 4s } }
 """
 

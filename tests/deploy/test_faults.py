@@ -79,6 +79,25 @@ def test_a_silo_with_a_full_disk_sends_nothing_that_it_cannot_log(fragile: Feder
     assert len(fragile.egress("long-beach")) == before
 
 
+def health(fragile: Federation, service: str) -> str:
+    return str(fragile.container(service)["State"]["Health"]["Status"])
+
+
+def test_a_silence_of_the_gateway_is_seen_in_every_silos_health_and_ends_by_itself(fragile: Federation) -> None:
+    """The gateway takes calls all the time, and answers none of them."""
+    before = {silo: fragile.container(f"supernode-{silo}")["State"]["StartedAt"] for silo in SILOS}
+    fragile.compose("pause", "gateway")
+    try:
+        for service in ("supernode-cleveland", "agent-cleveland"):
+            eventually(lambda service=service: health(fragile, service) == "unhealthy", service, pause=2)  # type: ignore[misc]
+        assert fragile.execute("agent-cleveland", "fedct", "silo", "status", "--healthy", check=False).returncode == 1
+    finally:
+        fragile.compose("unpause", "gateway")
+    fragile.wait_healthy()
+    assert {silo: fragile.container(f"supernode-{silo}")["State"]["StartedAt"] for silo in SILOS} == before
+    assert "no word from the coordinator for" in fragile.compose("logs", "--no-color", "supernode-cleveland").stdout
+
+
 def test_afterwards_all_take_part_again(fragile: Federation) -> None:
     code, printed = fragile.train(*RUN)
     assert code == 0, printed

@@ -55,7 +55,7 @@ def test_a_fault_and_its_end_are_said_once_each() -> None:
     calls = "; ".join(
         f"note('PullMessages', {trouble!r})" for trouble in ("", "broken", "broken", "status-503", "", "", "")
     )
-    running = Supervised(f"{NOTE}; note('', 'SHA256:key'); note('ActivateNode', ''); {calls}; {WAIT}")
+    running = Supervised(f"{NOTE}; note('fingerprint', 'SHA256:key'); note('ActivateNode', ''); {calls}; {WAIT}")
     running.says("the coordinator answers again")
     assert running.end() == 0
     assert [line.partition(":")[0] for line in running.said] == [
@@ -65,7 +65,7 @@ def test_a_fault_and_its_end_are_said_once_each() -> None:
 
 
 def test_an_unknown_key_is_said_with_its_fingerprint() -> None:
-    running = Supervised(f"{NOTE}; note('', 'SHA256:key'); note('ActivateNode', 'unregistered'); {WAIT}")
+    running = Supervised(f"{NOTE}; note('fingerprint', 'SHA256:key'); note('ActivateNode', 'unregistered'); {WAIT}")
     running.says("the coordinator has not registered this key yet (fingerprint SHA256:key): send it")
     assert running.end() == 0
 

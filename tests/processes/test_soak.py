@@ -77,6 +77,7 @@ def test_runs_complete_or_say_why_and_nobody_contradicts_himself(tmp_path: Path)
             result = deployment.finish(run, folder)
             runs.append(run)
             ended[result["status"]] += 1
+            print(f"run {len(runs)}: {result['status']} {result.get('reason') or ''}", flush=True)
             if result["status"] == "completed":
                 assert all(len(record["silos"]) >= 2 for record in folder.rounds())
             else:

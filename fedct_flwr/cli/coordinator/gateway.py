@@ -53,6 +53,8 @@ class Gateway:
     """The address of a name server, for a SuperLink that may be replaced by one with another address."""
     health: bool = False
     """Whether port 8080 of the loopback address answers with 204."""
+    listen_too: str = ""
+    """Another address and port, such as ``[::]:8443`` next to ``0.0.0.0:8443``."""
 
     def render(self) -> str:
         """The text of nginx's settings."""
@@ -60,6 +62,7 @@ class Gateway:
         resolver = f"        resolver {self.resolver} valid=5s ipv6=off;\n" if self.resolver else ""
         values = {
             "LISTEN": self.listen,
+            "LISTEN_TOO": f"        listen {self.listen_too} ssl;\n" if self.listen_too else "",
             "CERTIFICATES": self.certificates,
             "TEMPORARY": self.temporary,
             "SUPERLINK_HOST": f"[{host}]" if ":" in host else host,

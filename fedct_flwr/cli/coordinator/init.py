@@ -18,6 +18,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.study_inspection import inspect_public
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.console import console
+from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError
 
 PORT: Final = 8000
@@ -66,8 +67,10 @@ def init(
     for finding in gathered(inspect_public(read_study(study)).said) if study else ():
         out.print(f"[yellow]{escape(finding.sentence)}[/]")
     for silo in renew_kits(coordinator):
-        out.print(f"the kit of {escape(silo)} has a new certificate: send it {escape(str(folder / 'kits' / silo))}")
-    out.print(f"what a silo needs, you get by: fedct coordinator kit {escape(str(folder))} SILO")
+        out.print(
+            f"the kit of {escape(silo)} has a new certificate: send it {escape(in_shell(folder / 'kits' / silo))}"
+        )
+    out.print(f"what a silo needs, you get by: fedct coordinator kit {escape(in_shell(folder))} SILO")
 
 
 def prepare(

@@ -13,6 +13,7 @@ from fedct_flwr.config.settings import NAME_PATTERN
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.console import console
+from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError
 
 KIT_FILE: Final = "kit.toml"
@@ -37,13 +38,14 @@ def kit(
             raise ConfigError(f"{silo!r} is no silo's name: take letters, digits, dots, hyphens and underscores")
     if not coordinator.config().gateway:
         raise ConfigError(
-            f"nobody has said where silos find the gateway: fedct coordinator init {folder} --gateway HOST:PORT"
+            f"nobody has said where silos find the gateway: fedct coordinator init {in_shell(folder)} --gateway "
+            "HOST:PORT"
         )
     create_clients_authority(coordinator)
     for silo in silos:
         renewed = make_kit(coordinator, silo)
         said = "with a new certificate" if renewed else "with the certificate that it had"
-        out.print(f"send {folder / 'kits' / silo} to {silo}, {said}")
+        out.print(f"send {in_shell(folder / 'kits' / silo)} to {silo}, {said}")
 
 
 def create_clients_authority(folder: CoordinatorFolder) -> None:

@@ -31,7 +31,7 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
 from fedct_flwr.simulation import score_table, scoreboard, who_gained
 from fedct_flwr.simulation.watch import reason
-from fedct_flwr.text.printable import plain
+from fedct_flwr.text.printable import in_shell, plain
 from fedct_flwr.types import ConfigError, RunError
 
 _POLL_SECONDS: Final = 0.2
@@ -86,7 +86,8 @@ def run(
         refuse_options(context, allowed={"folder", "resume", "rounds", "baselines", "json_"}, why="with --resume")
         begun = RunFolder(resume.absolute()).settings()
         if begun.get("data") != STUDY:
-            raise ConfigError(f"the run in {resume} is a simulation: go on with 'fedct simulate --resume {resume}'")
+            again = f"fedct simulate --resume {in_shell(resume)}"
+            raise ConfigError(f"the run in {resume} is a simulation: go on with '{again}'")
         chosen = {**begun, **only(rounds), "resume": True}
     else:
         other = overrides(set_ or [])
@@ -159,7 +160,7 @@ def _run(
             # Stopped from outside: what was begun is there to be gone on with.
             _stop(superlink, run_id, before)
             if run_folder.exists():
-                again = f"fedct coordinator run {given} --resume {run_folder.path}"
+                again = f"fedct coordinator run {in_shell(given)} --resume {in_shell(run_folder.path)}"
                 console.print(f"stopped; to go on: {escape(again)}", soft_wrap=True)
             raise
         finally:

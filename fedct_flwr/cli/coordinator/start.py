@@ -24,6 +24,7 @@ from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.engine.flower import BIN
 from fedct_flwr.text.console import console
+from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
 
 _FIRST_USER: Final = 49_997
@@ -37,7 +38,12 @@ _FOR_ALL_TO_READ: Final = 0o644
 
 def start(
     folder: Folder,
-    host: Annotated[str, typer.Option(help="Address of this machine at which the gateway listens.")] = "0.0.0.0",  # noqa: S104 - what it is for
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address of this machine at which the gateway listens.", show_default="all, by IPv4 and IPv6"
+        ),
+    ] = "",
     port: Annotated[int, typer.Option(min=1024, max=65535, help="Port at which the gateway listens.")] = GATEWAY_PORT,
     users: Annotated[
         int,
@@ -56,11 +62,12 @@ def start(
     out = console(soft_wrap=True, markup=False)
     coordinator = CoordinatorFolder.open(folder)
     superlink = _check(coordinator, folder)
-    for address in ((host, port), superlink):
+    hosts = (host,) if host else _all_addresses()
+    for address in (*((one, port) for one in hosts), superlink):
         _check_free(*address)
     if not shutil.which("nginx"):
         raise ConfigError("there is no nginx, which is the gateway: install it (apt install nginx-light)")
-    gateway, superexec, link = _programs(coordinator, superlink, (host, port), users)
+    gateway, superexec, link = _programs(coordinator, superlink, hosts, port, users)
     keys = [path for path in coordinator.path.rglob("*.key") if path.is_file()]
     check_confined(superexec, coordinator.path, [*keys, coordinator.server_key, coordinator.clients_key])
     if coordinator.ca_key.exists():
@@ -68,10 +75,10 @@ def start(
             f"{coordinator.ca_key} is on this machine: keep it offline, as only a new server certificate needs it"
         )
     if not lasts(coordinator.server_certificate, coordinator.ca):
-        out.print(f"{coordinator.server_certificate} expires soon: renew it, fedct coordinator init {folder}")
+        out.print(f"{coordinator.server_certificate} expires soon: renew it, fedct coordinator init {in_shell(folder)}")
     _hand_over(coordinator, superexec, link)
     with _all_stopped(out) as running:
-        for program, listens in ((link, superlink), (gateway, (_reached(host), port)), (superexec, None)):
+        for program, listens in ((link, superlink), (gateway, (_reached(hosts[0]), port)), (superexec, None)):
             running.append(Running(program, coordinator.path, lambda line: out.print(line)))
             while listens and not _listens(*listens):
                 _watch(running)
@@ -82,7 +89,7 @@ def start(
 
 def _check(coordinator: CoordinatorFolder, given: Path) -> tuple[str, int]:
     """Where the SuperLink listens. Raises ConfigError for a folder with which it could not."""
-    again = f"fedct coordinator init {given}"
+    again = f"fedct coordinator init {in_shell(given)}"
     name, port = host_and_port(coordinator.address(), "address", f" in {coordinator.flower_config}")
     host = "127.0.0.1" if name == "localhost" else name
     if not _is_loopback(host):
@@ -108,13 +115,15 @@ def _is_loopback(host: str) -> bool:
 
 
 def _programs(
-    coordinator: CoordinatorFolder, superlink: tuple[str, int], outside: tuple[str, int], first_user: int
+    coordinator: CoordinatorFolder, superlink: tuple[str, int], hosts: Sequence[str], outside: int, first_user: int
 ) -> tuple[Program, Program, Program]:
     """Gateway, SuperExec and SuperLink, each with what it needs."""
     host, port = superlink
     certificates = (coordinator.ca, coordinator.server_certificate, coordinator.server_key)
+    listens = [f"{_in_brackets(one)}:{outside}" for one in hosts]
     settings = Gateway(
-        listen=f"{_in_brackets(outside[0])}:{outside[1]}",
+        listen=listens[0],
+        listen_too="".join(listens[1:]),
         certificates=str(coordinator.ca.parent),
         temporary=TEMPORARY,
         superlink=superlink,
@@ -165,9 +174,21 @@ def _reached(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
 
 
+def _all_addresses() -> tuple[str, ...]:
+    """All addresses of this machine, which may have none of IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::", 0))
+    except OSError:
+        return ("0.0.0.0",)  # noqa: S104 - what it is for
+    return ("0.0.0.0", "::")  # noqa: S104
+
+
 def _check_free(host: str, port: int) -> None:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if ":" in host:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
             probe.bind((host, port))
         except OSError as error:

@@ -23,7 +23,7 @@ from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.console import console
-from fedct_flwr.text.printable import from_here
+from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, FedctError
 
@@ -180,7 +180,7 @@ def _print_next(folder: Path, data: Path, superlink: str, ca: Path | None, kit: 
         out.print(text)
 
     say(f"{shown} is made; only you can read it.")
-    say(f"Send to the coordinator: {shown / 'connection' / 'node.key.pub'} (public, no secret)")
+    say(f"Send to the coordinator: {in_shell(shown / 'connection' / 'node.key.pub')} (public, no secret)")
     if not superlink:
         say(f"Ask the coordinator for its address, and write it into {shown / SILO_FILE} as superlink")
     if not ca:
@@ -192,4 +192,4 @@ def _print_next(folder: Path, data: Path, superlink: str, ca: Path | None, kit: 
         )
     if not data.exists():
         say(f"There is nothing at {data} yet: put the records there, or change file in {shown / SILO_FILE}")
-    say(f"Next: fedct silo check {shown}")
+    say(f"Next: fedct silo check {in_shell(shown)}")

@@ -99,9 +99,14 @@ def _table(silo: Silo) -> Iterator[Finding]:
                 "correct group under [data.tables] in silo.toml",
             )
         )
-    if extra := len(found - {data.label, data.tables.group} - {column.name for column in schema.columns}):
+    if extra := sorted(found - {data.label, data.tables.group} - {column.name for column in schema.columns}):
+        said = "1 column is" if len(extra) == 1 else f"{len(extra):,} columns are"
         problems.append(
-            bad(f"records: {extra} columns are not the study's", "take out of the file what is not in the public set")
+            bad(
+                f"records: {said} not the study's",
+                "take out of the file what is not in the public set; fedct silo check --details names them",
+                listed(extra, _LISTED),
+            )
         )
     unfit = []
     for column in schema.columns:
