@@ -77,7 +77,14 @@ def run(seeds: int | None, fast: bool) -> None:
 
 
 def joint_labels(
-    private: list[Examples], public: Features, schema: Schema, *, epsilon: float, may_collude: int, seed: int
+    private: list[Examples],
+    public: Features,
+    schema: Schema,
+    *,
+    epsilon: float,
+    may_collude: int,
+    seed: int,
+    additive: bool = False,
 ) -> HardLabels:
     """Labels ``(num_public,)`` of one labeler that these silos train together, none of them dropping out."""
     plan = plan_for(
@@ -86,6 +93,7 @@ def joint_labels(
         epsilon=epsilon,
         delta=DELTA,
         honest=surely_honest(len(private), may_collude),
+        additive_columns=len(schema.without_texts) if additive else 0,
     )
     labeler = JointLinear(plan, public, schema, seed=seed)
     noises = [simulated(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
@@ -109,15 +117,16 @@ def hospitals(runs: dict[str, Runs], seed: int) -> None:
                     may_collude=COLLUDING_HOSPITALS,
                     seed=seed,
                 )
-        values = dict(_own_models(config, dataset, labels))
+        values = dict(own_models(config, dataset, labels))
         for epsilon, found in labels.items():
             values[f"labels {epsilon:g}"] = _balanced(dataset.truth, found)
         runs.setdefault(f"{HOSPITALS}, {learner}", Runs()).add(**values)
 
 
-def _own_models(
+def own_models(
     config: RunConfig, dataset: FederatedDataset, labels: Mapping[float, HardLabels]
 ) -> Iterator[tuple[str, float]]:
+    """Mean balanced accuracy on the pooled test set: alone, on pooled data, and with labels by epsilon."""
     places = range(len(dataset.silos))
     yield "alone", _mean([local_only(config, dataset, place) for place in places], dataset.test)
     yield "pooled data", _mean([centralized(config, dataset, places[0])], dataset.test)

@@ -1,6 +1,7 @@
 """The joint linear labeler: silos train one differentially private softmax regression by noisy sums.
 
-Preconditioned gradient steps on public features: Böhning, "Multinomial logistic regression algorithm", Annals of the
+On principal components of the public set, or on bins of a table's columns: then it is additive, and people can read it.
+Preconditioned gradient steps: Böhning, "Multinomial logistic regression algorithm", Annals of the
 Institute of Statistical Mathematics 44, 1992. Noise in shares: ``privacy/noise_shares.py``. Labels that weigh classes
 the same: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021.
 """
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import RESIDUAL, WEIGHT_GRID, bounded, gradient
+from fedct_flwr.labelers.public_bins import PublicBins
 from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multiplier
 from fedct_flwr.privacy.randomness import Noise
@@ -28,8 +30,12 @@ BITS: Final = 64
 _MOST_RECORDS: Final = 1 << 21
 """Of all silos: each number of a record is at most 2^40, so their sum and its noise stay within 63 bits."""
 _STEPS: Final = 15
+_RECORDS_PER_BIN: Final = 8
+_FEWEST_BINS, _MOST_BINS = 4, 16
 _RECORDS_PER_COMPONENT: Final = 30
 _FEWEST, _MOST = 10, 300
+_RAREST: Final = 10
+"""No class counts as more than so many times rarer than its fair share: noise alone would find many of such."""
 _FEW: Final = 20
 """So few components are the columns' own: those of cosines did no better."""
 
@@ -41,8 +47,9 @@ Sum: TypeAlias = Callable[[Sequence[NDArray[np.uint64]], int], NDArray[np.uint64
 class Plan:
     """All that is fixed before a study's first sum; nothing of it is learned from records.
 
-    ``num_records``: of all silos together, as they announced it. ``clip``: the length of a record's residual
-    (probabilities less the true class) in units of 1 / RESIDUAL. ``ridge``: see ``JointLinear``.
+    ``num_records``: of all silos together, as they announced it. Features are ``components`` principal components of
+    the public set, or where these are 0, at most ``bins`` bins of each column. ``clip``: the length of a record's
+    residual (probabilities less the true class) in units of 1 / RESIDUAL. ``ridge``: see ``JointLinear``.
     """
 
     num_records: int
@@ -50,6 +57,7 @@ class Plan:
     steps: int
     components: int
     kind: Kind
+    bins: int
     clip: int
     ridge: float
     honest: int
@@ -58,14 +66,22 @@ class Plan:
 
 
 def plan_for(
-    num_records: int, num_classes: int, *, epsilon: float, delta: float, honest: int, steps: int = _STEPS
+    num_records: int,
+    num_classes: int,
+    *,
+    epsilon: float,
+    delta: float,
+    honest: int,
+    steps: int = _STEPS,
+    additive_columns: int = 0,
 ) -> Plan:
     """A plan whose sums together keep ``epsilon`` at ``delta`` for each record, chosen without looking at any.
 
     ``honest``: see ``noise_shares.surely_honest``. By q, the number of records divided by the noise multiplier: q / 30
-    principal components of the public set, from 10 to 300, and a ridge of 1 / q. A record's residual is clipped to the
-    length that it has while nothing is known, sqrt(1 - 1 / classes): for two classes that halves the noise. Raises
-    ConfigError for impossible numbers, and for more records than 64 bits hold.
+    principal components of the public set, from 10 to 300, and a ridge of 1 / q. An additive labeler of a table with
+    ``additive_columns`` (0: none is wanted) has q / 8 bins in all instead, from 4 to 16 for each column. A record's
+    residual is clipped to the length that it has while nothing is known, sqrt(1 - 1 / classes): for two classes that
+    halves the noise. Raises ConfigError for impossible numbers, and for more records than 64 bits hold.
     """
     for name, value, least in (("records", num_records, 1), ("classes", num_classes, 2), ("steps", steps, 1)):
         if value < least:
@@ -75,13 +91,18 @@ def plan_for(
             f"silos have {num_records} records together, but sums of 64 bits hold {_MOST_RECORDS}: let silos draw fewer"
         )
     per_noise = num_records / least_multiplier(epsilon, delta)
-    components = round(min(max(per_noise / _RECORDS_PER_COMPONENT, _FEWEST), _MOST))
+    components = bins = 0
+    if additive_columns:
+        bins = round(min(max(per_noise / _RECORDS_PER_BIN / additive_columns, _FEWEST_BINS), _MOST_BINS))
+    else:
+        components = round(min(max(per_noise / _RECORDS_PER_COMPONENT, _FEWEST), _MOST))
     return Plan(
         num_records=num_records,
         num_classes=num_classes,
         steps=steps,
         components=components,
         kind="linear" if components <= _FEW else "kernel",
+        bins=bins,
         clip=math.floor(RESIDUAL * math.sqrt(1 - 1 / num_classes)),
         ridge=1 / per_noise,
         honest=honest,
@@ -103,11 +124,11 @@ class Progress(NamedTuple):
 class JointLinear:
     """One linear labeler of all silos: what a silo sends for a step, and what follows from the sums.
 
-    Softmax regression on ``PublicFeatures``, W <- W - (A / 2 + ridge I)^-1 (G / n + ridge W), with G the noisy sum of
-    the records' gradients, n ``plan.num_records`` and A the second moments of the *public* set's features: half of A
-    is an upper bound for the curvature where records are like public examples. The labeler's weights are the mean of
-    the second half. ``balanced``: a label is the class whose probability is the largest multiple of its mean over the
-    public set, so that rare classes are found; this costs nothing, as it reads no record.
+    Softmax regression on ``PublicFeatures`` or ``PublicBins``: W <- W - (A / 2 + ridge I)^-1 (G / n + ridge W). G is
+    the noisy sum of the records' gradients, n ``plan.num_records`` and A the second moments of the *public* set's
+    features: half of A is an upper bound for the curvature where records are like public examples. The labeler's
+    weights are the mean of the second half. ``balanced``: a label is the class whose probability is the largest
+    multiple of its mean over the public set, so that rare classes are found; this costs nothing, as it reads no record.
 
     Formal guarantees:
         Unit: one record of one silo. Data sets are adjacent if one record is added or removed; the numbers of records
@@ -117,7 +138,7 @@ class JointLinear:
         secure sum promises, and a plain sum does not.
 
         A record with integer features x and residual r adds the matrix x r^T to one silo's summand. |x| <= NORM by
-        the construction of ``PublicFeatures``, and |r| <= ``plan.clip`` after clipping, all in integers: nothing is
+        the construction of the features, and |r| <= ``plan.clip`` after clipping, all in integers: nothing is
         rounded after clipping, so no conditional or stochastic rounding is needed. Its Euclidean length is |x| |r|,
         at most NORM * clip: the sensitivity of each sum, **whatever the weights are**, so a coordinator that makes up
         weights learns no more. All steps are counted before the first; all their noise is set then.
@@ -133,7 +154,11 @@ class JointLinear:
 
     def __init__(self, plan: Plan, public: Features, schema: Schema, *, balanced: bool = True, seed: int) -> None:
         self.plan = plan
-        self.features = PublicFeatures(public, schema, num_components=plan.components, kind=plan.kind, seed=seed)
+        self.features: PublicFeatures | PublicBins = (
+            PublicFeatures(public, schema, num_components=plan.components, kind=plan.kind, seed=seed)
+            if plan.components
+            else PublicBins(public, schema, bins=plan.bins)
+        )
         self._public = public
         self._balanced = balanced
 
@@ -200,7 +225,7 @@ class JointLinear:
     def _usual(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logarithm of each class's mean probability over the public set, ``(classes,)``."""
         p = np.exp(self._logits(self._public_vectors, weights)).mean(axis=0)
-        return np.asarray(np.log(np.maximum(p, np.finfo(float).tiny)))
+        return np.asarray(np.log(np.maximum(p, 1 / (_RAREST * len(p)))))
 
     @staticmethod
     def _logits(vectors: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

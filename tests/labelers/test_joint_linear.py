@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from fedct_flwr.labelers.dp_linear import RESIDUAL, gradient
 from fedct_flwr.labelers.joint_linear import BITS, JointLinear, plan_for, train_together
 from fedct_flwr.labelers.public_features import NORM
 from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import composed
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
 from fedct_flwr.privacy.noise_shares import least_multiplier
 from fedct_flwr.privacy.randomness import SimulatedNoise
 from fedct_flwr.secure_sum.plain import sum_modulo
@@ -91,6 +94,27 @@ def test_what_is_charged_for_all_steps_is_the_budget() -> None:
     found = labeler(epsilon=0.7)
     spent = epsilon(composed(*[found.noise.event()] * found.plan.steps), 1e-5)
     assert 0.69 < spent.upper <= 0.7
+
+
+def test_a_silos_ledger_takes_all_steps_and_no_other(tmp_path: Path) -> None:
+    found, budget = labeler(epsilon=0.7), Budget(0.7, 1e-5)
+    with Ledger(tmp_path) as ledger:
+        for _ in range(found.plan.steps):
+            ledger.charge("study", "records", budget, found.noise.event())
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("study", "records", budget, found.noise.event())
+
+
+def test_a_class_that_is_hardly_there_is_not_given_its_fair_share_of_labels() -> None:
+    """At little budget: its labels are mostly those of the noise."""
+    X, y = records(400, 3)
+    y[:] = np.where(y == 0, 1, y)
+    found = labeler(epsilon=0.3)
+    shares = [
+        (found.label(train_together(found, [Examples(X[i::3], y[i::3]) for i in range(3)], noises(3, seed)), X) == 0)
+        for seed in range(20)
+    ]
+    assert np.mean(shares) < 0.25
 
 
 def test_how_records_are_spread_over_silos_changes_nothing_without_noise() -> None:
@@ -202,6 +226,31 @@ def test_residuals_that_are_not_clipped_are_noticed(monkeypatch: pytest.MonkeyPa
     clipped = joint_linear.gradient
     monkeypatch.setattr(joint_linear, "gradient", lambda *args, longest: 3 * clipped(*args, longest=longest))
     assert measured(found) > 1
+
+
+def test_an_additive_labeler_learns_ranges_that_a_linear_one_cannot_and_says_what_it_learned() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8_000, 3))
+    y = (np.abs(X[:, 1]) > 0.7).astype(np.int16)
+    silos = [Examples(X[i:6_000:4], y[i:6_000:4]) for i in range(4)]
+    reached = {}
+    for columns in (0, 3):
+        plan = plan_for(6_000, 2, epsilon=1.0, delta=1e-5, honest=3, additive_columns=columns)
+        found = JointLinear(replace(plan, kind="linear"), X[6_000:7_000], SCHEMA, seed=0)
+        weights = train_together(found, silos, noises(4))
+        reached[columns] = balanced_accuracy_score(y[7_000:], found.label(weights, X[7_000:]))
+    assert reached[0] < 0.6
+    assert reached[3] > 0.9
+    towards = dict(zip(found.features.names, weights[:, 1] - weights[:, 0], strict=True))
+    bins = [name for name in towards if " y" in f" {name}" and "missing" not in name]
+    assert towards[bins[0]] > 0 > towards[bins[len(bins) // 2]]
+    assert towards[bins[-1]] > 0
+
+
+@pytest.mark.parametrize(("num_records", "columns", "bins"), [(500, 13, 4), (30_000, 14, 16), (6_000, 30, 7)])
+def test_an_additive_plan_has_bins_as_records_allow(num_records: int, columns: int, bins: int) -> None:
+    plan = plan_for(num_records, 2, epsilon=1.0, delta=1e-5, honest=3, additive_columns=columns)
+    assert (plan.components, plan.bins) == (0, bins)
 
 
 @pytest.mark.parametrize("num_records", [1, 100, 510, 10_000, 2_000_000])

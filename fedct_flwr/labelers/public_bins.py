@@ -1,0 +1,140 @@
+"""Bins of a table's columns, cut by the public set alone: features of a model that adds up one curve for each column.
+
+Additive models by noisy histograms: Nori, Caruana, Bu, Shen, Kulkarni, "Accuracy, interpretability, and differential
+privacy via explainable boosting", ICML 2021. There histograms are summed column by column in many rounds; here one sum
+holds the histograms of all columns, and the public set says how columns hang together.
+"""
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.labelers.public_features import NORM
+from fedct_flwr.types import ConfigError, DataError, Features
+
+MISSING: Final = "missing"
+OTHERS: Final = "others"
+
+_BIAS: Final = NORM // 4
+_NUMBERS: Final = "biuf"
+
+
+class _Cuts(NamedTuple):
+    """Where one column is cut, and what the bins are called; the last bin is for missing values."""
+
+    position: int
+    cuts: NDArray[np.float64]
+    """Sorted; a bin holds what is above one cut and at most the next."""
+    order: NDArray[np.intp]
+    """From places between cuts to bins ``(len(cuts) + 1,)``: rare categories share one."""
+    names: tuple[str, ...]
+
+
+class PublicBins:
+    """A map from rows of a table to integer vectors: the same number at the bin of each column, zero elsewhere.
+
+    ``public`` ``(num_public, columns)``. A numeric column has at most ``bins`` bins with about as many public values
+    each, a categorical one a bin for each of its ``bins`` most frequent categories and one for all others; missing
+    values have a bin of their own. Columns of text are left out. The last component is a constant. A linear model on
+    these features adds up one number for each column's bin: ``names`` says which component is which, so people can
+    read it. Raises DataError for what is no table of numbers and categories, ConfigError for fewer than 2 bins.
+
+    Formal guarantees:
+        Reads the public set and the schema, so features release nothing about private records. The vector of a record
+        depends on that record alone, to the last bit: it is found by comparisons alone. Each vector has the same
+        length, at most ``NORM``, whatever the values are.
+    """
+
+    def __init__(self, public: Features, schema: Schema, *, bins: int) -> None:
+        if bins < 2:
+            raise ConfigError(f"the number of bins of a column is {bins}; set it to 2 or more")
+        if public.ndim != 2 or not schema.columns:
+            raise DataError("additive labelers are for tables: choose a linear one for images")
+        if not schema.without_texts:
+            raise DataError("bins of the public set are made of numbers and categories: it holds text alone")
+        self._width, self._texts = public.shape[1:], bool(schema.texts)
+        self.check(public)
+        self._columns = [
+            _cut(position, schema.columns[position], _values(public, position), bins)
+            for position in schema.without_texts
+        ]
+        # The constant and as many equal numbers as columns: squares sum to at most NORM ** 2.
+        self._height = math.isqrt((NORM**2 - _BIAS**2) // len(self._columns))
+
+    @property
+    def size(self) -> int:
+        """Length of the vectors."""
+        return sum(len(column.names) for column in self._columns) + 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each component says of a record, ``(size,)``; the last one is 'constant'."""
+        return (*(name for column in self._columns for name in column.names), "constant")
+
+    def check(self, X: Features) -> None:
+        """Raise DataError unless records have the shape of public examples and are numbers. No value is looked at."""
+        if X.shape[1:] != self._width or X.dtype.kind not in ("O" if self._texts else _NUMBERS):
+            raise DataError(
+                f"examples of shape {X.shape[1:]} and type {X.dtype} do not fit a public set of shape "
+                f"{self._width}: read both with the same schema"
+            )
+
+    def __call__(self, X: Features) -> NDArray[np.float64]:
+        """Integers ``(n, size)``, of which each row's squares sum to at most ``NORM ** 2``; floats that hold them."""
+        vectors = np.zeros((len(X), self.size))
+        vectors[:, -1] = _BIAS
+        start = 0
+        for column in self._columns:
+            values = _values(X, column.position)
+            # As a quantile may be a value: what equals a cut is below it.
+            found = column.order[np.searchsorted(column.cuts, values, side="left")]
+            found[np.isnan(values)] = len(column.names) - 1
+            vectors[np.arange(len(X)), start + found] = self._height
+            start += len(column.names)
+        return vectors
+
+
+def _values(X: Features, position: int) -> NDArray[np.float64]:
+    return np.asarray(X[:, position], dtype=np.float64)
+
+
+def _cut(position: int, column: Column, values: NDArray[np.float64], bins: int) -> _Cuts:
+    known = values[np.isfinite(values)]
+    if column.categories is not None:
+        return _categories(position, column, column.categories, known, bins)
+    distinct = np.unique(known)
+    if len(distinct) <= bins:
+        # Halves first: their sum could overflow.
+        cuts = np.asarray(distinct[:-1] / 2 + distinct[1:] / 2, dtype=np.float64)
+    else:
+        cuts = np.unique(np.quantile(known, np.arange(1, bins) / bins, method="lower"))
+    names = (*_ranges(column.name, cuts), f"{column.name} {MISSING}")
+    return _Cuts(position, cuts, np.arange(len(cuts) + 1), names)
+
+
+def _categories(
+    position: int, column: Column, categories: tuple[str, ...], known: NDArray[np.float64], bins: int
+) -> _Cuts:
+    """Categories are positions 0, 1, ...; one more is for a value that the public set does not have."""
+    counts = np.bincount(np.clip(np.rint(known), 0, len(categories)).astype(np.intp), minlength=len(categories) + 1)
+    frequent = np.sort(np.argsort(-counts[:-1], kind="stable")[:bins])
+    order = np.full(len(categories) + 1, len(frequent), dtype=np.intp)
+    order[frequent] = np.arange(len(frequent))
+    names = [f"{column.name} = {categories[category]}" for category in frequent]
+    cuts = np.arange(len(categories)) + 0.5
+    return _Cuts(position, cuts, order, (*names, f"{column.name} {OTHERS}", f"{column.name} {MISSING}"))
+
+
+def _ranges(name: str, cuts: NDArray[np.float64]) -> Iterator[str]:
+    if not len(cuts):
+        yield f"{name} known"
+        return
+    yield f"{name} <= {cuts[0]:g}"
+    for low, high in pairwise(cuts):
+        yield f"{low:g} < {name} <= {high:g}"
+    yield f"{name} > {cuts[-1]:g}"
