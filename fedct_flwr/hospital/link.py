@@ -68,8 +68,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "kit, and put its client.crt and client.key into connection/",
     Trouble.SIGNATURE: "the coordinator does not accept the node's signature: set this machine's clock, or ask whether "
     "the silo is still registered",
-    Trouble.UNREGISTERED: f"{UNKNOWN_KEY}: send it connection/node.key.pub; after a crash it takes a minute until the "
-    "same key is let in again",
+    Trouble.UNREGISTERED: f"{UNKNOWN_KEY}: send it connection/node.key.pub; if it has, a SuperNode with the same key "
+    "still counts as there, as one that was killed does for a minute",
     Trouble.OTHER: "the coordinator's answer makes no sense: see what the SuperNode says",
 }
 

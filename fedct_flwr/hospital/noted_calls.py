@@ -29,6 +29,8 @@ _VERDICT_HEADER: Final = "fedct-client-certificate"
 """What the coordinator's gateway tells of a client certificate that it does not let in."""
 _MEDIA_TYPE: Final = "application/protobuf"
 _NOT_ACTIVATED: Final = 2004
+_GOODBYE: Final = "DeactivateNode"
+"""Whoever ends does not wait for an answer, and it says nothing of the link."""
 _RECURRENT: Final = frozenset({"ActivateNode", "PullMessages", "SendNodeHeartbeat"})
 """Calls that are about no message: whatever is wrong with them, they can be made again."""
 _PASSING: Final = frozenset({401, 403, 404, 405, 407, 408, 425, 429})
@@ -58,6 +60,8 @@ def note_calls(note: Note, former: str = "") -> None:
 
         def _unary_unary(self, *, rpc_method: str, **others: Any) -> Any:
             call = rpc_method.rpartition("/")[2]
+            if call == _GOODBYE:
+                return super()._unary_unary(rpc_method=rpc_method, **others)
             try:
                 answer = super()._unary_unary(rpc_method=rpc_method, **others)
             except (httpx.RequestError, httpx.HTTPStatusError, ValueError) as error:

@@ -81,7 +81,7 @@ class Supervisor:
                 return SETTINGS_CODE
             if self._stop.is_set():
                 return 0
-            self._link = Link(self._link.heard().silent)
+            self._link, began = Link(self._link.heard().silent), time.monotonic()
             code, why = self._one()
             if self._stop.is_set():
                 return 0
@@ -93,7 +93,9 @@ class Supervisor:
                 self._say(f"the SuperNode has ended: {sentence_of(Trouble.CERTIFICATE)}")
                 return SETTINGS_CODE
             if self._link.answers:
-                pause, hopeless = _FIRST_PAUSE, 0
+                hopeless = 0
+                if time.monotonic() - began > _LONGEST_PAUSE:
+                    pause = _FIRST_PAUSE
             self._say(f"{why}: it is started again in {pause:.0f} s")
             self._stop.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
