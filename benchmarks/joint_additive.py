@@ -31,8 +31,9 @@ def run(seeds: int | None, fast: bool) -> None:
     for name in DATA[:1] if fast else DATA:
         for seed in range(seeds or _DEFAULT_SEEDS):
             measure(runs, name, seed)
-    about = {"delta": DELTA, "epsilons": EPSILONS, "learner": LEARNER, "may_collude": MAY_COLLUDE}
-    report.write("joint-additive", text(runs), runs, about, time.perf_counter() - start)
+        # After each data set: a run that is stopped leaves what it measured.
+        about = {"delta": DELTA, "epsilons": EPSILONS, "learner": LEARNER, "may_collude": MAY_COLLUDE}
+        report.write("joint-additive", text(runs), runs, about, time.perf_counter() - start)
 
 
 def measure(runs: dict[str, Runs], name: str, seed: int) -> None:

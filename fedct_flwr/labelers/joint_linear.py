@@ -22,7 +22,7 @@ from fedct_flwr.labelers.public_features import NORM, Kind, PublicFeatures
 from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multiplier
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.secure_sum.plain import sum_modulo
-from fedct_flwr.types import LABEL_DTYPE, ConfigError, Examples, Features, HardLabels
+from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
 
 BITS: Final = 64
 """Sums are modulo 2^64."""
@@ -149,10 +149,12 @@ class JointLinear:
         Not covered: several records of one person, who is protected as a group is; the time that a silo takes; that a
         record makes a silo fail (features take any number; a record of another shape must be refused before a study).
 
-    Raises DataError for features that are no numbers.
+    Raises DataError for features that are no numbers, or a public set that teaches none.
     """
 
     def __init__(self, plan: Plan, public: Features, schema: Schema, *, balanced: bool = True, seed: int) -> None:
+        if len(public) < 2:
+            raise DataError(f"the public set has {len(public)} examples: a joint labeler needs at least 2")
         self.plan = plan
         self.features: PublicFeatures | PublicBins = (
             PublicFeatures(public, schema, num_components=plan.components, kind=plan.kind, seed=seed)

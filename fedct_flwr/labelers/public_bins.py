@@ -110,11 +110,11 @@ def _cut(position: int, column: Column, values: NDArray[np.float64], bins: int) 
     distinct = np.unique(known)
     if len(distinct) <= bins:
         # Halves first: their sum could overflow.
-        cuts = np.asarray(distinct[:-1] / 2 + distinct[1:] / 2, dtype=np.float64)
+        cuts = distinct[:-1] / 2 + distinct[1:] / 2
     else:
         cuts = np.unique(np.quantile(known, np.arange(1, bins) / bins, method="lower"))
     names = (*_ranges(column.name, cuts), f"{column.name} {MISSING}")
-    return _Cuts(position, cuts, np.arange(len(cuts) + 1), names)
+    return _Cuts(position, cuts.astype(np.float64), np.arange(len(cuts) + 1), names)
 
 
 def _categories(
@@ -126,7 +126,7 @@ def _categories(
     order = np.full(len(categories) + 1, len(frequent), dtype=np.intp)
     order[frequent] = np.arange(len(frequent))
     names = [f"{column.name} = {categories[category]}" for category in frequent]
-    cuts = np.arange(len(categories)) + 0.5
+    cuts = np.arange(len(categories), dtype=np.float64) + 0.5
     return _Cuts(position, cuts, order, (*names, f"{column.name} {OTHERS}", f"{column.name} {MISSING}"))
 
 

@@ -271,6 +271,23 @@ def test_impossible_plans_are_refused(wrong: dict[str, Any]) -> None:
         labeler(**wrong)
 
 
+@pytest.mark.parametrize("public", [PUBLIC[:1], PUBLIC[:0]])
+def test_a_public_set_that_teaches_nothing_is_refused(public: np.ndarray) -> None:
+    with pytest.raises(DataError, match="needs at least 2"):
+        JointLinear(FOUND.plan, public, SCHEMA, seed=0)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in divide")  # scikit-learn's, of constant columns
+@pytest.mark.parametrize("public", [np.full((40, 3), np.nan), np.zeros((40, 3)), PUBLIC[:2]])
+@pytest.mark.parametrize("columns", [0, 3])
+def test_a_poor_public_set_makes_nothing_fail(public: np.ndarray, columns: int) -> None:
+    plan = plan_for(300, 3, epsilon=1.0, delta=1e-5, honest=3, additive_columns=columns)
+    found = JointLinear(plan, public, SCHEMA, seed=0)
+    weights = train_together(found, [records(100, seed) for seed in range(3)], noises(3))
+    assert np.isfinite(weights).all()
+    assert set(found.label(weights, PUBLIC)) <= {0, 1, 2}
+
+
 def test_fewer_silos_than_have_to_be_honest_are_refused() -> None:
     with pytest.raises(ConfigError, match="2 silos cannot add the noise of 3"):
         train_together(labeler(), [records(10, 0)] * 2, noises(2))
