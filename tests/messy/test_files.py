@@ -142,3 +142,15 @@ def test_units_of_new_records_are_held_against_the_public_set_of_the_run(tmp_pat
     assert [(each.code, each.column) for each in found] == [("other-scale", "height")]
     (folder / f"{PUBLIC}.csv").unlink()
     assert public_of(run, schema) is None
+
+
+@pytest.mark.parametrize("public_too", [False, True])
+def test_inspect_takes_a_column_of_groups_as_a_simulation_does(tmp_path: Path, public_too: bool) -> None:
+    spoiled = patients().add("pat", lambda name, row: f"{name}-{row // 2}")
+    if not public_too:
+        del spoiled.tables[PUBLIC]["pat"]
+    folder = spoiled.write(tmp_path)
+    config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL}
+    found = inspect_folder(RunConfig.from_flower({**config, "group-column": "pat"})).inspection
+    assert not found.findings
+    assert inspect_folder(RunConfig.from_flower(config)).inspection.refused
