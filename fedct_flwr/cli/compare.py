@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fedct_flwr.cli import complete, documents
+from fedct_flwr.cli.data_options import DataDir, DataSet, Label
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Set, is_given, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.repeats import run_one
@@ -33,7 +34,6 @@ from fedct_flwr.simulation.simulation import Simulation
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
-_DATA: Final = "Data"
 _METHOD: Final = "Methods"
 _FILE: Final = "compare.json"
 _OPTIONS: Final = {
@@ -54,16 +54,9 @@ def compare(
         list[Path] | None,
         typer.Argument(metavar="[RUN...]", help="Folders of runs, or of repeats, to compare as they are."),
     ] = None,
-    data: Annotated[
-        str, typer.Option(help="Data set by name.", autocompletion=complete.data_sets, rich_help_panel=_DATA)
-    ] = "heart-disease",
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="Instead: folder with public.csv and a file for each silo.", rich_help_panel=_DATA),
-    ] = None,
-    label: Annotated[
-        str, typer.Option(help="The label column of the files in --data-dir.", rich_help_panel=_DATA)
-    ] = "",
+    data: DataSet = "heart-disease",
+    data_dir: DataDir = None,
+    label: Label = "",
     algorithms: Annotated[
         str, typer.Option(help="Algorithms, with commas.", rich_help_panel=_METHOD)
     ] = "fedct-dawid-skene",

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli import documents
+from fedct_flwr.cli.data_options import Accept, Group
 from fedct_flwr.cli.findings import FOUND_BAD, Mark, show
 from fedct_flwr.cli.findings import Finding as Shown
 from fedct_flwr.cli.output import Json, Output
@@ -34,10 +35,8 @@ def inspect(
     outcome: Annotated[
         Literal["class", "number"], typer.Option(help="Whether the label column holds classes, or numbers to predict.")
     ] = "class",
-    accept: Annotated[
-        list[str] | None,
-        typer.Option(help="A finding that is meant so, by name: CODE or CODE:COLUMN; repeat it for more."),
-    ] = None,
+    group: Group = "",
+    accept: Accept = None,
     json_: Json = False,
 ) -> None:
     """Look at a folder of tables as a simulation would, and say what each column is and what is wrong.
@@ -48,7 +47,13 @@ def inspect(
     """
     out = Output(as_json=json_)
     config = RunConfig.from_flower(
-        {**of_folder(folder), "label-column": label, "outcome": outcome, "accept": tuple(accept or ())}
+        {
+            **of_folder(folder),
+            "label-column": label,
+            "group-column": group,
+            "outcome": outcome,
+            "accept": tuple(accept or ()),
+        }
     )
     with out.doing("reading the tables"):
         found = inspect_folder(config)

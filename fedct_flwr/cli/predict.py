@@ -19,10 +19,12 @@ from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
 from fedct_flwr.cli.threshold import PositiveOption, Threshold, ThresholdOption
+from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.table_files import as_written
-from fedct_flwr.datasets.unlabeled import Unlabeled, read_unlabeled
+from fedct_flwr.datasets.unlabeled import Unlabeled, public_of, read_unlabeled
 from fedct_flwr.models.foreign import ForeignModel
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.types import ConfigError, DataError, FedctError
 
 PREDICTED: Final = "predicted"
 _PROBABILITY: Final = "probability "
@@ -62,8 +64,12 @@ def predict(
     check_calibration(calibrate_with, label, calibration)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         said, schema, calibrated = found.description, found.schema, found.calibrated
+        of_run = _config_of(run or model)
+        if threshold is not None and of_run and of_run.positive_class in schema.classes:
+            positive = positive or of_run.positive_class
         decided = Threshold.of(threshold, positive, schema)
-        records = read_unlabeled(schema, said.image_size, said.image_mode, data, accept=accept or ())
+        public = public_of(of_run, schema) if of_run else None
+        records = read_unlabeled(schema, said.image_size, said.image_mode, data, public=public, accept=accept or ())
         say_findings(records)
         by = calibration_by(calibrate_with, label, calibration, schema, found.predict) if calibrate_with else None
         said_of = [found.predict(X) for X in in_chunks(records.X)]
@@ -89,6 +95,14 @@ def predict(
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
     rows = ([*own, answer, *more] for own, answer, more in zip(kept, shown, added, strict=True))
     write_table([*before.column_names, *header], rows, output, about if json_ else None)
+
+
+def _config_of(run: Path | None) -> RunConfig | None:
+    """The settings of a run folder, if it is one."""
+    try:
+        return RunConfig.from_flower(RunFolder(run).settings()) if run and run.is_dir() else None
+    except FedctError:
+        return None
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:

@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli import complete
+from fedct_flwr.cli.data_options import Accept, DataDir, DataSet, Group, Label
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict
@@ -36,7 +37,6 @@ from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.text.printable import in_shell, plain, printable
 from fedct_flwr.types import ConfigError, RunError
 
-_DATA: Final = "Data"
 _METHOD: Final = "Method"
 
 _OPTIONS: Final = {
@@ -57,34 +57,11 @@ _OPTIONS: Final = {
 
 def simulate(
     context: typer.Context,
-    data: Annotated[
-        str, typer.Option(help="Data set by name.", autocompletion=complete.data_sets, rich_help_panel=_DATA)
-    ] = "heart-disease",
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead: folder with public.csv and one table per silo (CSV, TSV, Excel, Parquet), or folders of "
-            "images.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    label: Annotated[
-        str, typer.Option(help="The label column of the files in --data-dir; images need none.", rich_help_panel=_DATA)
-    ] = "",
-    group: Annotated[
-        str,
-        typer.Option(
-            help="The files' column that says which records belong together, such as a patient's number.",
-            rich_help_panel=_DATA,
-        ),
-    ] = "",
-    accept: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A finding about the files that is meant so, by name: CODE or CODE:COLUMN. fedct inspect shows them.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
+    data: DataSet = "heart-disease",
+    data_dir: DataDir = None,
+    label: Label = "",
+    group: Group = "",
+    accept: Accept = None,
     learner: Annotated[
         str,
         typer.Option(

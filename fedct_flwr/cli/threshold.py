@@ -22,7 +22,12 @@ ThresholdOption: TypeAlias = Annotated[
     ),
 ]
 PositiveOption: TypeAlias = Annotated[
-    str, typer.Option("--positive", help="The class that --threshold is about.", show_default="the second one")
+    str,
+    typer.Option(
+        "--positive",
+        help="The class that --threshold is about.",
+        show_default="the run's positive-class, or the second one",
+    ),
 ]
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.delimited import Look, parse
+from fedct_flwr.datasets.delimited import Look, most_unpacked, parse
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -84,6 +84,7 @@ def _workbook(path: Path, *, values: bool) -> "Iterator[Workbook]":
             "-e '.[excel]'"
         ) from None
     try:
+        _check_size(path)
         with warnings.catch_warnings():
             # Of what openpyxl does not support, colors and drop-down lists say, nothing is data.
             warnings.simplefilter("ignore")
@@ -96,6 +97,14 @@ def _workbook(path: Path, *, values: bool) -> "Iterator[Workbook]":
         raise
     except Exception:  # openpyxl raises whatever a damaged file leads it to
         raise DataError(f"cannot read {path}: it is missing, damaged or of another kind") from None
+
+
+def _check_size(path: Path) -> None:
+    """Raise DataError for a file that would unpack to far more than a table."""
+    with zipfile.ZipFile(path) as parts:
+        # No part is unpacked further than to the size that is written there.
+        if sum(part.file_size for part in parts.infolist()) > most_unpacked(path):
+            raise DataError(f"cannot read {path}: unpacked, it is far larger than a table of its size would be")
 
 
 def _sheet(book: "Workbook", path: Path, tables: TableSettings) -> "ReadOnlyWorksheet":

@@ -1,6 +1,6 @@
 """The inspection of a whole folder of tables, before anything is made of it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,19 +34,25 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     folder = read_folder(Path(config.data_dir), told)
     check_accept([*told.accept, *config.accept])
     public, silos = files.sources(folder, told)
+    settings = public.tables.model_copy(
+        update={
+            "text": tuple(dict.fromkeys([*config.text_columns, *public.tables.text])),
+            "group": config.group_column or public.tables.group,
+        }
+    )
     try:
-        table = public.read(())
-        unlabeled = _without(table, config.label_column)
+        table = public.read(settings.text)
+        unlabeled = _without(table, {config.label_column, settings.group})
         _check(unlabeled.num_rows > 0 and unlabeled.column_names, public, "is empty: it needs a record and a feature")
     except DataError as error:
         return FolderInspection(Inspection((), (_unreadable(error, ""),)), folder)
-    tables, wrong = _read(config, unlabeled, silos)
+    tables, wrong = _read(config, unlabeled, silos, settings)
     found = inspect_tables(
         table,
         tables,
         config.label_column,
         number=config.outcome == "number",
-        settings=public.tables,
+        settings=settings,
         accept=config.accept,
     )
     more: list[Finding] = []
@@ -60,18 +66,19 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
 
 
 def _read(
-    config: RunConfig, public: pa.Table, silos: Mapping[SiloName, Source]
+    config: RunConfig, public: pa.Table, silos: Mapping[SiloName, Source], settings: TableSettings
 ) -> tuple[dict[SiloName, pa.Table], list[Finding]]:
     """The silos' tables that can be read and have a label column, and what is wrong with the others' columns."""
     label = config.label_column
-    text = [*([] if config.outcome == "number" else [label]), *text_columns(public)]
+    text = [*([] if config.outcome == "number" else [label]), *text_columns(public), *settings.text]
+    text += [settings.group] if settings.group else []
     tables, wrong, theirs = {}, [], public.column_names
     for silo, source in silos.items():
         try:
             table = source.read(text)
             # A table makes its list of names anew whenever it is asked.
             names = table.column_names
-            there, known = {*names}, {label, *theirs}
+            there, known = {*names}, {label, settings.group, *theirs}
             _check(label in there, source, f"has no column {label!r}: it has {listed(names)}")
             _check(table.num_rows > 0, source, "has no records: add records, or take the file away")
             tables[silo] = table
@@ -84,8 +91,8 @@ def _read(
     return tables, wrong
 
 
-def _without(table: pa.Table, label: str) -> pa.Table:
-    return table.drop_columns([label]) if label in table.column_names else table
+def _without(table: pa.Table, names: Collection[str]) -> pa.Table:
+    return table.drop_columns([name for name in table.column_names if name in names])
 
 
 def _check(fine: object, source: Source, said: str) -> None:

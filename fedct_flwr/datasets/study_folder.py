@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
 from fedct_flwr.datasets.groups import column_of_groups, numbered
@@ -104,8 +105,18 @@ def read_records(data: DataSettings, study: StudyFolder, path: Path | None = Non
     return read_grouped(data, study, path)[0]
 
 
-def read_grouped(data: DataSettings, study: StudyFolder, path: Path | None = None) -> tuple[Examples, Groups | None]:
-    """The same, and which of them belong together, where ``silo.toml`` names a column of groups."""
+def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
+    """A silo's records as its file holds them, for ``read_grouped``; None of images. Raises DataError."""
+    return None if study.config.image_size else _table_in(data.file, data.label, study, form_of(data, study))
+
+
+def read_grouped(
+    data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
+) -> tuple[Examples, Groups | None]:
+    """The same, and which of them belong together, where ``silo.toml`` names a column of groups.
+
+    ``table`` is what ``table_of`` has read of the silo's file, if it has.
+    """
     path = path or data.file
     if study.config.image_size:
         paths, names = labeled_images_in(path)
@@ -114,7 +125,7 @@ def read_grouped(data: DataSettings, study: StudyFolder, path: Path | None = Non
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     _check_named(data.tables, [path])
-    return _read_table(path, data.label, study, data)
+    return _read_table(path, data.label, study, data, table)
 
 
 def form_of(data: DataSettings, study: StudyFolder) -> TableSettings:
@@ -159,14 +170,18 @@ def _check_named(tables: TableSettings, paths: Sequence[Path]) -> None:
             check_named(key, names, found, tables, lacking)
 
 
+def _table_in(path: Path, label: str, study: StudyFolder, tables: TableSettings) -> pa.Table:
+    return read_table(path, [label, *(column.name for column in study.schema.columns if column.spelled)], tables)
+
+
 def _read_table(
-    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None
+    path: Path, label: str, study: StudyFolder, data: DataSettings | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
     """Labeled records: a silo's with their groups, as it says in ``data``, or those of the study's test file."""
     columns, tables = study.schema.columns, form_of(data, study) if data else study.config.tables
     group = data.tables.group if data else ""
     own = [label, group] if group else [label]
-    table = read_table(path, [*own, *(column.name for column in columns if column.spelled)], tables)
+    table = _table_in(path, label, study, tables) if table is None else table
     if label not in table.column_names:
         raise DataError(f"{path} has no column {label!r}: it has {listed(table.column_names)}")
     if table.num_rows == 0:

@@ -8,12 +8,16 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
+import pyarrow as pa
+
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.inspection import Finding, Inspection, Severity, Words, inspect_tables
-from fedct_flwr.datasets.study_folder import StudyFolder, form_of
+from fedct_flwr.datasets.study_folder import StudyFolder, form_of, table_of
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.types import DataError, SiloName
 
+_OF_RECORDS: Final = frozenset({"tells-the-label", "survival"})
+"""Findings on columns that need the silo's labels."""
 _NOTHING: Final = Inspection((), ())
 
 
@@ -26,16 +30,18 @@ def inspect_public(study: StudyFolder) -> Inspection:
     return inspect_tables(read_table(config.public, tables=config.tables), {}, "", settings=config.tables, words=words)
 
 
-def inspect_records(data: DataSettings, study: StudyFolder, silo: SiloName) -> Inspection:
+def inspect_records(
+    data: DataSettings, study: StudyFolder, silo: SiloName, table: pa.Table | None = None
+) -> Inspection:
     """Inspect a silo's records next to the study's public set; of images nothing is said.
 
+    ``table`` is what ``table_of`` has read of them, if it has.
     Raises ConfigError or DataError where they cannot be read.
     """
-    if study.config.image_size:
+    records = table_of(data, study) if table is None else table
+    if records is None:
         return _NOTHING
     tables, agreed = form_of(data, study), study.config.tables
-    text = [data.label, *(column.name for column in study.schema.columns if column.spelled)]
-    records = read_table(data.file, text, tables)
     if data.label not in records.column_names or records.num_rows == 0:
         raise DataError(f"{data.file} has no records, or no column {data.label!r}: correct file or label in silo.toml")
     inspection = inspect_tables(
@@ -55,4 +61,5 @@ def _for_silo(findings: Collection[Finding]) -> list[Finding]:
     """Of what is found of the public set, what nothing can be done with; a silo can only ask for another."""
     ask = "ask the coordinator for a study in which that is put right"
     public = [found for found in findings if not found.silo and found.severity is Severity.REFUSED]
+    public += [found for found in findings if not found.silo and found.code in _OF_RECORDS]
     return [*(replace(found, fix=ask) for found in public), *(found for found in findings if found.silo)]

@@ -24,6 +24,9 @@ ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 PLAIN: Final = TableSettings()
 """The form of a table of which nothing is told."""
 
+_MOST_CELLS: Final = 1 << 28
+_MOST_CELLS_IN_BYTE: Final = 64
+"""Cells, at most, of which a Parquet file has one byte, in files with many cells."""
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
 
@@ -62,6 +65,10 @@ def _read_parquet(path: Path) -> pa.Table:
     if repeated := _repeated(_parquet_names(path)):
         raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
     try:
+        about = pyarrow.parquet.read_metadata(path)
+        cells = about.num_rows * about.num_columns
+        if cells > max(_MOST_CELLS, _MOST_CELLS_IN_BYTE * path.stat().st_size):
+            raise DataError(f"cannot read {path}: unpacked, it is far larger than a table of its size would be")
         return pyarrow.parquet.read_table(path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"cannot read {path}: {safe_reason(error)}") from None

@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.config import TableSettings
+from fedct_flwr.config import RunConfig, TableSettings
+from fedct_flwr.datasets.folder import read_folder
 from fedct_flwr.datasets.image_folder import images_in, read_images
 from fedct_flwr.datasets.inspection import Finding, Severity, inspect_new, refuse
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.tables import encode
-from fedct_flwr.types import DataError, Features
+from fedct_flwr.types import DataError, Features, FedctError
 
 
 class Unlabeled(NamedTuple):
@@ -28,6 +29,22 @@ class Unlabeled(NamedTuple):
     unknown: dict[str, int]
     table: pa.Table
     findings: tuple[Finding, ...] = ()
+
+
+def public_of(config: RunConfig, schema: Schema) -> Features | None:
+    """The public set of a run over a folder of tables, for ``read_unlabeled``; None where it is not there any more."""
+    folder = Path(config.data_dir)
+    if config.data != "files" or not schema.columns:
+        return None
+    try:
+        told = TableSettings.of_folder(folder)
+        path = read_folder(folder, told).public
+        spelled = [column.name for column in schema.columns if column.spelled]
+        table = read_table(path, spelled, told.of(path.name))
+        return encode(table.select([column.name for column in schema.columns]), schema.columns, path)
+    except (FedctError, OSError, KeyError):
+        # The folder may be another one by now: predictions do not depend on it.
+        return None
 
 
 def read_unlabeled(

@@ -13,7 +13,7 @@ from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.inspection import Finding, refuse
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records
+from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
 from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
@@ -26,6 +26,8 @@ from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Terms
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     # Needs dp_accounting, which a study without protection does not.
     from fedct_flwr.labelers.labeler import Labeler
     from fedct_flwr.labelers.transfer import Transfer
@@ -141,9 +143,11 @@ def simulated_silo(config: RunConfig, partition_id: int) -> SiloData:
 def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     """The silo that ``silo.toml`` describes, in this study. Raises ConfigError or DataError."""
     check_allowed(config.learner.name, config.learner.packages)
-    found = inspect_records(config.data, study, config.silo)
+    table = table_of(config.data, study)
+    found = inspect_records(config.data, study, config.silo, table)
     refuse(found.findings, {"": study.config.public, config.silo: config.data.file})
-    own = _own_records(config, study)
+    own = _own_records(config, study, table)
+    del table
     if own.private.size == 0:
         raise DataError(f"{config.data.file} leaves no records to train on: lower test-fraction")
     return Site(
@@ -164,10 +168,10 @@ def real_site(config: SiloConfig, study: StudyFolder) -> Site:
     )
 
 
-def _own_records(config: SiloConfig, study: StudyFolder) -> SiloData:
-    """The silo's records to train on and to test with."""
+def _own_records(config: SiloConfig, study: StudyFolder, table: "pa.Table | None") -> SiloData:
+    """The silo's records to train on and to test with; ``table`` holds them as its file does."""
     data = config.data
-    records, groups = read_grouped(data, study)
+    records, groups = read_grouped(data, study, table=table)
     nothing = Examples(records.X[:0], records.y[:0])
     if data.test_file:
         return SiloData(config.silo, records, read_records(data, study, data.test_file), groups)

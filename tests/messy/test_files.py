@@ -1,0 +1,156 @@
+"""Files that are no tables, are far too large once unpacked, or are called like something else."""
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig, TableSettings
+from fedct_flwr.datasets import delimited
+from fedct_flwr.datasets.folder import read_folder
+from fedct_flwr.datasets.folder_inspection import inspect_folder
+from fedct_flwr.datasets.inspection import inspect_new
+from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.unlabeled import public_of
+from fedct_flwr.types import DataError
+from tests.messy.patients import LABEL, PUBLIC, load, patients
+
+
+def refused(folder: Path) -> str:
+    """All that ``fedct inspect`` refuses, as one text."""
+    config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL}
+    return " ".join(each.sentence for each in inspect_folder(RunConfig.from_flower(config)).inspection.refused)
+
+
+KINDS = {
+    "PK\x03\x04": ".xlsx",
+    "\x1f\x8b\x08": ".csv.gz",
+    "\xd0\xcf\x11\xe0": "(.xls)",
+    "%PDF-1.7\n1 0 obj": "PDF",
+    "<html><table><tr><td>1</td></tr></table>": "HTML",
+    "\n <?xml version='1.0'?>": "HTML",
+    "$FL2@(#) SPSS DATA FILE": "SPSS",
+    "age,crp\n1,2\x00\x00\n": "utf-16",
+}
+
+
+@pytest.mark.parametrize("start", KINDS)
+def test_a_file_of_another_kind_is_called_what_it_is(tmp_path: Path, start: str) -> None:
+    folder = patients().write(tmp_path)
+    (folder / "essen.csv").write_bytes(start.encode("latin-1") + bytes(range(200, 256)))
+    assert KINDS[start] in refused(folder)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str) -> None:
+    folder = patients().write(tmp_path)
+    text = (folder / "essen.csv").read_text("utf-8")
+    (folder / "essen.csv").write_bytes(text.encode(encoding))
+    assert "utf-16-le" in refused(folder)
+    (folder / "data.toml").write_text(f'[files."essen.csv"]\nencoding = "{encoding}"\n')
+    assert not load(folder).findings
+
+
+@pytest.mark.parametrize("extra", ["Export of 2024-02-01\n", ""])
+def test_a_line_that_is_no_record_is_refused_with_what_to_do(tmp_path: Path, extra: str) -> None:
+    folder = patients().write(tmp_path)
+    text = (folder / "essen.csv").read_text("utf-8")
+    (folder / "essen.csv").write_text(extra + text if extra else f"{text}(400 rows affected)\n")
+    assert "notes below the table" in refused(folder)
+
+
+@pytest.mark.parametrize("content", [b"age,crp\n" + b"1,2\n" * 2_000_000, b"age,crp\n1," + b"7" * 9_000_000])
+def test_a_packed_file_is_not_unpacked_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setattr(delimited, "_MOST_UNPACKED", 4_000_000)
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(gzip.compress(content))
+    with pytest.raises(DataError, match="far larger"):
+        read_table(path)
+    monkeypatch.undo()
+    assert path.stat().st_size * 64 < len(content)
+
+
+def test_a_workbook_is_not_unpacked_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "_MOST_UNPACKED", 4_000_000)
+    path = tmp_path / "bomb.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as parts:
+        parts.writestr("xl/worksheets/sheet1.xml", b" " * 8_000_000)
+    with pytest.raises(DataError, match="far larger"):
+        read_table(path)
+
+
+def test_a_parquet_file_of_few_bytes_and_many_cells_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    zeros = pa.table({f"x{number}": np.zeros(1_000_000) for number in range(4)})
+    with pa.parquet.ParquetWriter(path, zeros.schema) as writer:
+        for _ in range(70):
+            writer.write_table(zeros)
+    with pytest.raises(DataError, match="far larger"):
+        read_table(path)
+
+
+def test_packed_tables_are_read_as_they_were(tmp_path: Path) -> None:
+    folder = patients().write(tmp_path)
+    plain = load(folder)
+    (folder / "essen.csv.gz").write_bytes(gzip.compress((folder / "essen.csv").read_bytes()))
+    (folder / "essen.csv").unlink()
+    datasets.load.cache_clear()
+    np.testing.assert_array_equal(load(folder).silos[1].private.X, plain.silos[1].private.X)
+
+
+def test_two_halves_of_one_silo_are_no_two_silos(tmp_path: Path) -> None:
+    folder = patients().write(tmp_path)
+    (folder / "essen.csv").rename(folder / "essen_train.csv")
+    (folder / "koeln.csv").rename(folder / "essen_test.csv")
+    with pytest.raises(DataError, match=r"'essen\.test\.csv'.*other half to 'essen\.csv'"):
+        load(folder)
+
+
+def test_old_states_of_files_are_named_and_capital_letters_do_not_matter(tmp_path: Path) -> None:
+    folder = patients().write(tmp_path)
+    (folder / "public.csv").rename(folder / "Public.CSV")
+    (folder / "~essen.csv").write_text("")
+    found = read_folder(folder)
+    assert found.public.name == "Public.CSV"
+    assert found.unused == ("~essen.csv",)
+    assert [*found.silos] == ["dortmund", "essen", "koeln"]
+
+
+def test_a_label_that_a_spreadsheet_would_run_is_refused(tmp_path: Path) -> None:
+    spoiled = patients()
+    for silo in ("dortmund", "essen", "koeln"):
+        spoiled.change(silo, LABEL, lambda cell: '=HYPERLINK("http://a")' if cell == "yes" else cell)
+    with pytest.raises(DataError, match="formula") as error:
+        load(spoiled.write(tmp_path))
+    assert "HYPERLINK" not in str(error.value)
+
+
+def test_units_of_new_records_are_held_against_the_public_set_of_the_run(tmp_path: Path) -> None:
+    folder = patients().write(tmp_path / "wards")
+    config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL}
+    run, schema = RunConfig.from_flower(config), load(folder).schema
+    new = patients(9).change("essen", "height", lambda cell: f"{float(cell) / 100:.2f}").write(tmp_path / "new")
+    table = read_table(new / "essen.csv", tables=TableSettings())
+    found = inspect_new(table.drop_columns([LABEL]), schema.columns, public_of(run, schema))
+    assert [(each.code, each.column) for each in found] == [("other-scale", "height")]
+    (folder / f"{PUBLIC}.csv").unlink()
+    assert public_of(run, schema) is None
+
+
+@pytest.mark.parametrize("public_too", [False, True])
+def test_inspect_takes_a_column_of_groups_as_a_simulation_does(tmp_path: Path, public_too: bool) -> None:
+    spoiled = patients().add("pat", lambda name, row: f"{name}-{row // 2}")
+    if not public_too:
+        del spoiled.tables[PUBLIC]["pat"]
+    folder = spoiled.write(tmp_path)
+    config = {"study": "messy", "data": "files", "data-dir": str(folder), "label-column": LABEL}
+    found = inspect_folder(RunConfig.from_flower({**config, "group-column": "pat"})).inspection
+    assert not found.findings
+    assert inspect_folder(RunConfig.from_flower(config)).inspection.refused
