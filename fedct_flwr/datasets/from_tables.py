@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool, side_by_side
+from fedct_flwr.datasets.freed_memory import give_back
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, opposed, refuse, with_accepted
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
@@ -124,12 +125,12 @@ def federation(
             test, private = hold_out(records, (config.test_fraction,), rng)
             found[silo] = SiloData(silo, private, test)
     del part, records
-    pa.default_memory_pool().release_unused()
     if not number:
         swapped = opposed({silo: data.private for silo, data in found.items()}, columns, schema.classes)
         meant = with_accepted(swapped, [*settings.accept, *config.accept])
         findings += tuple(each for each in meant if each.severity is Severity.SAID)
     own = _side_by_side(found)
+    give_back()
     return FederatedDataset(
         name=name,
         schema=schema,

@@ -11,7 +11,7 @@ leaves. Labels that leave come from the chosen learner, as they do from one that
 
 import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -23,7 +23,7 @@ from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.out_of_fold import OwnRecords
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import Examples, Features, Groups, HardLabels, TrainingError
+from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, TrainingError
 
 FEWEST: Final = 40
 """Records below which nothing is chosen: their out-of-fold scores are noise."""
@@ -101,11 +101,13 @@ class Automatic(SklearnLearner):
             self._choice = self._chosen_for(private, groups)
             self._become(self._choice)
 
-    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+    def fit_parts(
+        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
+    ) -> Self:
         """Train what was chosen; otherwise what suits these examples."""
         if self._choice is None:
-            self._become(self._chosen_for(Examples(X, y)))
-        return super().fit(X, y, sample_weight)
+            self._become(self._chosen_for(Examples(np.concatenate(parts), y)))
+        return super().fit_parts(parts, y, sample_weight)
 
     def _become(self, candidate: Candidate) -> None:
         self._template, self._balanced = estimator(candidate, self._random_state), candidate.balanced

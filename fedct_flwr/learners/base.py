@@ -27,6 +27,17 @@ class Learner(Protocol):
 
 
 @runtime_checkable
+class Stacking(Protocol):
+    """A learner that takes examples in several parts, which it need not copy to put them below one another."""
+
+    def fit_parts(
+        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
+    ) -> Self:
+        """Train as ``fit`` does on all parts ``(n, ...)``, to the same bits, and change none. Raises TrainingError."""
+        ...
+
+
+@runtime_checkable
 class Choosing(Protocol):
     """A learner that is another one for other records."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.out_of_fold import Evidence, OwnRecords, Pseudo
+from fedct_flwr.learners.out_of_fold import Evidence, OwnRecords, Pseudo, chosen
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
@@ -67,7 +67,7 @@ class Guard:
             return Trust(WEIGHTS[0])
         if self._known and self._known[0] == targets.tobytes():
             return self._known[1]
-        decided = self._decide(learner, public[labeled], targets[labeled])
+        decided = self._decide(learner, chosen(public, np.flatnonzero(labeled)), targets[labeled])
         self._known = targets.tobytes(), decided
         return decided
 

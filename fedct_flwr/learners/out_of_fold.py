@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from fedct_flwr.learners.balance import class_weights
-from fedct_flwr.learners.base import Learner, Probabilistic
+from fedct_flwr.learners.base import Learner, Probabilistic, Stacking
 from fedct_flwr.types import Examples, Features, HardLabels
 
 FOLDS: Final = 5
@@ -130,6 +130,11 @@ class OwnRecords:
         return float((weights * losses(predicted, self.y)).mean())
 
 
+def chosen(X: Features, positions: NDArray[np.intp]) -> Features:
+    """The examples at sorted positions, none twice, to be read alone: all of them are not copied."""
+    return X if len(positions) == len(X) else X[positions]
+
+
 def fit_with(learner: Learner, private: Examples, pseudo: Pseudo | None) -> None:
     """Train on records, which count 1, and on pseudo-labeled examples, if there are any. Raises TrainingError."""
     if pseudo is None or not len(pseudo.y):
@@ -138,8 +143,11 @@ def fit_with(learner: Learner, private: Examples, pseudo: Pseudo | None) -> None
     weights = None
     if pseudo.weight != 1.0:
         weights = np.concatenate([np.ones(private.size), np.full(len(pseudo.y), pseudo.weight)])
-    X, y = np.concatenate([private.X, pseudo.X]), np.concatenate([private.y, pseudo.y])
-    learner.fit(X, y, sample_weight=weights)
+    parts, y = [private.X, pseudo.X], np.concatenate([private.y, pseudo.y])
+    if isinstance(learner, Stacking):
+        learner.fit_parts(parts, y, weights)
+    else:
+        learner.fit(np.concatenate(parts), y, sample_weight=weights)
 
 
 def probabilities(learner: Learner, X: Features, num_classes: int) -> NDArray[np.float64]:

@@ -101,26 +101,30 @@ def transformed(transformer: Any, X: Features) -> Features:
         raise TrainingError(f"the features could not be preprocessed: {error}") from error
 
 
-def apply(transformer: Any, X: Features) -> Features:
-    """What ``transformer.transform`` gives, for any transformer; raises what that raises."""
-    X = as_input(X)
-    steps = _own_steps(transformer, X)
+def apply(transformer: Any, *parts: Features) -> Features:
+    """What ``transformer.transform`` gives of examples in several parts ``(n, columns)``, as if below one another.
+
+    For any transformer; raises what that raises.
+    """
+    parts = tuple(map(as_input, parts))
+    steps = _own_steps(transformer, parts)
     if steps is None:
-        found: Features = transformer.transform(X)
+        found: Features = transformer.transform(np.concatenate(parts) if len(parts) > 1 else parts[0])
         return found
     numeric = steps.get(_NUMERIC)
     if _CATEGORICAL not in steps:
-        return _scaled(steps[_NUMERIC], X)
+        return _scaled(steps[_NUMERIC], parts)
     offset, step = len(numeric.columns) if numeric else 0, steps[_CATEGORICAL]
     width = sum(map(len, step.last.categories_))
     # As NumPy puts them next to each other: what learners sum up in which order depends on it.
-    together = np.zeros((len(X), offset + width), order="F" if offset and width == 1 else "C")
+    together = np.zeros((sum(map(len, parts)), offset + width), order="F" if offset and width == 1 else "C")
+    end = 0
     # Some rows at a time, which then are in the processor's cache, and need no other copy.
-    for start in range(0, len(X), _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for X in (part[start : start + _BLOCK] for part in parts for start in range(0, len(part), _BLOCK)):
+        rows = slice(end, end := end + len(X))
         if numeric:
-            together[rows, :offset] = _scaled(numeric, X[rows])
-        _encode(step, X[rows], together[rows, offset:])
+            together[rows, :offset] = _scaled(numeric, [X])
+        _encode(step, X, together[rows, offset:])
     return together
 
 
@@ -208,9 +212,9 @@ def _values(column: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
     return counted
 
 
-def _own_steps(transformer: Any, X: NDArray[np.float64]) -> dict[str, _Step] | None:
+def _own_steps(transformer: Any, parts: Sequence[Features]) -> dict[str, _Step] | None:
     """The steps of a transformer that ``standard`` makes; None for others, and where scikit-learn would object."""
-    if type(transformer) is not ColumnTransformer or X.ndim != 2 or not len(X):
+    if type(transformer) is not ColumnTransformer or any(X.ndim != 2 for X in parts) or not any(map(len, parts)):
         return None
     found = {}
     for name, step, columns in transformer.transformers_:
@@ -224,12 +228,12 @@ def _own_steps(transformer: Any, X: NDArray[np.float64]) -> dict[str, _Step] | N
             return None
         found[name] = _Step(imputer, last, columns)
     sizes = sum(len(step.columns) for step in found.values())
-    fits = transformer.n_features_in_ == X.shape[1] == sizes and not np.isinf(X).any()
+    fits = all(transformer.n_features_in_ == X.shape[1] == sizes and not np.isinf(X).any() for X in parts)
     return found if found and fits else None
 
 
-def _scaled(step: _Step, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    found = _stacked([X], step.columns)
+def _scaled(step: _Step, parts: Sequence[Features]) -> NDArray[np.float64]:
+    found = _stacked(parts, step.columns)
     missing = np.isnan(found)
     if missing.any():
         np.copyto(found, step.imputer.statistics_, where=missing)
@@ -245,9 +249,15 @@ def _stacked(parts: Sequence[Features], columns: Sequence[int]) -> NDArray[np.fl
         found: NDArray[np.float64] = np.concatenate([part[:, columns] for part in parts], dtype=np.float64)
         return found if found.flags.f_contiguous else np.array(found, order="F")
     # Copied once, where a copy of all of it counts.
-    found = np.empty((size, len(columns)), order="F")
-    for position, column in enumerate(columns):
-        np.concatenate([part[:, column] for part in parts], out=found[:, position], casting="unsafe")
+    found, start = np.empty((size, len(columns)), order="F"), 0
+    for part in parts:
+        rows = found[start : start + len(part)]
+        if list(columns) == list(range(columns[0], columns[0] + len(columns))):
+            rows[:] = part[:, columns[0] : columns[0] + len(columns)]
+        else:
+            for position, column in enumerate(columns):
+                rows[:, position] = part[:, column]
+        start += len(part)
     return found
 
 

@@ -1,5 +1,6 @@
 """Any scikit-learn regressor as a learner of a quantity that refits from scratch every round."""
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,12 +27,14 @@ class SklearnRegressor(SklearnLearner):
     ``packages`` are those whose types its files may hold, beside scikit-learn's.
     """
 
-    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
+    def fit_parts(
+        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
+    ) -> Self:
         """Train a fresh clone on values ``(n,)``."""
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
         try:
             model = clone(self._template)
-            model.fit(self._transform(X), y, **weights)
+            model.fit(self._transform(*parts), y, **weights)
         except Exception as error:
             raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
         self._trained = model

@@ -4,7 +4,7 @@ skops is imported where a file is written or read: it loads all of scikit-learn,
 that a silo or a command needs.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -112,6 +112,12 @@ class SklearnLearner:
 
     def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train a fresh clone. One class alone is learned as a constant: most classifiers refuse to."""
+        return self.fit_parts([X], y, sample_weight)
+
+    def fit_parts(
+        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
+    ) -> Self:
+        """Train as ``fit`` on several parts below one another."""
         classes = np.unique(y)
         alone = len(classes) == 1
         if self._balanced:
@@ -124,7 +130,7 @@ class SklearnLearner:
                 model = Relabeled(self._template)
             else:
                 model = clone(self._template)
-            model.fit(self._transform(X), y, **weights)
+            model.fit(self._transform(*parts), y, **weights)
         except Exception as error:
             raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
         self._trained = model
@@ -211,8 +217,10 @@ class SklearnLearner:
         except Exception as error:
             raise TrainingError(f"{self._name} could not predict: {said(error)}") from error
 
-    def _transform(self, X: Features) -> Features:
-        return X if self._transformer is None else apply(self._transformer, X)
+    def _transform(self, *parts: Features) -> Features:
+        if self._transformer is None:
+            return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return apply(self._transformer, *parts)
 
 
 def said(error: Exception) -> str:
