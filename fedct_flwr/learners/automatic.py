@@ -31,8 +31,13 @@ _FEWEST_OF_CLASS: Final = 5
 """Records of the rarest class, likewise: one in each fold."""
 _MOST: Final = 1000
 """Records that candidates are compared on, drawn at random from more."""
+_MOST_VALUES: Final = 6_000_000
+_LEAST: Final = 300
+"""Records times columns that are compared on, if that leaves so many records: forests on more take minutes."""
 MOST_WORK: Final = 5_000_000
 """Records times columns times classes up to which boosted trees are tried: beyond, they take minutes."""
+_MOST_CLASSES: Final = 10
+"""Likewise, as they are trees for each class, however few its records are."""
 
 
 BOOSTED: Final = "hist-gradient-boosting"
@@ -115,7 +120,7 @@ class Automatic(SklearnLearner):
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
         if safe_only(records.y):
             return self._safe
-        rows = at_most(records.size, self._seed)
+        rows = at_most(records.size, self._seed, int(np.prod(records.X.shape[1:])))
         own = None if groups is None else groups[rows]
         table = _Table(self._views(records.X[rows]), records.y[rows], own)
         found = _chosen(table, self._candidates, self._num_classes, self._seed) or self._safe
@@ -175,7 +180,8 @@ def _chosen(table: _Table, candidates: tuple[Candidate, ...], num_classes: int, 
     predicted: dict[Candidate, NDArray[np.float64]] = {}
     for candidate in candidates:
         rows, columns = table.views[candidate.view].shape
-        if candidate.name != BOOSTED or rows * columns * num_classes <= MOST_WORK:
+        boosted = num_classes <= _MOST_CLASSES and rows * columns * num_classes <= MOST_WORK
+        if boosted or candidate.name != BOOSTED:
             _predict(own[candidate.view], candidate, num_classes, predicted)
     if not predicted:
         return None
@@ -196,11 +202,12 @@ def _predict(
         predicted[candidate] = own.predicted(learner, num_classes)
 
 
-def at_most(size: int, seed: int) -> NDArray[np.intp]:
+def at_most(size: int, seed: int, columns: int = 1) -> NDArray[np.intp]:
     """Positions of all records, or of as many as are compared."""
-    if size <= _MOST:
+    most = min(_MOST, max(_LEAST, _MOST_VALUES // max(1, columns)))
+    if size <= most:
         return np.arange(size)
-    return np.sort(generator(seed, "automatic", "sample").choice(size, _MOST, replace=False))
+    return np.sort(generator(seed, "automatic", "sample").choice(size, most, replace=False))
 
 
 def estimator(candidate: Candidate, seed: int) -> Any:

@@ -64,7 +64,7 @@ class AutomaticRegressor(SklearnRegressor):
         self._template, self._transformer = _regressor(candidate, self._random_state), self._seen[candidate.view]
 
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
-        rows = at_most(records.size, self._seed)
+        rows = at_most(records.size, self._seed, int(np.prod(records.X.shape[1:])))
         y, own_groups = records.y[rows], None if groups is None else groups[rows]
         if len(y) < FEWEST or len(np.unique(y)) == 1 or (groups is not None and len(np.unique(groups)) == 1):
             return self._safe
