@@ -204,7 +204,7 @@ class SumCoordinator:
 
     @property
     def _dealers(self) -> tuple[int, ...]:
-        """Silos that have dealt for the next sum. One that more silos accuse than may collude has dealt badly."""
+        """Silos that have dealt for the next sum, but for those whose shares or tags more silos reject than collude."""
         accused = {place for place, by in self._accused.items() if len(by) > self._terms.may_collude}
         return tuple(sorted(self._deals.keys() - accused))
 
@@ -268,7 +268,7 @@ class SumCoordinator:
                 done[place] = read(place, data)
             except SumRefused as refused:
                 self.faults[self._members[place].name] = refused.fault
-                if refused.fault is Fault.SHARE and refused.member is not None:
+                if refused.fault in (Fault.SHARE, Fault.UNCONFIRMED) and refused.member is not None:
                     self._accused.setdefault(refused.member, set()).add(place)
         return done
 

@@ -333,6 +333,34 @@ def test_wrong_shares_spoil_a_sum_and_are_told() -> None:
     assert len(sum_securely(made.coordinator, made.exchange, shape()).summands) == 4
 
 
+def test_a_silo_with_wrong_tags_spoils_one_sum_and_is_left_out_of_the_next() -> None:
+    made = federation(5)
+
+    def lie(name: str, step: Step, reply: bytes) -> bytes:
+        if (name, step) != ("silo-02", Step.ASK):
+            return reply
+        first, tags = 25 + -(-LENGTH * BITS // 8), 4 * m.TAG_SIZE
+        wrong = reply[:first] + bytes(tags) + reply[first + tags : -m.SIGNATURE_SIZE]
+        return m.signed(key(name), made.coordinator._roster, wrong)
+
+    made.changed = lie
+    with pytest.raises(SumRefused) as caught:
+        sum_securely(made.coordinator, made.exchange, shape())
+    assert caught.value.fault is Fault.TOO_FEW
+    others = ("silo-00", "silo-01", "silo-03", "silo-04")
+    assert {made.coordinator.faults[name] for name in others} == {Fault.UNCONFIRMED}
+    assert sum_securely(made.coordinator, made.exchange, shape()).summands == others
+
+
+def test_a_few_silos_cannot_have_another_left_out() -> None:
+    made = federation(5)
+    sealed = made.coordinator._deals[2].sealed
+    made.coordinator._deals[2].sealed.update({0: bytes(len(sealed[0]))})  # type: ignore[attr-defined]
+    assert "silo-00" not in sum_securely(made.coordinator, made.exchange, shape()).summands
+    assert sum_securely(made.coordinator, made.exchange, shape()).summands == tuple(made.silos)[1:]
+    assert sum_securely(made.coordinator, made.exchange, shape()).summands == tuple(made.silos)
+
+
 # --- mutated messages
 
 
