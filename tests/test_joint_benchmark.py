@@ -1,0 +1,65 @@
+"""The benchmark of joint labelers: labels are those of the labeler, and tables say what is simulated."""
+
+import numpy as np
+import pytest
+
+from benchmarks import joint, joint_additive
+from benchmarks.federation import Runs
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.types import Examples
+
+SCHEMA = Schema.numeric(("a", "b"), ("x", "y"))
+
+
+def silos() -> tuple[list[Examples], np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 2))
+    y = (np.abs(X[:, 0]) > 0.7).astype(np.int16)
+    return [Examples(X[i:3_000:3], y[i:3_000:3]) for i in range(3)], X[3_000:], y[3_000:]
+
+
+def test_labels_are_those_of_one_labeler_and_additive_ones_know_ranges() -> None:
+    private, public, truth = silos()
+    both = [
+        joint.joint_labels(private, public, SCHEMA, epsilon=3.0, may_collude=1, seed=0, additive=additive)
+        for additive in (False, True)
+    ]
+    again = joint.joint_labels(private, public, SCHEMA, epsilon=3.0, may_collude=1, seed=0, additive=True)
+    np.testing.assert_array_equal(both[1], again)
+    assert (both[1] == truth).mean() > 0.9
+
+
+def filled(names: list[str]) -> Runs:
+    runs = Runs()
+    for seed in range(2):
+        runs.add(**{name: (place + seed) / 100 for place, name in enumerate(names)})
+    return runs
+
+
+@pytest.mark.parametrize("parts", [[], [joint.PARTS[0]], list(joint.PARTS)])
+def test_tables_have_a_row_for_each_part_that_was_measured(parts: list[joint.Part]) -> None:
+    own = [
+        "alone",
+        "pooled data",
+        "guarded 1",
+        *(f"{what} {e:g}" for what in ("own", "labels") for e in joint.EPSILONS),
+    ]
+    runs = {f"{joint.HOSPITALS}, {learner}": filled(own) for learner in joint.LEARNERS}
+    scores = ("accuracy", "balanced")
+    names = [f"{score} alone" for score in scores]
+    names += [f"{score} {what} {e:g}" for score in scores for what in ("labels", "gain") for e in joint.EPSILONS]
+    runs |= {part.setting.title: filled(names) for part in parts}
+    text = joint.text(runs)
+    assert "Simulated" in text
+    assert "## Four hospitals, 510 records, 2 seeds" in text
+    assert [part.setting.title in text for part in joint.PARTS] == [part in parts for part in joint.PARTS]
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 5 + 6 * len(parts)
+
+
+def test_both_kinds_stand_next_to_each_other() -> None:
+    names = ["alone", "pooled data", "guarded 1", *(f"own {epsilon:g}" for epsilon in joint.EPSILONS)]
+    text = joint_additive.text({f"sites, {kind}": filled(names) for kind in joint_additive.KINDS})
+    assert "Simulated" in text
+    assert "| sites | linear | 0.005 ± 0.005 |" in text
+    assert "| sites | additive | 0.005 ± 0.005 |" in text
