@@ -141,6 +141,17 @@ class TestScikitLearn:
             # What is in model files is scikit-learn's own, and says the same.
             assert found.transform(X).tobytes("A") == wanted.tobytes("A")
 
+    @pytest.mark.parametrize("categorical", [(), (0, 2), (0, 1, 2, 3, 4, 5)])
+    @pytest.mark.parametrize("block", [1 << 22, 500])
+    def test_gives_the_same_of_parts(self, categorical: tuple[int, ...], block: int, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(preprocessing, "_BLOCK_VALUES", block)
+        columns = tuple(Column(f"c{i}", tuple("abcdefg") if i in categorical else None) for i in range(6))
+        parts = [messy(rows, categorical, rows) for rows in (700, 0, 31)]
+        for transformer in (standard(Schema(("no", "yes"), columns), *parts), FunctionTransformer(np.negative)):
+            wanted, given = apply(transformer, np.concatenate(parts)), apply(transformer, *parts)
+            assert given.tobytes("A") == wanted.tobytes("A")
+            assert given.flags.f_contiguous == wanted.flags.f_contiguous
+
     def test_has_categories_that_are_no_small_whole_numbers(self):
         reference = np.float64([[-7, 1], [2.5, 3], [1e9, 2], [NAN, 5]])
         expected = scikit_learns((0,), reference)

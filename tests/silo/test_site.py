@@ -9,6 +9,7 @@ import pytest
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.kinds.hard import HARD
+from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.silo.site import Site, real_site, simulated_silo, simulated_site, terms_of
 from fedct_flwr.types import ConfigError, DataError, FedctError
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
@@ -44,6 +45,21 @@ def test_the_terms_are_the_studys(tmp_path: Path) -> None:
 def test_a_node_beyond_the_last_silo_is_told_how_many_there_are() -> None:
     with pytest.raises(ConfigError, match="there are 4 silos but this is node 5: lower num-supernodes"):
         simulated_silo(RUN, 4)
+
+
+def test_what_more_silos_than_are_kept_were_prepared_with_is_known_and_their_models_are_not() -> None:
+    config = RUN.model_copy(update={"learner": ("decision-tree",)})
+    first = simulated_site(config, 0)
+    first.learner.fit(*first.private)
+    simulated_site.cache_clear()
+    again = simulated_site(config, 0)
+    assert isinstance(first.learner, SklearnLearner)
+    assert isinstance(again.learner, SklearnLearner)
+    (known, trained), (same, untrained) = first.learner.parts, again.learner.parts
+    assert known is same
+    assert trained is not None
+    assert untrained is None
+    assert simulated_site(config, 1).learner.parts[0] is not known  # type: ignore[attr-defined]
 
 
 # --- test records
