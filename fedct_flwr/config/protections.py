@@ -74,6 +74,8 @@ class Protection:
     """What leaves where labels are asked for, for who approves it."""
     choice: str
     """The same in a few words, with the learners that it is for, where one protection is to be chosen."""
+    of_auto: str = ""
+    """What ``learner = "auto"`` chooses under it, and what covers the choice: a sentence; empty if it refuses that."""
     labeler: str = ""
     """Import path of what makes the ``Labeler`` of a ``Start``; empty: the personal model answers itself."""
     own: type[Settings] = Settings
@@ -143,6 +145,8 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             leaves="the labels of a linear model on features learned from the public set, trained once by gradients "
             "with noise",
             choice="those of a linear model that is trained once with noise, for tables and images",
+            of_auto="the silo chooses its own model by its records, and nothing of it leaves: the labels are those of "
+            "a linear model that depends on no choice",
             check=_needs_delta("dp-linear"),
             of_learner=_no_learner,
             rehearsal="fedct_flwr.labelers.rehearsal:rehearse",
@@ -152,6 +156,8 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             leaves="for each public example the class that most of several models voted for, with noise on the votes; "
             "each record was seen by one of these models alone",
             choice="a noisy vote of models that each saw a part of the records, for any learner",
+            of_auto="the silo chooses its own model by its records, and nothing of it leaves: the models that vote "
+            "choose nothing, they are logistic regressions",
             own=OfTeachers,
             own_words="how many vote (0: as the number of records suggests), and the noise on the votes "
             + "("
@@ -170,6 +176,8 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             leaves="the labels of the model, each of them replaced by another class at random so often that none tells "
             "much",
             choice="the model's own, each changed at random",
+            of_auto="the silo chooses its model by its records, and its epsilon covers the choice: each label is "
+            "changed at random, whichever model says it",
             reads_votes=True,
             drafts={"randomized-response": "fedct_flwr.privacy.planner:randomized_response"},
         ),

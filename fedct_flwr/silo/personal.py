@@ -80,7 +80,11 @@ class Personal:
             learned = state is not None and state[:2] == now
             # In a run that has taken it over, the model on disk may be that of a run in between.
             if not learned or self._taken_over:
+                known = self._learned == question.digest
                 progress = self._progress(state if learned else None, question)
+                if not known:
+                    # Where a protection's labeler answers by itself, the model has learned only now.
+                    self._write_judgment(question)
                 self._calibrate(question)
                 self._write(self._workplace.model, learner, progress)
                 self._workplace.state.put(self._name, _State(*now, progress).to_bytes())

@@ -1,5 +1,6 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
+import logging
 import os
 from copy import copy
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig, SiloConfig, TransferSettings
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out
 from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.inspection import Finding, refuse
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
     from fedct_flwr.labelers.labeler import Labeler
     from fedct_flwr.labelers.transfer import Transfer
+
+
+logger = logging.getLogger("flwr.fedct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +81,34 @@ class Site:
     @cached_property
     def guard(self) -> Guard | None:
         """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
-        if not self.settings.guarded or isinstance(self.learner, Resumable) or not self.schema.classes:
+        if not self._weighed or not self.schema.classes:
             return None
         return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     @cached_property
+    def _weighed(self) -> bool:
+        """Whether own records decide how much others count; says once where they cannot."""
+        if self.settings.guarded and isinstance(self.learner, Resumable):
+            logger.info(
+                "Silo %s: a network trains on from round to round, so pseudo-weight = 'auto' does not weigh what "
+                "others say: it counts in full",
+                self.silo,
+            )
+            return False
+        return self.settings.guarded
+
+    @cached_property
     def soft_guard(self) -> SoftGuard | None:
         """The same of others' probabilities or values."""
-        if not self.settings.guarded or isinstance(self.learner, Resumable):
+        if not self._weighed:
             return None
         return SoftGuard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
     @cached_property
     def labeler(self) -> "Labeler":
         """Whose labels leave, where the silo has a protection; made when first asked for. Raises ConfigError."""
+        if self.settings.name == AUTO and (said := self.privacy.chosen.of_auto):
+            logger.info("Silo %s: %s", self.silo, said)
         return labeler_for(self.privacy, self.settings, self.silo, self.schema, self.public, self.private.size)
 
     def students(self, votes: int, keep: Path | None) -> "Transfer":

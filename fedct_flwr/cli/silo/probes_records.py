@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, warning
+from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
@@ -223,6 +224,8 @@ def learner(silo: Silo) -> Iterator[Finding]:
         )
         return
     seconds = time.monotonic() - began
+    if name == AUTO and config.privacy.enabled and (said := config.privacy.chosen.of_auto):
+        yield good(f"learner {name} with protection {config.privacy.protection}: {said}")
     if said := unread(config.learner, agreed.schema):
         yield warning(f"learner {name}: it does not use all columns", said)
     for kind in kinds_let_out(config.policy.kinds, Terms.of(agreed.name, agreed.public, agreed.schema)):

@@ -61,10 +61,11 @@ test-fraction = 0.0
 
 
 [learner]
-# What is trained here: "auto" (logistic regression, a forest or boosted trees, whichever suits your own records by
-# cross-validation; nothing of the choice leaves), a short name (decision-tree, random-forest, extra-trees,
-# gradient-boosting, hist-gradient-boosting, logistic-regression, svm, nearest-neighbors, naive-bayes, xgboost, rulefit,
-# or the network of a paper such as pneumonia-cnn), or the import path of a classifier or a network of your own.
+# What is trained here: "auto" (a linear model, a forest or boosted trees, whichever suits your own records by
+# cross-validation, also of text and images; nothing of the choice leaves), a short name (decision-tree, random-forest,
+# extra-trees, gradient-boosting, hist-gradient-boosting, logistic-regression, svm, nearest-neighbors, naive-bayes,
+# xgboost, rulefit, or the network of a paper such as pneumonia-cnn), or the import path of a classifier or a network of
+# your own.
 name = {learner}
 
 # Installed packages, beside the short names, whose code may run here.
