@@ -110,7 +110,7 @@ def test_what_is_killed_is_started_again(deployment: Deployment, silo: SiloFolde
     deployment.wait(lambda: deployment.process(NAME).children() not in ([], [process]), "a new process")
     deployment.wait(lambda: is_up(silo), "the link")
     print(f"back after {time.monotonic() - began:.1f} s")
-    assert f"the SuperNode has ended (exit code {code}): it is started again in 1 s" in deployment.log(NAME)
+    assert f"the SuperNode has ended (exit code {code}): it is started again in" in deployment.log(NAME)
 
 
 def test_one_whose_supervisor_is_killed_says_goodbye(deployment: Deployment, silo: SiloFolder) -> None:
