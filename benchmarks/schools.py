@@ -49,8 +49,8 @@ def run(seeds: int | None, fast: bool) -> None:
         "# 2,410 schools in one process, one round\n\nGoal: at most "
         f"{SECONDS} s and {GIGABYTES} GB on two cores. The learner of every school is {SETTINGS['learner']}: with the "
         "default, auto, nearly all schools fit a forest of 100 trees, which takes ten times as long. Seconds are those "
-        "of the run without reading the data; where other work runs on the machine, processor seconds tell more. Gigabytes: the most of the process. Frequent "
-        "class: its share of all private records.\n\n"
+        "of the run without reading the data; where other work runs on the machine, processor seconds tell more. "
+        "Gigabytes: the most of the process. Frequent class: its share of all private records.\n\n"
     )
     cells = [f"{fmean(runs.values[name]):.3f}" for name in names]
     report.write(
