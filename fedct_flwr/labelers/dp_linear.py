@@ -215,8 +215,7 @@ def _clipped(residuals: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
     Squares are below 2**42, where the next integer's root is further off than floating point rounds.
     """
     lengths = np.ceil(np.sqrt((residuals**2).sum(axis=1, keepdims=True).astype(np.float64))).astype(np.int64)
-    shortened: NDArray[np.int64] = np.sign(residuals) * (np.abs(residuals) * longest // np.maximum(lengths, longest))
-    return shortened
+    return np.asarray(np.sign(residuals) * (np.abs(residuals) * longest // np.maximum(lengths, longest)))
 
 
 def bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
