@@ -4,7 +4,7 @@ The simplest one that is not worse than the best by more than a standard error, 
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
 import numpy as np
@@ -54,11 +54,13 @@ class AutomaticRegressor(SklearnRegressor):
             self._choice = self._chosen_for(private, groups)
             self._become(self._choice)
 
-    def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
+    def fit_parts(
+        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
+    ) -> Self:
         """Train what was chosen; otherwise what suits these examples."""
         if self._choice is None:
-            self._become(self._chosen_for(Examples(X, y)))
-        return super().fit(X, y, sample_weight)
+            self._become(self._chosen_for(Examples(np.concatenate(parts), y)))
+        return super().fit_parts(parts, y, sample_weight)
 
     def _become(self, candidate: Candidate) -> None:
         self._template, self._transformer = _regressor(candidate, self._random_state), self._seen[candidate.view]
