@@ -111,7 +111,7 @@ def plan_for(
     )
 
 
-class Progress(NamedTuple):
+class Descent(NamedTuple):
     """How far training has come; all of it follows from sums that were opened."""
 
     step: int
@@ -178,10 +178,10 @@ class JointLinear:
         )
 
     @property
-    def start(self) -> Progress:
+    def start(self) -> Descent:
         """Weights of zero."""
         zeros = np.zeros((self.features.size, self.plan.num_classes))
-        return Progress(0, zeros, zeros)
+        return Descent(0, zeros, zeros)
 
     def vectors(self, X: Features) -> NDArray[np.float64]:
         """Integer features of a silo's records, to be made once. Raises DataError for another shape."""
@@ -201,7 +201,7 @@ class JointLinear:
         own = gradient(vectors, y, bounded(weights), longest=self.plan.clip)
         return (own.ravel() + self.noise.share(noise)).view(np.uint64)
 
-    def step(self, progress: Progress, opened: NDArray[np.uint64]) -> Progress:
+    def step(self, progress: Descent, opened: NDArray[np.uint64]) -> Descent:
         """What follows from the opened sum of a step. Raises ValueError after the last step, or for another length."""
         plan, (step, weights, total) = self.plan, progress
         if step >= plan.steps or opened.shape != (weights.size,):
@@ -209,9 +209,9 @@ class JointLinear:
         mean = opened.view(np.int64).reshape(weights.shape) / (NORM * RESIDUAL * plan.num_records)
         moved = weights - self._preconditioner @ (mean + plan.ridge * weights)
         weights = np.rint(bounded(moved) * WEIGHT_GRID) / WEIGHT_GRID
-        return Progress(step + 1, weights, total + weights if step >= plan.steps // 2 else total)
+        return Descent(step + 1, weights, total + weights if step >= plan.steps // 2 else total)
 
-    def weights(self, progress: Progress) -> NDArray[np.float64]:
+    def weights(self, progress: Descent) -> NDArray[np.float64]:
         """Of the labeler, ``(size, classes)``, once all steps are done. Raises ValueError before."""
         if progress.step < self.plan.steps:
             raise ValueError(f"only {progress.step} of {self.plan.steps} steps are done")

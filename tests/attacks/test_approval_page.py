@@ -558,8 +558,11 @@ def calls(path: Path, *names: str) -> Iterator[ast.Call]:
 
 
 def test_nothing_is_printed_past_the_console() -> None:
-    """Outside of two files: no console of its own, no print and no echo but those, no write to a standard stream."""
+    """Outside of these files: no console of its own, no print and no echo but those, no write to a standard stream."""
     those = {ROOT / "fedct_flwr" / "cli" / "output.py", ROOT / "fedct_flwr" / "text" / "console.py"}
+    # The image of a SuperNode has not the module that escapes. These two say sentences of their own, and numbers; what
+    # the coordinator answers becomes one of ``link.Trouble`` before that.
+    those |= {ROOT / "fedct_flwr" / "hospital" / f"{name}_supernode.py" for name in ("certified", "supervised")}
     for path in sources() - those:
         text = path.read_text("utf-8")
         assert "from rich import print" not in text, path

@@ -48,20 +48,21 @@ def said(fedct: Fedct, kit: Kit) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "healthy"),
+    ("changes", "ago", "healthy"),
     [
-        ({}, True),
-        ({"connected": False}, False),
-        ({"seen": time.time() - 3600}, False),
-        ({"heard": time.time()}, True),
-        ({"heard": time.time() - 3600}, False),
+        ({}, {}, True),
+        ({"connected": False}, {}, False),
+        ({}, {"seen": 3600}, False),
+        ({}, {"heard": 0}, True),
+        ({}, {"heard": 3600}, False),
     ],
 )
 def test_the_health_check_of_a_container_reads_what_an_agent_writes(
-    tmp_path: Path, changes: dict[str, Any], healthy: bool
+    tmp_path: Path, changes: dict[str, Any], ago: dict[str, float], healthy: bool
 ) -> None:
     """It stands alone, so nothing but this holds the two together."""
-    status = replace(Status(1, 1.0, "study", seen=time.time(), connected=True), **changes)
+    times = {"seen": time.time(), **{name: time.time() - seconds for name, seconds in ago.items()}}
+    status = replace(Status(1, 1.0, "study", seen=0.0, connected=True), **times, **changes)
     (tmp_path / STATUS_FILE).write_text(json.dumps(asdict(status)))
     assert health_check().has_contact(str(tmp_path / STATUS_FILE)) is healthy
 

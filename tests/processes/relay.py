@@ -35,6 +35,9 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         self._closed = True
+        # A thread that waits in accept() would take one more call from a socket that is only closed.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._end_all(reset=True)
 
