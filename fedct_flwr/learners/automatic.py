@@ -11,6 +11,7 @@ leaves. Labels that leave come from the chosen learner, as they do from one that
 
 import contextlib
 import hashlib
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -80,20 +81,10 @@ def safe_only(y: HardLabels) -> bool:
     return len(y) < FEWEST or (counts > 0).sum() < 2 or bool(counts[counts > 0].min() < _FEWEST_OF_CLASS)
 
 
-class Automatic(SklearnLearner):
-    """Whichever candidate suits the records. Before ``choose``, each ``fit`` picks for its own examples anew.
+class OwnChoice(SklearnLearner):
+    """A learner that own records decide. Before ``choose``, each ``fit`` picks for its own examples anew."""
 
-    ``balanced``: classes are to weigh the same, which is then not chosen. ``seed`` decides how records are divided,
-    ``random_state`` what the learner draws.
-    """
-
-    def __init__(
-        self, num_classes: int, seed: int, random_state: int, transformer: Any = None, *, balanced: bool = False
-    ) -> None:
-        self._seed, self._random_state = seed, random_state
-        self._always_balanced = balanced
-        self._choice: Candidate | None = None
-        super().__init__(estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
+    _choice: Candidate | None = None
 
     @property
     def choice(self) -> Candidate | None:
@@ -113,6 +104,27 @@ class Automatic(SklearnLearner):
         if self._choice is None:
             self._become(self._chosen_for(Examples(np.concatenate(parts), y)))
         return super().fit_parts(parts, y, sample_weight)
+
+    @abstractmethod
+    def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate: ...
+
+    @abstractmethod
+    def _become(self, candidate: Candidate) -> None: ...
+
+
+class Automatic(OwnChoice):
+    """Whichever classifier among the candidates suits the records.
+
+    ``balanced``: classes are to weigh the same, which is then not chosen. ``seed`` decides how records are divided,
+    ``random_state`` what the learner draws.
+    """
+
+    def __init__(
+        self, num_classes: int, seed: int, random_state: int, transformer: Any = None, *, balanced: bool = False
+    ) -> None:
+        self._seed, self._random_state = seed, random_state
+        self._always_balanced = balanced
+        super().__init__(estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
 
     def _become(self, candidate: Candidate) -> None:
         self._template, self._balanced = estimator(candidate, self._random_state), candidate.balanced

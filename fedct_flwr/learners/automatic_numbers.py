@@ -4,27 +4,27 @@ The simplest one that is not worse than the best by more than a standard error, 
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Self
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.automatic import BOOSTED, FEWEST, MOST_WORK, Candidate, at_most
+from fedct_flwr.learners.automatic import BOOSTED, FEWEST, MOST_WORK, Candidate, OwnChoice, at_most
 from fedct_flwr.learners.catalog import make_regressor
 from fedct_flwr.learners.out_of_fold_values import OwnValues
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.views import Views
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import Answers, Examples, Features, Groups, TrainingError
+from fedct_flwr.types import Examples, Groups, TrainingError
 
 _LINEAR: Final = "ridge"
 _OF_CLASSES: Final = "logistic-regression"
 
 
-class AutomaticRegressor(SklearnRegressor):
-    """Whichever candidate suits the records. Before ``choose``, each ``fit`` picks for its own examples anew.
+class AutomaticRegressor(OwnChoice, SklearnRegressor):
+    """Whichever regressor among the candidates suits the records.
 
     ``seed`` decides how records are divided, ``random_state`` what the learner draws. ``transformer`` is a fitted one,
     None for none, or ``Views``. Satisfies ``Choosing``.
@@ -32,7 +32,6 @@ class AutomaticRegressor(SklearnRegressor):
 
     def __init__(self, seed: int, random_state: int, transformer: Any = None) -> None:
         self._seed, self._random_state = seed, random_state
-        self._choice: Candidate | None = None
         if isinstance(transformer, Views):
             self._seen, candidates = dict(transformer.transformers), transformer.candidates
             self._candidates, self._safe = tuple(map(_of_numbers, candidates)), _of_numbers(transformer.safe)
@@ -42,25 +41,6 @@ class AutomaticRegressor(SklearnRegressor):
             # On few records a forest answers nothing that it has not seen, where a line may lead far away.
             self._safe = self._candidates[1]
         super().__init__(_regressor(self._safe, random_state), self._seen[self._safe.view])
-
-    @property
-    def choice(self) -> Candidate | None:
-        """What was chosen, if it was."""
-        return self._choice
-
-    def choose(self, private: Examples, groups: Groups | None = None) -> None:
-        """Choose for a silo's records, once; ``groups`` ``(n,)`` say which of them belong together."""
-        if self._choice is None:
-            self._choice = self._chosen_for(private, groups)
-            self._become(self._choice)
-
-    def fit_parts(
-        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
-    ) -> Self:
-        """Train what was chosen; otherwise what suits these examples."""
-        if self._choice is None:
-            self._become(self._chosen_for(Examples(np.concatenate(parts), y)))
-        return super().fit_parts(parts, y, sample_weight)
 
     def _become(self, candidate: Candidate) -> None:
         self._template, self._transformer = _regressor(candidate, self._random_state), self._seen[candidate.view]

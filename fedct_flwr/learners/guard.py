@@ -10,6 +10,8 @@ What it does not see: a silo's own labels are part of the consensus, so the comp
 fewer silos there are.
 """
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.out_of_fold import Evidence, OwnRecords, Pseudo, chosen
+from fedct_flwr.learners.out_of_fold_values import OwnValues
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
@@ -39,16 +42,20 @@ class Trust(NamedTuple):
     evidence: Evidence | None = None
 
 
-class Guard:
+class Deciding:
     """Decides for one silo. ``seed`` and ``silo`` tell how its records are divided: always the same, and no group.
 
-    ``groups`` ``(n,)`` say which records belong together.
+    ``groups`` ``(n,)`` say which records belong together. Without classes (``num_classes`` 0) for values.
     """
+
+    margin = 0.0
+    """By how much a model may score less and still be trusted, however certain that is."""
+    all_or_nothing: tuple[type[Exception], ...] = ()
+    """What is raised where a learner can learn of others at full weight alone."""
 
     def __init__(self, private: Examples, num_classes: int, seed: int, silo: str, groups: Groups | None = None) -> None:
         self._private, self._num_classes, self._groups = private, num_classes, groups
         self._seed, self._silo = seed, silo
-        self._own: OwnRecords | None = None
         self._alone: NDArray[np.float64] | None = None
         self._known: tuple[bytes, Trust] | None = None
 
@@ -57,38 +64,63 @@ class Guard:
         """What was decided last."""
         return self._known[1] if self._known else None
 
+    @cached_property
+    def _own(self) -> OwnRecords:
+        kind = OwnRecords if self._num_classes else OwnValues
+        return kind(self._private, generator(self._seed, "guard", self._silo), self._groups)
+
+    @property
+    def _can_tell(self) -> bool:
+        return self._own.can_tell
+
+    def _decided_on(self, digest: bytes) -> Trust | None:
+        """What was decided last, if that was on the same."""
+        return self._known[1] if self._known and self._known[0] == digest else None
+
+    def _decide(self, digest: bytes, said: Callable[[float], NDArray[np.float64]]) -> Trust:
+        """Decide on what the digest names; ``said``: of own records, with what is learned of others at a weight."""
+        decided = self._first_trusted(said) if self._can_tell else Trust(WEIGHTS[0])
+        self._known = digest, decided
+        return decided
+
+    def _first_trusted(self, said: Callable[[float], NDArray[np.float64]]) -> Trust:
+        first = None
+        if self._alone is None:
+            self._alone = said(0.0)
+        for weight in WEIGHTS:
+            try:
+                there = said(weight)
+            except self.all_or_nothing:
+                # What fails at full weight fails in the fit to come, too.
+                if weight == WEIGHTS[0]:
+                    raise
+                break
+            evidence = self._own.compare(self._alone, there)
+            first = first or evidence
+            if evidence.errors >= -MOST_ERRORS or evidence.gain >= -self.margin:
+                return Trust(weight, first)
+        return Trust(0.0, first)
+
+
+class Guard(Deciding):
+    """Decides how much consensus labels count."""
+
+    margin = MARGIN
+    all_or_nothing = (LearnerError, TrainingError)
+
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
         """Decide for a learner that starts anew each time, on consensus labels ``targets`` ``(num_public,)``.
 
         The same labels always give the same decision. Leaves the learner to be fitted. Raises TrainingError.
         """
-        labeled = targets != ABSTAIN
+        labeled, digest = targets != ABSTAIN, targets.tobytes()
         if not labeled.any():
             return Trust(WEIGHTS[0])
-        if self._known and self._known[0] == targets.tobytes():
-            return self._known[1]
-        decided = self._decide(learner, chosen(public, np.flatnonzero(labeled)), targets[labeled])
-        self._known = targets.tobytes(), decided
-        return decided
+        if known := self._decided_on(digest):
+            return known
+        X, y = chosen(public, np.flatnonzero(labeled)), targets[labeled]
 
-    def _decide(self, learner: Learner, X: Features, y: HardLabels) -> Trust:
-        if self._own is None:
-            self._own = OwnRecords(self._private, generator(self._seed, "guard", self._silo), self._groups)
-        own, first = self._own, None
-        if not own.can_tell:
-            return Trust(WEIGHTS[0])
-        if self._alone is None:
-            self._alone = own.predicted(learner, self._num_classes)
-        for weight in WEIGHTS:
-            try:
-                there = own.predicted(learner, self._num_classes, Pseudo(X, y, weight))
-            except (LearnerError, TrainingError):
-                # It takes no sample weights: all or nothing. What fails at full weight fails in the fit to come, too.
-                if weight == WEIGHTS[0]:
-                    raise
-                break
-            evidence = own.compare(self._alone, there)
-            first = first or evidence
-            if evidence.errors >= -MOST_ERRORS or evidence.gain >= -MARGIN:
-                return Trust(weight, first)
-        return Trust(0.0, first)
+        def said(weight: float) -> NDArray[np.float64]:
+            return self._own.predicted(learner, self._num_classes, Pseudo(X, y, weight) if weight else None)
+
+        return self._decide(digest, said)

@@ -4,7 +4,7 @@ Folds are the same for all models that are compared, so that differences are pai
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -37,6 +37,14 @@ class Evidence(NamedTuple):
     gain: float
     error: float
     records: int
+
+    @classmethod
+    def of(cls, differences: NDArray[np.float64]) -> Self:
+        """From what the one model's score is better by, record by record ``(records,)``."""
+        if len(differences) < 2:
+            return cls(0.0, 0.0, len(differences))
+        error = float(differences.std(ddof=1) / np.sqrt(len(differences)))
+        return cls(float(differences.mean()), error, len(differences))
 
     @property
     def errors(self) -> float:
@@ -81,16 +89,11 @@ class OwnRecords:
         The learner is trained on the records of other folds, and on ``pseudo``; a learner that knows no probabilities
         is sure of its class. It is left trained on something: fit it anew. Raises TrainingError.
         """
-        found = np.zeros((self._private.size, num_classes))
-        # These fits are small and many: threads of silos on the same cores only wait for each other.
-        with threadpool_limits(1):
-            for fold in range(self._number):
-                there = self._fold == fold
-                if there.any() and not there.all():
-                    rest = Examples(self._private.X[~there], self._private.y[~there])
-                    fit_with(learner, rest, pseudo)
-                    found[there] = probabilities(learner, self._private.X[there], num_classes)
-        return found[self._asked]
+        if not self.divided:
+            return np.zeros((int(self._asked.sum()), num_classes))
+        return self.said(
+            lambda records: fit_with(learner, records, pseudo), lambda X: probabilities(learner, X, num_classes)
+        )
 
     @property
     def divided(self) -> bool:
@@ -105,6 +108,7 @@ class OwnRecords:
         They have to be ``divided``. Raises TrainingError.
         """
         found: NDArray[np.float64] | None = None
+        # These fits are small and many: threads of silos on the same cores only wait for each other.
         with threadpool_limits(1):
             for fold in range(self._number):
                 there = self._fold == fold
@@ -118,11 +122,7 @@ class OwnRecords:
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
         """How much better the ``second`` predictions are than the first, both as ``predicted`` gives them."""
         weights = class_weights(np.bincount(self.y).astype(np.float64))[self.y]
-        differences = weights * (losses(first, self.y) - losses(second, self.y))
-        if len(differences) < 2:
-            return Evidence(0.0, 0.0, len(differences))
-        error = float(differences.std(ddof=1) / np.sqrt(len(differences)))
-        return Evidence(float(differences.mean()), error, len(differences))
+        return Evidence.of(weights * (losses(first, self.y) - losses(second, self.y)))
 
     def loss(self, predicted: NDArray[np.float64]) -> float:
         """The mean loss of predictions, of which each class counts the same."""

@@ -28,11 +28,7 @@ class OwnValues(OwnRecords):
 
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
         """How much better the ``second`` values are than the first, both as ``said`` gives them, ``(asked,)``."""
-        differences = self._losses(first) - self._losses(second)
-        if len(differences) < 2:
-            return Evidence(0.0, 0.0, len(differences))
-        error = float(differences.std(ddof=1) / np.sqrt(len(differences)))
-        return Evidence(float(differences.mean()), error, len(differences))
+        return Evidence.of(self._losses(first) - self._losses(second))
 
     def loss(self, predicted: NDArray[np.float64]) -> float:
         """The mean loss of values."""

@@ -14,8 +14,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.learners.automatic import Automatic
-from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
+from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
@@ -120,7 +119,7 @@ class Judge:
         if learned and (alone := self._alone()) is not None:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
-        choice = site.learner.choice if isinstance(site.learner, Automatic | AutomaticRegressor) else None
+        choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
         guard = site.soft_guard if question.soft else site.guard
         trust = guard.last if guard and learned else None
         evidence = trust.evidence if trust else None
