@@ -29,6 +29,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from threadpoolctl import threadpool_limits
 
 from fedct_flwr.coordinator.exchange import PromptGrid
+from fedct_flwr.process_end import LIBRARY_THREAD
 from fedct_flwr.types import RunError
 
 _FIRST_NODE_ID: Final = 100
@@ -187,7 +188,7 @@ class LoopbackGrid(PromptGrid):
 
     def _start_worker(self) -> None:
         # A silo that hangs must not keep the process alive.
-        self._threads.append(threading.Thread(target=self._work, daemon=True))
+        self._threads.append(threading.Thread(target=self._work, name=LIBRARY_THREAD, daemon=True))
         self._threads[-1].start()
 
     def _replace_workers_on(self, message_ids: set[str]) -> None:

@@ -24,6 +24,7 @@ from fedct_flwr import __version__
 from fedct_flwr.cli import coordinator, silo
 from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
 from fedct_flwr.cli.output import echo
+from fedct_flwr.process_end import end_process, learners_at_work
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import escape_warnings, printable
 from fedct_flwr.types import FedctError, RunError
@@ -93,6 +94,15 @@ def options(
 
 def run() -> None:
     """Entry point."""
+    try:
+        _run()
+    except SystemExit as end:
+        if learners_at_work():
+            end_process(end.code)
+        raise
+
+
+def _run() -> None:
     # Asked to end, end in order: what was started is stopped on the way out.
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows knows no SIGHUP

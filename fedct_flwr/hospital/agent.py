@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, Task
 from fedct_flwr.privacy.budget import budget_of
+from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.state import WRITING
 from fedct_flwr.silo.workplace import gated, open_workplace
 from fedct_flwr.text.plural import count
@@ -82,9 +82,7 @@ def start_agent(silo_file: Path, say: Say) -> None:
     # Training cannot be interrupted, and Python waits for or trips over what still runs inside a library. So the
     # process ends at once, but not in the middle of a file.
     WRITING.acquire(timeout=_FILE_SECONDS)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    end_process(0)
 
 
 def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
