@@ -41,7 +41,6 @@ def test_an_agent_killed_while_it_trains(fragile: Federation) -> None:
     assert min(rounds_in(printed)) >= 3
 
 
-@pytest.mark.kills_flower
 def test_a_supernode_killed(fragile: Federation) -> None:
     code, printed = fragile.train(*RUN, during=lambda: fragile.kill("supernode-zurich"))
     assert code == 0, printed
@@ -49,7 +48,6 @@ def test_a_supernode_killed(fragile: Federation) -> None:
     assert min(rounds_in(printed)) >= 3
 
 
-@pytest.mark.kills_flower
 def test_the_superlink_killed(fragile: Federation) -> None:
     code, printed = fragile.train(*RUN, during=lambda: fragile.kill("superlink"))
     assert code == 0, printed

@@ -78,7 +78,6 @@ def test_a_silo_cut_off_and_one_with_a_full_disk_are_done_without(deployment: De
     assert zurich.released(run) == {}
 
 
-@pytest.mark.kills_flower
 def test_a_superlink_that_is_killed_comes_back_and_two_runs_at_once_go_on(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +127,6 @@ def test_a_superlink_that_is_killed_comes_back_and_two_runs_at_once_go_on(
     assert sum(len(silo.released(number)) for silo in silos) >= 4
 
 
-@pytest.mark.kills_flower
 def test_killed_and_stopped_in_training_silos_lose_nothing_and_come_back(deployment: Deployment) -> None:
     killed, stopped, severed = (deployment.silos[name] for name in ("cleveland", "budapest", "zurich"))
     hurt = (killed, stopped, severed)
