@@ -93,16 +93,17 @@ def options(
 
 
 def run() -> None:
-    """Entry point."""
+    """Entry point of a process, which ends."""
     try:
-        _run()
+        dispatch()
     except SystemExit as end:
         if learners_at_work():
             end_process(end.code)
         raise
 
 
-def _run() -> None:
+def dispatch() -> None:
+    """Do what the command line says. Raises SystemExit."""
     # Asked to end, end in order: what was started is stopped on the way out.
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # Windows knows no SIGHUP
