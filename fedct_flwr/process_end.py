@@ -10,6 +10,8 @@ import sys
 import threading
 from typing import Final, NoReturn
 
+from fedct_flwr.text.printable import printable
+
 LIBRARY_THREAD: Final = "learner"
 """Name of daemon threads in which learners work."""
 
@@ -22,7 +24,7 @@ def learners_at_work() -> bool:
 def end_process(code: str | int | None) -> NoReturn:
     """End at once, with what ``sys.exit`` takes: nothing more is run at exit, and nothing written is lost."""
     if isinstance(code, str):
-        sys.stderr.write(f"{code}\n")
+        sys.stderr.write(printable(f"{code}\n", keep="\n"))
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
