@@ -12,15 +12,16 @@ IMAGES ?= fedct
 TAG ?= latest
 # Bytes of the longest message that the gateway takes; see coordinator.toml.
 MAX_MESSAGE ?= 2000000
-# Extras for the agents' learners: torch, boost, rules, vision and others of docker/lock, with commas between them.
-EXTRAS ?=
+# Extras for the agents: torch, boost, rules, vision, language, privacy and others of docker/lock, with commas between them.
+# One test with containers needs privacy.
+EXTRAS ?= $(if $(filter test-deploy,$(MAKECMDGOALS)),privacy)
 WHEELHOUSE := build/wheelhouse
 # Builds the project's wheel, with nothing but what docker/locks/build.txt names.
 BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test fuzz soak check format proto lock clean wheelhouse images up down run-deployed test-deploy docs
+.PHONY: help run screenshots test fuzz soak check format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +68,9 @@ images: wheelhouse ## Build the images and their SBOMs, without a network
 	@$(PYTHON) docker/wheelhouse.py verify $(WHEELHOUSE)
 	@docker/images $(WHEELHOUSE) $(SBOM) $(IMAGES) $(TAG) $(BASE) $(GATEWAY_BASE) $(MAX_MESSAGE)
 
+bundle: images ## Write a silo's images, SBOMs and licences to one file for hospitals without internet
+	@$(PYTHON) docker/bundle.py $(SBOM) $(IMAGES) $(TAG) build/fedct-bundle.tar
+
 up: images ## Start a coordinator and four hospitals in containers
 	@docker compose up --detach --wait
 
@@ -80,7 +84,7 @@ test-deploy: $(VENV)/.dev images ## Test with real containers
 	@$(BIN)/python -m pytest -m deploy tests/deploy $(ARGS)
 
 clean: ## Remove the virtual environment, the wheelhouse, the documentation and all caches
-	rm -rf $(VENV) $(WHEELHOUSE) $(BUILDER) $(SBOM) build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
+	rm -rf $(VENV) $(WHEELHOUSE) $(BUILDER) $(SBOM) build/fedct-bundle.tar build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
@@ -109,14 +113,15 @@ $(BUILDER)/.installed: docker/locks/build.txt
 		--requirement docker/locks/build.txt
 	@touch $@
 
-$(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE $(SOURCES) | $(BUILDER)/.installed
+$(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE docker/silo/compose.yaml docker/silo/compose.gpu.yaml $(SOURCES) | $(BUILDER)/.installed
 	@rm -rf $(WHEELHOUSE)/project && mkdir -p $(WHEELHOUSE)
 	@$(BUILDER)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 		--wheel-dir $(WHEELHOUSE)/project .
 	@touch $@
 
 # Anew with other requirements or extras, and not with every change of the code.
-$(WHEELHOUSE)/.wheels-$(EXTRAS): pyproject.toml constraints.txt docker/collect docker/locks/agent.txt docker/locks/sbom.txt \
+$(WHEELHOUSE)/.wheels-$(EXTRAS): pyproject.toml constraints.txt docker/collect docker/locks/agent.txt docker/locks/coordinator.txt \
+		docker/locks/sbom.txt \
 		| $(WHEELHOUSE)/.project
 	@echo "Collecting wheels in $(WHEELHOUSE) (once, about a minute) ..."
 	@rm -f $(WHEELHOUSE)/.wheels-*

@@ -13,7 +13,6 @@ from benchmarks import methods, report
 from benchmarks.federation import Runs
 from benchmarks.fedkt import METHODS as FEDKT
 from benchmarks.fedkt import clothes, configs, sharing_weights
-from benchmarks.variants import change
 from fedct_flwr.config import RunConfig
 
 EPOCHS: Final = 10
@@ -23,7 +22,7 @@ _SGD: Final[dict[str, Any]] = {"optimizer": "sgd", "learning_rate": 0.1}
 
 def shared(method: str, config: RunConfig, **settings: Any) -> dict[str, float]:
     """The global model of one round in which weights are shared."""
-    return {"accuracy": methods.METHODS[method](change(sharing_weights(config, EPOCHS), **settings)).accuracy}
+    return {"accuracy": methods.METHODS[method](sharing_weights(config, EPOCHS), **settings).accuracy}
 
 
 def feddf(config: RunConfig) -> dict[str, float]:

@@ -116,7 +116,7 @@ def _costs(name: str, found: Measured) -> dict[str, float]:
 
 def _pooled(settings: Mapping[str, Any], length: Length) -> dict[SiloName, float]:
     """Accuracy of each architecture's network, trained on all private records, under the name of a silo that has it."""
-    config = RunConfig.from_flower({**settings, **METHODS["local only"], **length.settings(ALONE)})
+    config = RunConfig.from_flower({**settings, **length.settings(ALONE)})
     dataset = datasets.load(config)
     return {
         dataset.silos[position].name: accuracy(centralized(config, dataset, position), dataset.test)

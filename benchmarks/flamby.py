@@ -24,9 +24,8 @@ from benchmarks.consensus_rules import Silos
 from benchmarks.federation import Runs
 from benchmarks.methods import METHODS, one_thread_per_silo
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms.fedct import DawidSkene, Plurality, Rule
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, pool, shuffled
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
@@ -113,7 +112,7 @@ LEARNERS: Final[dict[str, dict[str, Any]]] = {
     },
     "random forest": {"learner": "random-forest"},
 }
-RULES: Final = {"majority": "fedct", "Dawid-Skene": "fedct-dawid-skene"}
+RULES: Final[dict[str, Rule]] = {"majority": Plurality(), "Dawid-Skene": DawidSkene()}
 ROUNDS: Final = 5
 SPLITS: Final = 20
 AVERAGED: Final[dict[str, Any]] = {
@@ -184,10 +183,8 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
         nothing = np.full(len(silos.truth), ABSTAIN, dtype=LABEL_DTYPE)
         first = silos.train(nothing)
         found = {"local": silos.score(accuracy)}
-        for rule, algorithm in RULES.items():
-            entry = ALGORITHMS[algorithm]
-            assert isinstance(entry, LabelSharing)
-            consensus = entry.consensus(config, silos.num_classes)
+        for name, rule in RULES.items():
+            consensus = rule.consensus(silos.num_classes)
             state, targets, votes = consensus.init([silo for silo, _ in first]), nothing, first
             for number in range(1, ROUNDS + 1):
                 rng = generator(seed, "consensus", number)
@@ -196,7 +193,7 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
                 if np.array_equal(targets, before):
                     break  # a fixed point: silos' models do not depend on the round
                 votes = silos.train(targets)
-            found[rule] = silos.score(accuracy)
+            found[name] = silos.score(accuracy)
         silos.train(silos.truth)
         found["truth"] = silos.score(accuracy)
         runs.add(**found, central=silos.centralized(accuracy))

@@ -114,7 +114,7 @@ def _bytes(rounds: list[dict[str, Any]]) -> float:
     return fmean(entry["bytes_sent"] / len(entry["silos"]) for entry in rounds)
 
 
-METHODS: Final[dict[str, Callable[[RunConfig], Measured]]] = {
+METHODS: Final[dict[str, Callable[..., Measured]]] = {
     "local only": _alone,
     "FedCT": partial(_cotrained, "fedct"),
     "FedCT (QM)": partial(_cotrained, "fedct-qualified"),

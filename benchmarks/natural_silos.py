@@ -75,7 +75,11 @@ def load(name: str, config: RunConfig) -> FederatedDataset:
     Fractions round down: a silo of a few records gives none and tests on none. Records without the silo's column are a
     silo of their own, and rows that repeat are left out of wines. Raises DataError if the file is not there.
     """
-    source = SOURCES[name]
+    return load_source(name, SOURCES[name], config)
+
+
+def load_source(name: str, source: Source, config: RunConfig) -> FederatedDataset:
+    """The same of any table with a column for silos."""
     (path,) = cache.find(source.folder, [source.file], [cache.data_folder()], "FEDCT_DATA names the folder")
     table = read_table(path)
     if source.folder == "wine-quality":

@@ -20,9 +20,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks import report
 from benchmarks.federation import Runs
+from benchmarks.no_harm_held import ROWS as HELD
 from benchmarks.no_harm_rows import ROWS
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets import LOADERS
@@ -55,6 +55,7 @@ _FULL: Final = (
     "sites-prevalence",
     "sites-turned",
     "sites-tiny",
+    *HELD,
 )
 _FAST: Final = ("heart-disease", "few-adult-by-workclass", "few-mushroom-by-habitat", "few-wine-by-type")
 _ONLY: Final = "NO_HARM_ROWS"
@@ -117,9 +118,8 @@ class Silos:
             Guard(silo.private, self._num_classes, config.seed, silo.name, silo.groups) if trust == GUARDED else None
             for silo in silos
         ]
-        entry = ALGORITHMS[config.algorithm]
-        assert isinstance(entry, LabelSharing)
-        consensus = entry.consensus(config, self._num_classes)
+        assert isinstance(config.method, LabelSharing)
+        consensus = config.method.consensus(self._num_classes)
         state, targets, votes = consensus.init([silo.name for silo in silos]), self._nothing, self._first
         for number in range(1, ROUNDS + 1):
             before = targets
@@ -171,7 +171,7 @@ def run(seeds: int | None, fast: bool) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     logging.getLogger("flwr").setLevel(logging.ERROR)
     seeds = seeds or _DEFAULT_SEEDS
-    LOADERS.update(ROWS)
+    LOADERS.update({**ROWS, **HELD})
     asked = tuple(filter(None, os.environ.get(_ONLY, "").split(",")))
     names = asked or (_FAST if fast else _FULL)
     start = time.perf_counter()
@@ -198,7 +198,7 @@ _ABOUT: Final = (
     "over silos and seeds on their own test records, then on all silos' records. Plain: pseudo-labels count as much as "
     f'own records; guarded: `pseudo-weight = "auto"`. Lost: silos that are significantly worse on their own test '
     f"records (exact test at {LEVEL:.0%}), plain and guarded. The names of real data sets with few records begin with "
-    "`few-`, those of made ones with `sites-`.\n"
+    "`few-`, those of made ones with `sites-`; by rows with `held-` nothing was chosen.\n"
 )
 
 

@@ -18,8 +18,8 @@ from benchmarks.federation import Runs
 from benchmarks.methods import SETTINGS, one_thread_per_silo, run_federation
 from benchmarks.variants import change
 from fedct_flwr import datasets
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.run import SOFT
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
@@ -78,7 +78,8 @@ class Length(NamedTuple):
 
     def settings(self, algorithm: str) -> dict[str, Any]:
         """Of the run config."""
-        soft = algorithm in SOFT
+        kind = ALGORITHMS[algorithm].kind if algorithm != ALONE else None
+        soft = kind is not None and kind.own_targets
         return {
             "local-steps": self.steps,
             "num-server-rounds": self.rounds - self.warm_up + 1 if soft else self.rounds,
@@ -204,7 +205,9 @@ def gain(runs: Runs) -> str:
 def measure(settings: dict[str, Any], length: Length) -> Measured:
     """A run of ``settings`` on the loopback; with ``ALONE`` as algorithm each silo trains alone for as many steps."""
     algorithm = settings["algorithm"]
-    config = RunConfig.from_flower({**settings, **length.settings(algorithm)})
+    # Training alone is no algorithm of a run.
+    own = {key: value for key, value in settings.items() if value != ALONE}
+    config = RunConfig.from_flower({**own, **length.settings(algorithm)})
     dataset = datasets.load(config)
     if algorithm == ALONE:
         start = time.perf_counter()

@@ -14,7 +14,7 @@ _SAMPLE_SECONDS: Final = 0.05
 
 FEDERATION: Final = (
     "fedct_flwr.consensus.counting.tally",
-    "fedct_flwr.algorithms.table.plurality",
+    "fedct_flwr.algorithms.fedct.plurality",
     "fedct_flwr.coordinator.cotraining.encode_instruction",
     "fedct_flwr.coordinator.cotraining.to_record",
     "fedct_flwr.coordinator.answers.from_record",

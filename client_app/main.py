@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from numpy.typing import NDArray
 
-from fedct_flwr.kinds import kind_of
+from fedct_flwr.kinds import GRADIENTS, kind_of
+from fedct_flwr.kinds.joint import Gradients, adds_gradient
+from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
 from fedct_flwr.runs.silo_errors import keep_error
 from fedct_flwr.silo.answers import Answered, Answers
 from fedct_flwr.silo.personal import Personal, Question
+from fedct_flwr.silo.summing import ACTION, Ready, refused_sum, sums_at
 from fedct_flwr.silo.weights import train_on
 from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, run_of_simulation, silo_named
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName, TrainingError, Votes
@@ -70,6 +74,16 @@ def train(message: Message, context: Context) -> Message:
     return Message(to_record(reply), reply_to=message)
 
 
+@app.query(ACTION)
+def add(message: Message, context: Context) -> Message:
+    """Answer one message of a secure sum. Never raises, as above."""
+    try:
+        return sums_at(context).answer(message)
+    except Exception:
+        logger.exception("A silo takes no part in a secure sum")
+        return Message(to_record(refused_sum()), reply_to=message)
+
+
 def _tell(message: Message, context: Context, silo: SiloName, error: Exception) -> None:
     """Let the user of a simulation read what went wrong, in the run's folder. Nothing of it is in a message."""
     number = message.metadata.group_id
@@ -90,8 +104,8 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
     """
     answers, personal = Answers(workplace.state), Personal(workplace, run_id)
     question = Question(hashlib.sha256(payload).digest(), decode_instruction(payload, workplace.site.terms))
-    own_model = kind_of(question.instruction, workplace.site.terms).own_model
-    afterwards = partial(personal.keep, question) if own_model else _nothing
+    learns = kind_of(question.instruction, workplace.site.terms).own_model and not adds_gradient(question.instruction)
+    afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these.
     mine = last and (workplace.release_of is None or last.model_digest == workplace.model_digest)
@@ -118,13 +132,43 @@ def _new_reply(question: Question, payload: bytes, workplace: Workplace, persona
     """The reply to a question that was not answered before. Raises Refused, ConfigError or TrainingError."""
     site, instruction = workplace.site, question.instruction
     kind = kind_of(instruction, site.terms)
+    if instruction.noise and workplace.noise_adder_of is None:
+        raise Refused(Refusal.POLICY)
+    if adds_gradient(instruction):
+        return _step(workplace, payload, instruction)
+    if isinstance(kind, Gradients) and workplace.purse_of and workplace.purse_of().real:
+        # Nothing is answered but that it was heard: the model learns afterwards, and nobody is told whether it could.
+        return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
     if not kind.own_model:
-        return _reply(workplace, instruction, _student_votes(workplace, payload, instruction))
+        return _reply(workplace, payload, instruction, _student_votes(workplace, payload, instruction))
     if workplace.release is None:
         votes = personal.votes(question)
-        return _reply(workplace, instruction, votes, scored=True)
+        return _reply(workplace, payload, instruction, votes, scored=True)
     kind.check_protection(site.privacy.protection)
     return _protected_reply(question, payload, workplace, workplace.release, personal)
+
+
+def _step(workplace: Workplace, payload: bytes, instruction: Instruction) -> bytes:
+    """The reply to a step of the joint labeler's training: what the silo adds is ready. Raises Refused, ConfigError."""
+    from fedct_flwr.silo.joint import noisy_gradient
+
+    if instruction.joint is None or workplace.purse_of is None:
+        raise Refused(Refusal.POLICY)
+    gradient = noisy_gradient(workplace.site, instruction.joint, workplace.purse_of(), payload)
+    shape = GRADIENTS.shape(instruction, hashlib.sha256(payload).digest())
+    Ready(workplace.state).keep(gradient, shape, workplace.runs_kept)
+    return encode_reply(Reply(instruction.round, workplace.site.silo, NOTHING), workplace.site.terms)
+
+
+def _noisy(
+    workplace: Workplace, payload: bytes, instruction: Instruction, vector: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """What the silo adds to a sum, its share of the noise included. Raises Refused (PRIVACY_BUDGET, LEDGER, POLICY)."""
+    from fedct_flwr.silo.noisy_sum import with_noise
+
+    if workplace.noise_adder_of is None:
+        raise Refused(Refusal.POLICY)
+    return with_noise(vector, instruction, workplace.site.terms, workplace.noise_adder_of(), payload)
 
 
 def _protected_reply(
@@ -146,7 +190,7 @@ def _protected_reply(
         except Exception:
             logger.exception("Silo %s: its own model could not be trained; nobody is told", workplace.site.silo)
     labels = _released(workplace, release, payload, instruction, votes)
-    return _reply(workplace, instruction, labels, scored=learned)
+    return _reply(workplace, payload, instruction, labels, scored=learned)
 
 
 def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> Votes:
@@ -170,9 +214,23 @@ def _released(
     return release.answer(payload, Asked(site.private, site.public.X, instruction.targets, votes, positions))
 
 
-def _reply(workplace: Workplace, instruction: Instruction, votes: Votes, *, scored: bool = False) -> bytes:
-    """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for."""
+def _reply(
+    workplace: Workplace, payload: bytes, instruction: Instruction, votes: Votes, *, scored: bool = False
+) -> bytes:
+    """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for.
+
+    Answers for a secure sum are kept for it, and are not in the reply.
+    """
     site = workplace.site
+    kind = kind_of(instruction, site.terms)
+    if isinstance(kind, Summed):
+        shape = kind.shape(instruction, site.terms, hashlib.sha256(payload).digest())
+        vector = kind.summand(votes, instruction, site.terms)
+        if instruction.noise:
+            vector = _noisy(workplace, payload, instruction, vector)
+        Ready(workplace.state).keep(vector, shape, workplace.runs_kept)
+    if isinstance(kind, OnlyReady):
+        votes = NOTHING
     told = scored and workplace.sends_scores
-    scores = kind_of(instruction, site.terms).score(site.learner, site.own_test, site.pooled_test) if told else None
+    scores = kind.score(site.learner, site.own_test, site.pooled_test) if told else None
     return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)

@@ -60,7 +60,7 @@ def _python(interpreter: Path) -> dict[str, Any]:
 
 def _wheels(sums: str) -> Iterator[tuple[tuple[str, str], str]]:
     for line in sums.splitlines():
-        if found := re.fullmatch(r"([0-9a-f]{64})  (?:project/)?([^/-]+)-([^/-]+)-[^/]+\.whl", line):
+        if found := re.fullmatch(r"([0-9a-f]{64})  (?:project/|coordinator/)?([^/-]+)-([^/-]+)-[^/]+\.whl", line):
             yield (_normalized(found[2]), found[3]), found[1]
 
 

@@ -96,7 +96,8 @@ def installed(folder: Path, site_packages: Path) -> list[str]:
 
     Compiled files (``__pycache__``) and commands (``bin``) are not compared: an installer writes them.
     """
-    wheels = {pin_of(path): path for path in [*folder.glob("*.whl"), *(folder / "project").glob("*.whl")]}
+    places = folder, folder / "coordinator", folder / "project"
+    wheels = {pin_of(path): path for place in places for path in place.glob("*.whl")}
     there = {pin_of(path) for path in site_packages.glob("*.dist-info")}
     expected = {name: digest for pin in there & wheels.keys() for name, digest in _files(wheels[pin])}
     found = {path.relative_to(site_packages).as_posix(): path for path in _walk(site_packages)}
@@ -145,7 +146,11 @@ def _normalized(name: str) -> str:
 
 def _unlocked(folder: Path) -> Iterator[str]:
     """What must not be in a wheelhouse: wheels that the lock files do not name, and several projects."""
-    for place, lock in (folder, locked("agent", "extras")), (folder / "tools", locked("sbom")):
+    for place, lock in (
+        (folder, locked("agent", "extras")),
+        (folder / "coordinator", locked("coordinator")),
+        (folder / "tools", locked("sbom")),
+    ):
         names = {pin.name for pin in lock}
         for path in sorted(place.glob("*.whl")):
             pin = pin_of(path)

@@ -11,26 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 from fedct_flwr.text.printable import PrintableLogs
 
 if TYPE_CHECKING:
-    from fedct_flwr.algorithms.methods import (
-        PATE,
-        PFNM,
-        Agreement,
-        DawidSkene,
-        DistributedDistillation,
-        FedAvg,
-        FedCT,
-        FedDF,
-        FedDyn,
-        FedKT,
-        FedMD,
-        FedProx,
-        Plurality,
-        PredictionConsensus,
-        PrivateFedAvg,
-        PrivatePATE,
-        Qualified,
-        Scaffold,
-    )
+    from fedct_flwr.algorithms.fedct import Agreement, DawidSkene, FedCT, Plurality, Qualified
+    from fedct_flwr.algorithms.fedct_joint import JointLabeler
+    from fedct_flwr.algorithms.fedkt import FedKT
+    from fedct_flwr.algorithms.fedmd import FedMD
+    from fedct_flwr.algorithms.pate import PATE, PrivatePATE
+    from fedct_flwr.algorithms.prediction import DistributedDistillation, PredictionConsensus
+    from fedct_flwr.baselines.dp_fedavg import PrivateFedAvg
+    from fedct_flwr.baselines.fedavg import FedAvg
+    from fedct_flwr.baselines.feddf import FedDF
+    from fedct_flwr.baselines.feddyn import FedDyn
+    from fedct_flwr.baselines.fedprox import FedProx
+    from fedct_flwr.baselines.pfnm import PFNM
+    from fedct_flwr.baselines.scaffold import Scaffold
     from fedct_flwr.datasets import FederatedDataset
     from fedct_flwr.privacy.budget import PrivacyWarning
     from fedct_flwr.simulation.repeats import Repeats, repeat
@@ -43,26 +36,31 @@ __version__ = "0.1.0"
 
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),
-    "algorithms.methods": (
-        "PATE",
-        "PFNM",
+    "algorithms.fedct": (
         "Agreement",
         "DawidSkene",
-        "DistributedDistillation",
-        "FedAvg",
         "FedCT",
-        "FedDF",
-        "FedDyn",
-        "FedKT",
-        "FedMD",
-        "FedProx",
         "Plurality",
-        "PredictionConsensus",
-        "PrivateFedAvg",
-        "PrivatePATE",
         "Qualified",
-        "Scaffold",
     ),
+    "algorithms.fedct_joint": ("JointLabeler",),
+    "algorithms.fedkt": ("FedKT",),
+    "algorithms.fedmd": ("FedMD",),
+    "algorithms.pate": (
+        "PATE",
+        "PrivatePATE",
+    ),
+    "algorithms.prediction": (
+        "DistributedDistillation",
+        "PredictionConsensus",
+    ),
+    "baselines.dp_fedavg": ("PrivateFedAvg",),
+    "baselines.fedavg": ("FedAvg",),
+    "baselines.feddf": ("FedDF",),
+    "baselines.feddyn": ("FedDyn",),
+    "baselines.fedprox": ("FedProx",),
+    "baselines.pfnm": ("PFNM",),
+    "baselines.scaffold": ("Scaffold",),
     "privacy.budget": ("PrivacyWarning",),
     "simulation.repeats": ("Repeats", "repeat"),
     "simulation.run": ("Comparison", "Run", "read_run"),
@@ -93,6 +91,7 @@ __all__ = [
     "FedProx",
     "FedctError",
     "FederatedDataset",
+    "JointLabeler",
     "LearnerError",
     "Plurality",
     "PredictionConsensus",

@@ -10,8 +10,8 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset

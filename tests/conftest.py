@@ -2,8 +2,6 @@
 
 import os
 import signal
-import sys
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -52,21 +50,8 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _torchvision() -> Iterator[None]:
+def _torchvision() -> None:
     """torchvision wants operators that its own build for another torch may lack; no network here uses them."""
-    import torch
+    from fedct_flwr.learners.torch_packages import mend_torchvision
 
-    try:
-        import torchvision
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        import torchvision  # noqa: F401
-
-        yield
-        del library
-    else:
-        yield
+    mend_torchvision()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from benchmarks import (
     progress,
     report,
     round_overhead,
+    traffic,
 )
 from benchmarks.__main__ import EXPERIMENTS, main
 from benchmarks.federation import Runs, measure
@@ -36,6 +38,7 @@ from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import accuracy, balanced_accuracy
 from tests.patience import PATIENCE, eventually
+from tests.processes.relay import Relay
 from tests.terminal import Screen, errors_on_a_terminal
 
 ROOT = Path(__file__).parents[1]
@@ -353,3 +356,36 @@ def test_one_round_of_fedkt_stands_beside_one_of_what_shares_weights() -> None:
     assert found.mean("SCAFFOLD, SGD") == found.mean("FedAvg, SGD")
     assert found.mean("FedKT") > 0.85
     assert found.mean("PATE") > 0.85
+
+
+def test_the_traffic_of_a_link_is_told_for_a_round_and_a_day() -> None:
+    runs = {
+        "silos": Runs(
+            {
+                "round_up": [3000.0, 3200.0],
+                "round_down": [900.0, 1100.0],
+                "start": [50_000.0, 52_000.0],
+                "idle_up": [2e6, 2e6],
+                "idle_down": [4e5, 4e5],
+            }
+        ),
+        "coordinator": Runs({"seconds": [0.9, 1.1]}),
+    }
+    text = traffic._text(runs)
+    assert "| a round | 3.1 kB | 1.0 kB |" in text
+    assert "| a day without a study | 2.0 MB | 0.4 MB |" in text
+    assert "carry 51 kB more" in text
+    assert "takes 1.00 s in the median of 2 rounds" in text
+
+
+def test_a_relay_counts_what_it_carries_each_way() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as target, Relay(target.getsockname()[1]) as relay:
+        before = traffic.Carried.of(relay)
+        with socket.create_connection(("127.0.0.1", relay.port)) as caller:
+            caller.sendall(b"twelve bytes")
+            server, _ = target.accept()
+            with server:
+                assert server.recv(100) == b"twelve bytes"
+                server.sendall(b"five!")
+                assert caller.recv(100) == b"five!"
+        assert traffic.Carried.of(relay).since(before) == (12, 5)

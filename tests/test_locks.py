@@ -23,7 +23,12 @@ CONSTRAINTS = {
     if sign
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-EXTRAS = re.findall(r"--extra ([a-z-]+)", (ROOT / "docker" / "lock").read_text("utf-8"))
+CALLS = re.sub(r" \\\n *", " ", (ROOT / "docker" / "lock").read_text("utf-8"))
+EXTRAS, MORE = (
+    re.findall(r"--extra ([a-z-]+)", call)
+    for call in re.findall(r"^lock (?:extras|coordinator) .*", CALLS, re.MULTILINE)
+)
+"""What agents' learners may need, and what the coordinator alone does."""
 # PyTorch is published in builds for several devices.
 NOT_LOCKED = {"torch", "torchvision"}
 # Where the images run.
@@ -86,6 +91,7 @@ def test_a_lock_names_digests_and_no_registry(name: str) -> None:
         (("supernode",), ["flwr"]),
         (("agent",), ["fedct-flwr"]),
         (("agent", "extras"), [f"fedct-flwr[{','.join(EXTRAS)}]"]),
+        (("agent", "coordinator"), [f"fedct-flwr[{','.join(MORE)}]"]),
         (("sbom",), ["cyclonedx-bom"]),
     ],
 )
@@ -103,8 +109,13 @@ def test_a_supernode_has_what_an_agent_has() -> None:
     assert {pin: agent.get(pin) for pin in wheelhouse.locked("supernode")} == wheelhouse.locked("supernode")
 
 
+def test_the_coordinators_image_writes_pages_and_numbers() -> None:
+    assert {"report", "metrics"} <= set(MORE)
+
+
 def test_no_two_locks_of_one_image_name_the_same() -> None:
-    assert not versions("agent").keys() & versions("extras").keys()
+    for more in ("extras", "coordinator"):
+        assert not versions("agent").keys() & versions(more).keys()
     assert not versions("agent", "extras").keys() & NOT_LOCKED
 
 

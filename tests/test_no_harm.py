@@ -1,10 +1,13 @@
 """The benchmark of the promise: what counts as a loss, and that both kinds of trust start from the same."""
 
+import numpy as np
 import pytest
 
-from benchmarks import no_harm
+from benchmarks import default_run, no_harm
 from benchmarks.federation import Runs
 from benchmarks.no_harm import GUARDED, LEARNERS, PLAIN, Row, Silos
+from benchmarks.no_harm_held import ROWS as HELD
+from fedct_flwr.config import RunConfig
 from fedct_flwr.verdict import Verdict
 
 
@@ -43,3 +46,19 @@ def test_silos_alone_are_the_same_whatever_they_trust_then() -> None:
     assert rows[PLAIN].gain == pytest.approx(plain.mean("together_own") - plain.mean("alone_own"))
     assert len(rows[GUARDED].pooled) == len(rows[GUARDED].verdicts) == 4
     assert guarded.mean("together_pooled") > guarded.mean("alone_pooled")
+
+
+def test_sites_to_confirm_on_are_as_large_and_as_mixed_as_hospitals() -> None:
+    config = RunConfig.from_flower({"study": "s", "data": "heart-disease"})
+    dataset = HELD["held-labs"](config)
+    assert [silo.private.size for silo in dataset.silos] == [49, 110, 260, 600, 1200]
+    shares = [silo.private.y.mean() for silo in dataset.silos]
+    assert 0.1 < min(shares) < 0.2 < 0.4 < max(shares) < 0.5
+    missing = np.isnan(dataset.silos[4].private.X).mean(axis=0)
+    assert missing.min() > 0.05
+    assert missing.max() > 0.6
+
+
+def test_the_default_run_sets_nothing_but_its_data() -> None:
+    config = RunConfig.from_flower({"study": "s", **default_run.defaults()})
+    assert config == RunConfig.from_flower({"study": "s", "data": "heart-disease"})

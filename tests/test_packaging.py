@@ -33,7 +33,13 @@ SOURCES = sorted(
     if path.is_file() and "__pycache__" not in path.parts
 )
 BUNDLED = {".py", ".json"}
-FOR_PEOPLE = ("fedct_flwr/cli/", "fedct_flwr/engine/", "fedct_flwr/report/", "fedct_flwr/simulation/")
+FOR_PEOPLE = (
+    "fedct_flwr/audit/",
+    "fedct_flwr/cli/",
+    "fedct_flwr/engine/",
+    "fedct_flwr/report/",
+    "fedct_flwr/simulation/",
+)
 MEGABYTE = 1 << 20
 
 
@@ -89,7 +95,11 @@ EXTRAS = {
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/boosted.py": "boost",
-    "fedct_flwr/learners/augment.py": "torch",
+    **{
+        f"fedct_flwr/learners/{name}.py": "torch"
+        for name in ("augment", "embeddings", "out_of_memory", "torch_packages")
+    },
+    "fedct_flwr/learners/transformer.py": "language",
     "fedct_flwr/learners/networks.py": "torch",
     "fedct_flwr/models/onnx_export.py": "onnx",
     "fedct_flwr/learners/tensors.py": "torch",
@@ -100,10 +110,13 @@ EXTRAS = {
     "fedct_flwr/labelers/dp_sgd.py": "dp-sgd",
     "fedct_flwr/learners/rules.py": "rules",
     "fedct_flwr/report/page.py": "report",
+    "fedct_flwr/cli/metrics.py": "metrics",
     "fedct_flwr/baselines/dp_fedavg.py": "privacy",
     "fedct_flwr/tracking/to_mlflow.py": "mlflow",
     "fedct_flwr/tracking/to_tensorboard.py": "tensorboard",
 } | {path: "privacy" for path in SOURCES if path.startswith("fedct_flwr/privacy/")}
+# Whoever has a model of it has it.
+BROUGHT_ALONG = {"fedct_flwr/models/onnx_export.py": {"catboost"}}
 
 
 def requirements(extra: str) -> list[str]:
@@ -121,7 +134,7 @@ def test_whatever_is_imported_is_a_declared_dependency(path: str) -> None:
     project = PYPROJECT["project"]
     extra = requirements(EXTRAS[path]) if path in EXTRAS else []
     declared = {normalized(requirement) for requirement in [*project["dependencies"], *extra]}
-    foreign = set(imports(path)) - set(sys.stdlib_module_names) - set(PACKAGES)
+    foreign = set(imports(path)) - set(sys.stdlib_module_names) - set(PACKAGES) - BROUGHT_ALONG.get(path, set())
     undeclared = {name for name in foreign if not declared & {normalized(d) for d in DISTRIBUTIONS.get(name, [name])}}
     assert undeclared == set()
 
@@ -152,7 +165,10 @@ def test_the_wheel_is_for_every_platform(wheel: Path) -> None:
 
 def test_the_wheel_holds_the_packages_with_all_their_files_and_nothing_else(wheel: Path) -> None:
     found = [name for name in files_in(wheel) if ".dist-info/" not in name]
-    assert found == sorted([*SOURCES, "fedct_flwr/cli/app.toml", "fedct_flwr/cli/tested.txt"])
+    more = [
+        f"fedct_flwr/cli/{name}" for name in ("app.toml", "tested.txt", "silo/compose.yaml", "silo/compose.gpu.yaml")
+    ]
+    assert found == sorted([*SOURCES, *more])
 
 
 @pytest.mark.parametrize(
@@ -207,6 +223,15 @@ def test_the_bundle_holds_the_code_and_the_embedded_data_and_nothing_else(bundle
 
 def test_the_bundle_is_far_below_flowers_limit(bundle: bytes) -> None:
     assert len(bundle) < 2 * MEGABYTE  # of ten
+
+
+def test_real_silos_are_sent_the_two_apps_alone(tmp_path: Path) -> None:
+    app = tmp_path / "fedct-flwr"
+    stage_app(app, whole=False)
+    bundle = build_fab_from_disk(app)
+    apps = [path for path in SOURCES if path.startswith(("server_app/", "client_app/")) and path.endswith(".py")]
+    assert files_in(bundle) == sorted([*apps, "pyproject.toml", ".info/CONTENT"])
+    assert len(bundle) < 20_000
 
 
 def test_a_bundle_made_twice_is_the_same(staged: Path, bundle: bytes) -> None:

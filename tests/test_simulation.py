@@ -78,7 +78,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_of_frames_has_its_settings_rounds_scores_and_consensus(run: Run) -> None:
     assert (run.status, run.silos) == ("completed", SILOS)
-    assert (run.config.algorithm, run.config.quorum, run.config.rounds) == ("fedct-qualified", 0.9, 2)
+    assert (run.config.method, run.config.rounds) == (Qualified(0.9), 2)
     assert list(run.rounds.index) == [1, 2]
     assert (run.rounds["queried"] == 80).all()
     assert [record["round"] for record in run.records] == [1, 2]
@@ -174,11 +174,11 @@ def test_a_number_is_predicted() -> None:
 
 def test_no_record_is_written_anywhere(tmp_path: Path, temporary: Path) -> None:
     silos = frames()
-    silos["essen"].loc[0, "crp"] = 12345.678901
+    silos["essen"].loc[0, "crp"] = 2.345678901
     done = run_frames(silos=silos, run_dir=tmp_path / "run", save_models=False)
     assert done.status == "completed"
     for path in tmp_path.rglob("*"):
-        assert not path.is_file() or b"12345.67" not in path.read_bytes(), path
+        assert not path.is_file() or b"2.34567" not in path.read_bytes(), path
     assert not [*temporary.iterdir()]
 
 

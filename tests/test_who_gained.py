@@ -94,6 +94,13 @@ def test_agreement_on_what_is_wrong():
     assert not list(warnings([Row("a", pooled={"federated": float("nan")})], log(0.97, a=50, b=50), None))
 
 
+def test_a_rare_class_is_no_reason_for_another_learner():
+    rows = [Row("a", pooled={"federated": 0.5}), Row("b", pooled={"federated": 0.5})]
+    (found,) = warnings(rows, log(1.0, well=398, ill=2), None)
+    assert "learner" not in found
+    assert found.endswith("nearly all labels are 'well'; set class-weight to 'balanced', and compare models by AUC")
+
+
 def test_weights_and_values_are_no_labels():
     assert not list(warnings([Row("a")], [{"round": 1}], None))
 

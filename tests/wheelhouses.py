@@ -10,8 +10,10 @@ from types import ModuleType
 
 from tests.readme import ROOT
 
-LOCKED = {"agent": "models", "supernode": "models", "extras": "trees", "sbom": "describer"}
+LOCKED = {"agent": "models", "supernode": "models", "extras": "trees", "sbom": "describer", "coordinator": "pages"}
 """The one package that each lock file names, in version 1.0."""
+PLACES = {"sbom": "tools", "coordinator": "coordinator"}
+"""Where in a wheelhouse the wheels of a lock file are, if not at its top."""
 
 
 def load_script(name: str) -> ModuleType:
@@ -52,7 +54,7 @@ def write_wheelhouse(folder: Path, locks: Path) -> None:
     """The wheels that the lock files name, the project's own, and a package of Debian."""
     locks.mkdir(parents=True)
     for name, package in LOCKED.items():
-        path = write_wheel(folder / "tools" if name == "sbom" else folder, package)
+        path = write_wheel(folder / PLACES.get(name, "."), package)
         (locks / f"{name}.txt").write_text(f"{package}==1.0 \\\n    --hash=sha256:{sha256(path)}\n")
     write_wheel(folder / "project", "fedct_flwr", "0.1.0")
     (folder / "nginx").mkdir()

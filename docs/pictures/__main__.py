@@ -5,9 +5,10 @@ from typing import Final
 
 # Python puts this folder first in its path.
 from layers import layers
+from sees import sees
 from travels import travels
 
-DRAWN: Final = {"layers.svg": layers, "what_travels.svg": travels}
+DRAWN: Final = {"layers.svg": layers, "who_sees_what.svg": sees, "what_travels.svg": travels}
 
 if __name__ == "__main__":
     for name, draw in DRAWN.items():

@@ -8,22 +8,26 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from fedct_flwr.algorithms.table import ALGORITHMS, Algorithm, find_algorithm
+from fedct_flwr.algorithms.table import ALGORITHMS, find_algorithm
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.learner import OF_NETWORKS
 from fedct_flwr.config.protections import OF_PROTECTION, TRAIN_ONCE, said
-from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
+from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, either, set_to, uses, why_without_effect
+from fedct_flwr.coordinator.algorithm import Algorithm
+from fedct_flwr.coordinator.joint_plan import real_plan
 from fedct_flwr.coordinator.study import Subject
+from fedct_flwr.coordinator.summing import real_terms
 from fedct_flwr.datasets import SETTINGS as OF_DATA
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.corruption import OF_CORRUPTION
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.models.student import check_student, make_student
+from fedct_flwr.silo.summing import simulated_terms
 from fedct_flwr.tracking import check_tracking
 from fedct_flwr.types import ConfigError, SiloName
 
-_TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params", "initial-model"})
+_TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params"})
 """Algorithms that do not use these say why in their own ``check``."""
 
 _PROMISES: Final = frozenset({"epsilon", "delta"})
@@ -35,14 +39,9 @@ def _of_students(config: RunConfig) -> bool:
     return kind is not None and not kind.own_model
 
 
-_TRAINED_ONCE: Final = Needs(
-    f"algorithm = 'fedkt', {said(TRAIN_ONCE)} or a network as student, which are trained once",
-    lambda config: _of_students(config) or config.protection in TRAIN_ONCE,
-)
 _IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and _of_students(config)))
 # Others learn the same from the same records, however often.
 _ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds")
-_OF_NETWORKS: Final[Uses] = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": _TRAINED_ONCE}
 _OF_STUDENTS: Final[Uses] = {**OF_NETWORKS, "local-steps": Needs("epochs = 0", lambda config: not config.epochs)}
 _OF_REFITTED: Final = uses("stop-at-fixed-point")
 
@@ -63,6 +62,20 @@ def check_run(
     have no effect, except for an epsilon.
     """
     algorithm = find_algorithm(config)
+    if algorithm.in_sums:
+        quantity = subject.schema.quantity
+        if quantity and algorithm.predicts_quantities:
+            raise ConfigError(
+                f"secure = true adds labels or probabilities of classes, and this data set predicts {quantity}: leave "
+                "secure out, or predict classes"
+            )
+        # Either raises ConfigError for too few silos.
+        if dataset is None:
+            real_terms(subject, config.roster)
+            if config.method.trains_together:
+                real_plan(subject)
+        else:
+            simulated_terms(config, config.roster or tuple(silos))
     if dataset is None:
         config.check_real(named)
     given = _given(config, named)
@@ -99,17 +112,18 @@ def _refuse(config: RunConfig, keys: Collection[str], aspects: Collection[list[C
 
 def _why(key: str, config: RunConfig, aspects: Collection[list[Choice]]) -> str:
     why = next(filter(None, (why_without_effect(key, choices, config) for choices in aspects)), "")
-    unprotected = why and key in _PROMISES and not config.gamma
+    protected = config.method.protects_silos or config.method.protects_records
+    unprotected = why and key in _PROMISES and not protected
     return f"nothing is protected, as {why}" if unprotected else why
 
 
 def _of_settings(config: RunConfig, algorithm: Algorithm) -> list[list[Choice]]:
     """What settings alone decide; each aspect must have a use for a key that one of its options has."""
     algorithms = {
-        name: {key: need for key, need in other.settings.items() if key not in _TOLD_BY_ALGORITHMS}
+        name: {key: need for key, need in other.uses().items() if key not in _TOLD_BY_ALGORITHMS}
         for name, other in ALGORITHMS.items()
     }
-    methods = [_choice("algorithm", "algorithm {!r}", config.algorithm, algorithm.settings, algorithms)]
+    methods = [_choice("algorithm", "algorithm {!r}", config.algorithm, algorithm.uses(), algorithms)]
     if config.data == STUDY:
         real = Choice(
             "real silos, which keep their models to themselves",
@@ -145,9 +159,15 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
     if dataset is None:
         return [students]
     networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
+    of_students = [name for name, other in ALGORITHMS.items() if other.kind and not other.kind.own_model]
+    once = Needs(
+        f"algorithm = {either(of_students)}, {said(TRAIN_ONCE)} or a network as student, which are trained once",
+        lambda config: _of_students(config) or config.protection in TRAIN_ONCE,
+    )
+    used = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": once} if networks else {}
     named = f"learner {','.join(config.learner)!r}"
     instead = a_network if subject.schema.classes else _classes_by_a_network
-    trained = Choice(named, _OF_NETWORKS if networks else {}, {"network": _ONLY_NETWORKS}, instead)
+    trained = Choice(named, used, {"network": _ONLY_NETWORKS}, instead)
     refitted = Choice(
         f"{named}, which trains on from round to round",
         {} if networks else _OF_REFITTED,

@@ -14,18 +14,19 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
-from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping, FedAvg
+from flwr.serverapp import strategy
 
-from fedct_flwr.baselines.fedavg import Averaging
-from fedct_flwr.baselines.weight_sharing import AVERAGING, WeightSharing
+from fedct_flwr.baselines.averaging import Averaging
+from fedct_flwr.baselines.weight_sharing import WeightSharing
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.config.run import of_run
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, Weights, to_arrays, to_weights
 
+_SEEDED: Final = "dp-fedavg"
 _LEAST_NOISE: Final = 0.1
 _MOST_NOISE: Final = 1e6
 
@@ -52,15 +53,15 @@ class PrivateAveraging(Averaging):
             reply.content[ARRAYS] = to_arrays(clipped(weights, sent, self._clipping_norm))
             # A silo with more records than others would move a weighted average by more than clipping allows.
             reply.content["metrics"] = MetricRecord({NUM_EXAMPLES: 1})
-        flowers = DifferentialPrivacyClientSideFixedClipping(
-            FedAvg(weighted_by_key=NUM_EXAMPLES), self._noise_multiplier, self._clipping_norm, len(replies)
+        flowers = strategy.DifferentialPrivacyClientSideFixedClipping(
+            strategy.FedAvg(weighted_by_key=NUM_EXAMPLES), self._noise_multiplier, self._clipping_norm, len(replies)
         )
-        with _numpy_seeded(random_state(self._seed, "dp-fedavg", server_round)):
+        with _numpy_seeded(random_state(self._seed, _SEEDED, server_round)):
             return flowers.aggregate_train(server_round, replies)
 
 
 @dataclass(frozen=True)
-class PrivateWeightSharing(WeightSharing):
+class PrivateFedAvg(WeightSharing):
     """FedAvg whose global weights protect every **silo** as a whole: client-level differential privacy.
 
     Formal guarantees:
@@ -76,23 +77,43 @@ class PrivateWeightSharing(WeightSharing):
         silo's preprocessing that test examples go through.
     """
 
-    strategy: type[Averaging] = PrivateAveraging
-    settings: ClassVar[Uses] = AVERAGING | uses("epsilon", "delta", "clipping-norm")
+    name: ClassVar[str] = "dp-fedavg"
+    title: ClassVar[str] = "DP-FedAvg"
+    strategy: ClassVar[type[Averaging]] = PrivateAveraging
+
+    epsilon: float = of_run("epsilon")
+    """In total over all rounds, for each silo."""
+    delta: float = of_run("delta")
+    clipping_norm: float = of_run("clipping_norm")
+    """The longest that a silo's update may be."""
+
+    @property
+    def protects_silos(self) -> bool:
+        """By noise on the weights."""
+        return True
 
     def _check_weights(self, config: RunConfig, weights: Weights) -> None:
         for name, value in weights.items():
             if not np.issubdtype(value.dtype, np.floating):
                 raise ConfigError(
-                    f"algorithm {config.algorithm!r} adds noise to all weights but {name!r} counts something, as batch "
+                    f"algorithm {self.name!r} adds noise to all weights but {name!r} counts something, as batch "
                     "normalization does: use a network without it"
                 )
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         return {
-            "noise_multiplier": _noise_multiplier(config),
-            "clipping_norm": config.clipping_norm,
+            "noise_multiplier": self._noise_multiplier(config.num_server_rounds),
+            "clipping_norm": self.clipping_norm,
             "seed": config.seed,
         }
+
+    def _noise_multiplier(self, rounds: int) -> float:
+        try:
+            return _least_noise(rounds, self.epsilon, self.delta)
+        except ImportError:
+            raise ConfigError(
+                f"algorithm {self.name!r} needs the extra 'privacy': pip install -c constraints.txt -e '.[privacy]'"
+            ) from None
 
 
 def clipped(weights: Weights, sent: Weights, norm: float) -> Weights:
@@ -102,15 +123,6 @@ def clipped(weights: Weights, sent: Weights, norm: float) -> Weights:
     if length <= norm:
         return weights
     return {name: (sent[name] + update * (norm / length)).astype(update.dtype) for name, update in updates.items()}
-
-
-def _noise_multiplier(config: RunConfig) -> float:
-    try:
-        return _least_noise(config.num_server_rounds, config.epsilon, config.delta)
-    except ImportError:
-        raise ConfigError(
-            f"algorithm {config.algorithm!r} needs the extra 'privacy': pip install -c constraints.txt -e '.[privacy]'"
-        ) from None
 
 
 @lru_cache(maxsize=64)

@@ -6,17 +6,18 @@ the paper stops by a validation set, here ``distillation-steps`` are taken.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy.special import softmax
 
-from fedct_flwr.baselines.fedavg import Averaging
-from fedct_flwr.baselines.weight_sharing import AVERAGING, WeightSharing, network
+from fedct_flwr.baselines.averaging import Averaging
+from fedct_flwr.baselines.weight_sharing import WeightSharing, network
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.base import Averageable, Distillable
@@ -72,20 +73,24 @@ class DistilledAveraging(Averaging):
 
 
 @dataclass(frozen=True)
-class DistilledWeightSharing(WeightSharing):
-    """FedDF, with ``distillation-steps`` of ``batch-size`` public examples each."""
+class FedDF(WeightSharing):
+    """The mean then learns from all networks on the public set (Lin et al., arXiv:2006.07242)."""
 
-    strategy: type[Averaging] = DistilledAveraging
-    settings: ClassVar[Uses] = AVERAGING | uses("distillation-steps")
+    name: ClassVar[str] = "feddf"
+    title: ClassVar[str] = "FedDF"
+    strategy: ClassVar[type[Averaging]] = DistilledAveraging
+
+    distillation_steps: Annotated[int, Field(ge=1, le=MAX_INT)] = 50
+    """Minibatch steps on ``batch-size`` public examples each, after every round."""
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         student = network(config, dataset, 0)
         if not isinstance(student, Student):
-            raise ConfigError(f"algorithm {config.algorithm!r} teaches by probabilities: use a network")
+            raise ConfigError(f"algorithm {self.name!r} teaches by probabilities: use a network")
         return {
             "student": student,
             "public": dataset.public.X,
-            "num_examples": config.distillation_steps * config.batch_size,
-            "steps": config.distillation_steps,
+            "num_examples": self.distillation_steps * config.batch_size,
+            "steps": self.distillation_steps,
             "seed": config.seed,
         }

@@ -5,17 +5,17 @@ arXiv:2111.04263, Algorithm 1. The silos' part is ``learners.drift.Dynamic``. Th
 silos' losses; here, as in FedAvg, each weighs as its number of records.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
+from pydantic import Field
 
-from fedct_flwr.baselines.fedavg import Averaging, share
-from fedct_flwr.baselines.weight_sharing import AVERAGING, WeightSharing, network, num_records
+from fedct_flwr.baselines.averaging import Averaging, share
+from fedct_flwr.baselines.weight_sharing import WeightSharing, network, num_records
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.learners.drift import FEDDYN_ALPHA
@@ -57,15 +57,23 @@ class DynamicAveraging(Averaging):
 
 
 @dataclass(frozen=True)
-class DynamicWeightSharing(WeightSharing):
-    """FedDyn, with ``feddyn-alpha``. Silos send what they send in FedAvg; they keep their own gradients' estimate."""
+class FedDyn(WeightSharing):
+    """FedAvg with a term that changes from round to round (Acar et al., arXiv:2111.04263).
 
-    strategy: type[Averaging] = DynamicAveraging
-    settings: ClassVar[Uses] = AVERAGING | uses("feddyn-alpha")
+    Silos send what they send in FedAvg; they keep their own gradients' estimate.
+    """
+
+    name: ClassVar[str] = "feddyn"
+    title: ClassVar[str] = "FedDyn"
+    written: ClassVar[Mapping[str, str]] = {"alpha": "feddyn-alpha"}
+    strategy: ClassVar[type[Averaging]] = DynamicAveraging
+
+    alpha: Annotated[float, Field(gt=0)] = 0.1
+    """How much silos are held to the global weights, and how slowly they learn where they disagree."""
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         return {
-            "alpha": config.feddyn_alpha,
+            "alpha": self.alpha,
             "parameters": network(config, dataset, 0).parameters,
             "num_records": num_records(config, dataset),
         }

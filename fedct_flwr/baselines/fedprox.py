@@ -4,20 +4,21 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith, "Federated optimization in heteroge
 Algorithm 2, by Flower's strategy. Here all silos take the same steps, so the term is all there is of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from flwr.serverapp.strategy import FedProx
+from flwr.serverapp import strategy
+from pydantic import Field
 
-from fedct_flwr.baselines.fedavg import Averaging
-from fedct_flwr.baselines.weight_sharing import AVERAGING, WeightSharing
+from fedct_flwr.baselines.averaging import Averaging
+from fedct_flwr.baselines.weight_sharing import WeightSharing
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
 
 
-class ProximalAveraging(FedProx, Averaging):
+class ProximalAveraging(strategy.FedProx, Averaging):
     """Flower's FedProx, which sends ``proximal_mu``, over what is said of ``Averaging``."""
 
     def __init__(self, roster: Roster, *, proximal_mu: float, **options: Any) -> None:
@@ -27,11 +28,16 @@ class ProximalAveraging(FedProx, Averaging):
 
 
 @dataclass(frozen=True)
-class ProximalWeightSharing(WeightSharing):
-    """FedProx, with ``proximal-mu``."""
+class FedProx(WeightSharing):
+    """FedAvg with a term ``mu`` that holds silos near the mean (Li et al., arXiv:1812.06127)."""
 
-    strategy: type[Averaging] = ProximalAveraging
-    settings: ClassVar[Uses] = AVERAGING | uses("proximal-mu")
+    name: ClassVar[str] = "fedprox"
+    title: ClassVar[str] = "FedProx"
+    written: ClassVar[Mapping[str, str]] = {"mu": "proximal-mu"}
+    strategy: ClassVar[type[Averaging]] = ProximalAveraging
+
+    mu: Annotated[float, Field(ge=0)] = 0.1
+    """How much silos are held to the global weights; with 0 it is FedAvg."""
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
-        return {"proximal_mu": config.proximal_mu}
+        return {"proximal_mu": self.mu}

@@ -6,17 +6,17 @@ ICML 2019, arXiv:1905.12022, with a single communication. The matching is ``matc
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
+from pydantic import Field
 
-from fedct_flwr.baselines.fedavg import Averaging
+from fedct_flwr.baselines.averaging import Averaging
 from fedct_flwr.baselines.matching import Layer, Prior, match_networks
-from fedct_flwr.baselines.weight_sharing import AVERAGING, Network, WeightSharing, network
+from fedct_flwr.baselines.weight_sharing import Network, WeightSharing, network
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.coordinator.introductions import introduce
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -24,6 +24,8 @@ from fedct_flwr.learners.base import Layered
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, SiloName
 from fedct_flwr.wire.weights import ARRAYS, Weights, to_arrays, to_weights
+
+Number: TypeAlias = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class MatchedAveraging(Averaging):
@@ -72,24 +74,40 @@ class MatchedAveraging(Averaging):
 
 
 @dataclass(frozen=True)
-class MatchedWeightSharing(WeightSharing):
-    """PFNM, with ``pfnm-silo-variance``, ``pfnm-global-variance`` and ``pfnm-gamma``.
+class PFNM(WeightSharing):
+    """Neurons that do the same are found and averaged, once (Yurochkin et al., arXiv:1905.12022).
 
     Each silo begins with a fresh network of its own, as what is matched may have been trained without the others in
     mind; or all with ``initial-model``. ``result.json`` tells how wide the global model's hidden layers are.
     """
 
-    strategy: type[Averaging] = MatchedAveraging
-    settings: ClassVar[Uses] = AVERAGING | uses("pfnm-silo-variance", "pfnm-global-variance", "pfnm-gamma")
+    name: ClassVar[str] = "pfnm"
+    title: ClassVar[str] = "PFNM"
+    written: ClassVar[Mapping[str, str]] = {
+        "silo_variance": "pfnm-silo-variance",
+        "global_variance": "pfnm-global-variance",
+        "gamma": "pfnm-gamma",
+    }
+    asks_once: ClassVar[bool] = True
+    one_architecture: ClassVar[bool] = False
+    strategy: ClassVar[type[Averaging]] = MatchedAveraging
+
+    silo_variance: Number = 1.0
+    """Assumed variance of a silo's neurons around the global ones that they are copies of: the less, the fewer are
+    matched, and the wider the global model."""
+    global_variance: Number = 1.0
+    """Assumed variance of global neurons around zero."""
+    gamma: Number = 1.0
+    """How many neurons a silo is expected to have: the more, the fewer are matched."""
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         begin = {}
-        if not config.initial_model:
+        if not self.initial_model:
             begin = {silo.name: network(config, dataset, n).weights() for n, silo in enumerate(dataset.silos)}
         return {
             "begin": begin,
             "layers": _layered(config, network(config, dataset, 0)).layers,
-            "prior": Prior(config.pfnm_silo_variance, config.pfnm_global_variance, config.pfnm_gamma),
+            "prior": Prior(self.silo_variance, self.global_variance, self.gamma),
             "seed": config.seed,
         }
 

@@ -14,7 +14,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
-from fedct_flwr.baselines.fedavg import Averaging, share
+from fedct_flwr.baselines.averaging import Averaging, share
 from fedct_flwr.baselines.weight_sharing import WeightSharing, network, num_records
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.roster import Roster
@@ -61,17 +61,22 @@ class ControlledAveraging(Averaging):
 
 
 @dataclass(frozen=True)
-class ControlledWeightSharing(WeightSharing):
-    """SCAFFOLD; needs ``optimizer = "sgd"``, as control variates are means of gradients that steps were made of."""
+class Scaffold(WeightSharing):
+    """FedAvg with control variates (Karimireddy et al., arXiv:1910.06378).
 
-    strategy: type[Averaging] = ControlledAveraging
+    Needs ``optimizer = "sgd"``, as control variates are means of gradients that steps were made of.
+    """
+
+    name: ClassVar[str] = "scaffold"
+    title: ClassVar[str] = "SCAFFOLD"
+    strategy: ClassVar[type[Averaging]] = ControlledAveraging
     leaves: ClassVar[str] = "the weights of its network and its control variate, which is of their size"
 
     def _options(self, config: RunConfig, dataset: FederatedDataset) -> dict[str, Any]:
         first = network(config, dataset, 0)
         if first.reach is None:
             raise ConfigError(
-                f"algorithm {config.algorithm!r} needs steps that are multiples of gradients: set optimizer = 'sgd', "
+                f"algorithm {self.name!r} needs steps that are multiples of gradients: set optimizer = 'sgd', "
                 "and a learning-rate for it, such as 0.1"
             )
         return {"parameters": first.parameters, "num_records": num_records(config, dataset)}

@@ -1,29 +1,25 @@
 """Baselines in which silos share weights: the same silos, data, networks and steps as in co-training."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedct_flwr.baselines.fedavg import Averaging
+from fedct_flwr.baselines.averaging import Averaging
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Study
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Correctable, Learner, Saveable
-from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import ConfigError, DataError, RunError, SiloName
 from fedct_flwr.wire.weights import Weights, to_arrays, to_weights
-
-AVERAGING: Final[Uses] = uses("initial-model", "report-scores")
-"""The settings of every algorithm that averages weights."""
 
 
 @runtime_checkable
@@ -32,35 +28,37 @@ class Network(Correctable, Saveable, Learner, Protocol):
 
 
 @dataclass(frozen=True)
-class WeightSharing:
+class WeightSharing(Algorithm):
     """``strategy`` averages. For simulation only: real silos hand out no weights."""
 
-    title: str
-    strategy: type[Averaging]
+    strategy: ClassVar[type[Averaging]] = Averaging
     kind: ClassVar[Kind | None] = None
     leaves: ClassVar[str] = "the weights of its network"
-    settings: ClassVar[Uses] = AVERAGING
+    used: ClassVar[Uses] = uses("report-scores")
+
+    initial_model: str = field(default="", kw_only=True)
+    """File of a model that the first round begins with, absolute."""
 
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError unless every silo is simulated and trains a network with the same weights, in a new run."""
         dataset = _simulated(config, dataset)
         if config.corruption == "collusion":
             raise ConfigError(
-                f"colluders vote for a class, and with algorithm {config.algorithm!r} silos send weights: choose "
+                f"colluders vote for a class, and with algorithm {self.name!r} silos send weights: choose "
                 "another corruption, such as 'label-shift'"
             )
         if config.protection != "none":
             raise ConfigError(
-                f"algorithm {config.algorithm!r} shares weights, which protection = {config.protection!r} does not "
+                f"algorithm {self.name!r} shares weights, which protection = {config.protection!r} does not "
                 "cover: set protection = 'none', or an algorithm that shares labels"
             )
         if config.student:
             raise ConfigError(
-                f"algorithm {config.algorithm!r} ends with a global model of its own: leave student out, which learns "
+                f"algorithm {self.name!r} ends with a global model of its own: leave student out, which learns "
                 "from the labels of an algorithm that shares them"
             )
         if config.resume:
-            raise ConfigError(f"algorithm {config.algorithm!r} keeps no checkpoint to resume from: start a new run")
+            raise ConfigError(f"algorithm {self.name!r} keeps no checkpoint to resume from: start a new run")
         shapes = set()
         first: dict[str, NDArray[Any]] = {}
         for position in range(len(dataset.silos)):
@@ -68,10 +66,23 @@ class WeightSharing:
             first = first or weights
             shapes.add(tuple((name, value.shape) for name, value in weights.items()))
         if len(shapes) > 1:
-            raise ConfigError(f"algorithm {config.algorithm!r} averages weights: give all silos the same network")
+            raise ConfigError(f"algorithm {self.name!r} averages weights: give all silos the same network")
         self._check_weights(config, first)
         self._options(config, dataset)
-        _initial_weights(config, dataset)
+        self._initial_weights(config, dataset)
+
+    def _initial_weights(self, config: RunConfig, dataset: FederatedDataset) -> Weights:
+        """What the first round begins with. Raises ConfigError for an initial model that is none of this network's."""
+        first = network(config, dataset, 0)
+        if self.initial_model:
+            try:
+                first.load(Path(self.initial_model))
+            except DataError as error:
+                raise ConfigError(
+                    f"initial-model = {self.initial_model!r} cannot be read as a model of learner "
+                    f"{config.learner[0]!r}: give the absolute path of one that this learner has saved"
+                ) from error
+        return first.weights()
 
     def _check_weights(self, config: RunConfig, weights: Weights) -> None:
         """Raise ConfigError for weights that the strategy cannot work with."""
@@ -99,6 +110,8 @@ class WeightSharing:
         that test examples of the global model go through (silos' own statistics hardly differ, as the public set is
         most of them).
         """
+        from fedct_flwr.scoring import both_accuracies
+
         config, dataset = study.config, _simulated(study.config, study.dataset)
         test = dataset.test
         model = network(config, dataset, 0)
@@ -120,7 +133,7 @@ class WeightSharing:
         study.roster.wait(grid)
         result = strategy.start(
             grid,
-            to_arrays(_initial_weights(config, dataset)),
+            to_arrays(self._initial_weights(config, dataset)),
             num_rounds=config.rounds,
             timeout=config.round_deadline,
             evaluate_fn=strategy.evaluate,
@@ -153,6 +166,9 @@ def _save(model: Saveable, path: Path) -> None:
 
 def network(config: RunConfig, dataset: FederatedDataset, position: int) -> Network:
     """The untrained network of the silo at this position. Raises ConfigError for a learner without weights."""
+    # Takes a second, for which a run config does not wait.
+    from fedct_flwr.learners.build import build_learner
+
     learner = build_learner(config, dataset, position, dataset.silos[position].private.X)
     if not isinstance(learner, Network):
         name = config.learner[position % len(config.learner)]
@@ -166,17 +182,3 @@ def network(config: RunConfig, dataset: FederatedDataset, position: int) -> Netw
 def num_records(config: RunConfig, dataset: FederatedDataset) -> int:
     """Private records of all silos on the roster."""
     return sum(silo.private.size for silo in dataset.silos if not config.roster or silo.name in config.roster)
-
-
-def _initial_weights(config: RunConfig, dataset: FederatedDataset) -> Weights:
-    """What the first round begins with. Raises ConfigError for an initial model that is none of this network's."""
-    first = network(config, dataset, 0)
-    if config.initial_model:
-        try:
-            first.load(Path(config.initial_model))
-        except DataError as error:
-            raise ConfigError(
-                f"initial-model = {config.initial_model!r} cannot be read as a model of learner "
-                f"{config.learner[0]!r}: give the absolute path of one that this learner has saved"
-            ) from error
-    return first.weights()

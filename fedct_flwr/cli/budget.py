@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.config.method import methods
 from fedct_flwr.config.protections import PROTECTIONS
 from fedct_flwr.types import ConfigError
 
@@ -39,6 +40,7 @@ def budget(
     rounds: Annotated[int, typer.Option(help="Planned rounds.")] = 10,
     queries: Annotated[int, typer.Option(help="Labels asked of a silo in total.", show_default="rounds x public")] = 0,
     teachers: Annotated[int, typer.Option(help="Teachers at a silo (PATE).", show_default="what serves best")] = 0,
+    may_collude: Annotated[int, typer.Option(help="Silos that may collude, where sums hide each silo.")] = 1,
     features: Annotated[int, typer.Option(help="Columns of the stand-in data for the DP labeler.")] = 20,
     decay: Annotated[float, typer.Option(help="Of the learning curve: mistakes fall with records ** -decay.")] = 0.16,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
@@ -65,6 +67,7 @@ def budget(
         majority=majority,
         teachers=teachers,
         decay=decay,
+        may_collude=may_collude,
     )
     if features < 1:
         raise ConfigError(f"--features is {features}; set it to 1 or more")
@@ -93,10 +96,15 @@ def budget(
 def _all(plan: "Plan", features: int, seed: int) -> "Iterator[Estimate]":
     from fedct_flwr.privacy.planner import estimates
 
-    for protection in PROTECTIONS.values():
-        if protection.rehearsal:
-            yield resolve_name(protection.rehearsal)(plan, seed, features)
+    rehearsed = (resolve_name(path)(plan, seed, features) for path in _rehearsals().values())
+    yield from (estimate for estimate in rehearsed if estimate)
     yield from estimates(plan, seed)
+
+
+def _rehearsals() -> dict[str, str]:
+    """What trains on stand-in records, or adds noise in shares: import paths by name."""
+    owners: dict[str, Any] = {**methods(), **PROTECTIONS}
+    return {name: owner.rehearsal for name, owner in owners.items() if owner.rehearsal}
 
 
 def _document(plan: "Plan", found: "list[Estimate]", warned: list[str], plot: Path | None) -> documents.Budget:
@@ -135,7 +143,7 @@ def _print(out: Output, plan: "Plan", found: "list[Estimate]", warned: list[str]
         table.add_row(
             estimate.mechanism,
             estimate.noise,
-            f"{estimate.silo:.2f}",
+            "–" if estimate.silo is None else f"{estimate.silo:.2f}",
             f"{estimate.consensus:.2f}",
             f"[{color}]{estimate.verdict}[/]",
         )
@@ -145,7 +153,13 @@ def _print(out: Output, plan: "Plan", found: "list[Estimate]", warned: list[str]
     console.print(table)
     for warning in warned:
         console.print(f"[yellow]Warning:[/] {escape(warning)}", soft_wrap=True)
-    rehearsed = (name for name, entry in PROTECTIONS.items() if entry.rehearsal)
+    rehearsed = [estimate.mechanism for estimate in found if estimate.mechanism in _rehearsals()]
+    if any(estimate.silo is None for estimate in found):
+        console.print(
+            f"In sums, silos add noise in shares and {plan.may_collude} may collude. For whole silos, epsilon is that "
+            "of a silo, and so of each of its records.",
+            style="dim",
+        )
     missing = (f" {name} {entry.not_estimated}." for name, entry in PROTECTIONS.items() if not entry.estimated)
     console.print(
         "An estimate on stand-in data, not a promise: labels of silos that err as a learning curve says, and Gaussian "

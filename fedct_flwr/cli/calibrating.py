@@ -9,6 +9,7 @@ import typer
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.labels import class_names, encode_labels
+from fedct_flwr.datasets.lacking import no_column
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.datasets.unlabeled import read_unlabeled
@@ -50,7 +51,7 @@ def calibration_by(path: Path, label: str, method: str, schema: Schema, ask: Ask
         raise ConfigError("--calibrate-with is for models that predict classes from tables: leave it out")
     table = read_table(path, [label, *(column.name for column in schema.columns if column.categories is not None)])
     if label not in table.column_names:
-        raise DataError(f"{path} has no column {label!r}: it has {', '.join(table.column_names)}")
+        raise no_column(path, label, table.column_names)
     names = class_names(table.column(label), label, path)
     if foreign := sum(name not in schema.classes for name in names):
         raise DataError(

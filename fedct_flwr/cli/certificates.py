@@ -111,6 +111,37 @@ def lasts(certificate: Path, authority: Path, for_: timedelta = RENEW_BEFORE) ->
     return public.not_valid_after_utc - datetime.now(UTC) > for_
 
 
+def join_authorities(path: Path, authorities: Sequence[Path], *, only_first: bool = False) -> None:
+    """Write certificates of authorities one after the other, each of which is trusted then. Raises ConfigError.
+
+    What is signed from now on is compared with the first. ``only_first``: of each file.
+    """
+    found = [x509.load_pem_x509_certificates(one.read_bytes()) for one in authorities]
+    kept = [certificate for each in found for certificate in (each[:1] if only_first else each)]
+    write_atomically(path, b"".join(certificate.public_bytes(Encoding.PEM) for certificate in kept))
+    path.chmod(_FOR_ALL)
+
+
+def is_older(authorities: Path, certificate: Path, kept_authorities: Path, kept: Path) -> bool:
+    """Whether certificates are of before the ones that are kept: made earlier, or with an authority that was dropped.
+
+    Raises ConfigError or OSError for files that are not there or hold no certificates.
+    """
+    if load_certificate(certificate).not_valid_before_utc < load_certificate(kept).not_valid_before_utc:
+        return True
+    try:
+        found, known = (x509.load_pem_x509_certificates(path.read_bytes()) for path in (authorities, kept_authorities))
+    except ValueError:
+        raise ConfigError(f"{authorities} or {kept_authorities} holds no certificates") from None
+    newest = max(one.not_valid_before_utc for one in known)
+    return any(one not in known and one.not_valid_before_utc < newest for one in found)
+
+
+def days_left(certificate: Path) -> int:
+    """Whole days until a certificate expires; negative once it has. Raises ConfigError."""
+    return (load_certificate(certificate).not_valid_after_utc - datetime.now(UTC)).days
+
+
 def hosts_of(certificate: Path) -> list[str]:
     """The host names and IP addresses that a server's certificate is for. Raises ConfigError."""
     names = load_certificate(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value

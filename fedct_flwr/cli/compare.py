@@ -8,10 +8,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from fedct_flwr.algorithms.table import DEFAULT
 from fedct_flwr.cli import complete, documents
-from fedct_flwr.cli.data_options import DataDir, DataSet, Label
+from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
-from fedct_flwr.cli.overrides import Set, is_given, only, overrides, refuse_options, refuse_twice
+from fedct_flwr.cli.overrides import Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.repeats import run_one
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
@@ -29,16 +30,13 @@ from fedct_flwr.simulation.comparing import (
     settings_for,
 )
 from fedct_flwr.simulation.repeats import Plan, planned_seeds, run_seeds, seed_folder
-from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import Simulation
 from fedct_flwr.text.printable import from_here, in_shell, plain
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
 _METHOD: Final = "Methods"
 _FILE: Final = "compare.json"
-_OPTIONS: Final = {
-    "data": "data", "data-dir": "data_dir", "label-column": "label", "num-server-rounds": "rounds",
-}  # fmt: skip
+_OPTIONS: Final = {**OPTIONS, "num-server-rounds": "rounds"}
 """What stands for which key of the run config."""
 _INSTEAD: Final = {
     "seed": "use --seed", "algorithm": "use --algorithms", "learner": "use --learners",
@@ -57,9 +55,9 @@ def compare(
     data: DataSet = "heart-disease",
     data_dir: DataDir = None,
     label: Label = "",
-    algorithms: Annotated[
-        str, typer.Option(help="Algorithms, with commas.", rich_help_panel=_METHOD)
-    ] = "fedct-dawid-skene",
+    group: Group = "",
+    accept: Accept = None,
+    algorithms: Annotated[str, typer.Option(help="Algorithms, with commas.", rich_help_panel=_METHOD)] = DEFAULT,
     learners: Annotated[
         str,
         typer.Option(
@@ -120,14 +118,7 @@ def compare(
         refuse_twice(context, named, _OPTIONS)
         if ours := next((key for key in named if key in _INSTEAD), None):
             raise ConfigError(f"{ours} is no key to set here: {_INSTEAD[ours]}")
-        if data_dir and not label:
-            raise ConfigError("--data-dir needs --label, the name of the label column in the silos' files")
-        if label and not data_dir:
-            raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
-        if data_dir and is_given(context, "data"):
-            raise ConfigError("--data has no effect with --data-dir: leave it out")
-        source = {**of_folder(data_dir), "label-column": label} if data_dir else of_data_set(data)
-        settings = {**source, **only(rounds), **named}
+        settings = {**data_settings(context, data, data_dir, label, group, accept), **only(rounds), **named}
         pairs = pairs_of(_names(algorithms), _names(learners))
         plan = Plan(settings, planned_seeds(_REPEATS if repeats is None else repeats, seed))
         folder = (run_dir or dated(Path("runs"), f"{settings['study']}-compared")).resolve()

@@ -12,7 +12,7 @@ from rich.markup import escape
 from fedct_flwr import datasets
 from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
-from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
+from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys

@@ -228,11 +228,14 @@ class Comparison(TypedDict):
 
 
 class Estimate(TypedDict):
-    """Accuracy of the labels of one silo and of the consensus; ``verdict``: useful, costs accuracy, or noise."""
+    """Accuracy of the labels of one silo and of the consensus; ``verdict``: useful, costs accuracy, or noise.
+
+    ``silo`` is null where only sums over the silos can be read.
+    """
 
     mechanism: str
     noise: str
-    silo: float
+    silo: float | None
     consensus: float
     verdict: str
 
@@ -355,14 +358,80 @@ class Approval(TypedDict):
     sections: dict[str, list[str]]
 
 
+class Attack(TypedDict):
+    """One attack from one seat: intervals as in ``Metric``, shares of members found at 1% and .1% false alarms."""
+
+    auc: Metric
+    tpr_at_1_percent: Metric
+    tpr_at_01_percent: Metric
+    members: int
+    non_members: int
+
+
+class Seat(TypedDict):
+    """``coordinator``, ``another silo`` or ``final model``.
+
+    ``vul`` is the area of the ``strongest`` attack, ``right`` the share of memberships told right (guessing: .5).
+    """
+
+    seat: str
+    strongest: str
+    vul: float
+    right: Metric
+    sentence: str
+    attacks: dict[str, Attack]
+
+
+class ExposedRecord(TypedDict):
+    """A record by its position among its silo's private ones, told right in so many refits."""
+
+    silo: str
+    record: int
+    right: int
+
+
+class Audit(TypedDict):
+    """``fedct audit`` and ``fedct silo audit``, also the file ``audit.json`` of a run.
+
+    ``epsilon`` is what the run promises each record (null: nothing), ``lower_epsilon`` what the guesses prove with 95%
+    confidence. ``planted``: attacked records stood in the public set; ``forged``: with false labels. ``silos``: the
+    strongest attack's area from the coordinator's seat.
+    """
+
+    study: str
+    algorithm: str
+    protection: str
+    epsilon: float | None
+    delta: float
+    lower_epsilon: float | None
+    refits: int
+    candidates: int
+    planted: bool
+    forged: bool
+    seats: list[Seat]
+    silos: dict[str, Metric]
+    exposed: list[ExposedRecord]
+    seconds: float
+
+
 class Registration(TypedDict):
     """``fedct coordinator register``: by silo, whether its key is ``new`` to the SuperLink."""
 
     registered: list[dict[str, Any]]
 
 
+class Invited(TypedDict):
+    """``fedct coordinator invite``. ``expires``: ISO 8601; ``fingerprint``: of the key that signed the file."""
+
+    silo: str
+    file: str
+    expires: str
+    fingerprint: str
+    new_certificate: bool
+
+
 class ListedSilo(TypedDict):
-    """A silo with a key in ``silos/``. ``state``: online, offline, waiting (never seen) or unregistered.
+    """A silo. ``state``: online, offline, waiting (never seen), unregistered, invited (no key yet) or unknown.
 
     ``seen``: when the SuperLink last heard from it, to within a minute (ISO 8601); ``seconds``: how long ago.
     """
@@ -378,6 +447,57 @@ class Silos(TypedDict):
 
     silos: list[ListedSilo]
     others: int
+
+
+class CoordinatorsSilo(ListedSilo):
+    """The same with ``former_keys`` that are still good, and how many days its client certificate lasts."""
+
+    former_keys: int
+    certificate_days: int | None
+
+
+class CoordinatorStatus(TypedDict):
+    """``fedct coordinator status``. ``trouble``: why the SuperLink is not ``reachable``, empty if it is.
+
+    ``rotating``: old and new authorities are good. ``database_bytes``: of the SuperLink; ``free_bytes``: of the disk.
+    """
+
+    version: str
+    superlink: str
+    reachable: bool
+    trouble: str
+    silos: list[CoordinatorsSilo]
+    others: int
+    certificate_days: dict[str, int | None]
+    rotating: bool
+    database_bytes: int
+    free_bytes: int
+
+
+class Departed(TypedDict):
+    """``fedct coordinator unregister``."""
+
+    departed: list[str]
+
+
+class StudyOverview(TypedDict):
+    """One study of ``fedct silo overview``. ``approval``: approved, changed, none or revoked; ``records``: the file."""
+
+    folder: str
+    silo: str
+    study: str | None
+    approval: str
+    healthy: bool
+    records: str
+    sent: dict[str, int]
+    labels_left: int
+
+
+class Overview(TypedDict):
+    """``fedct silo overview``. ``records``: what left about each file of records, over all studies."""
+
+    studies: list[StudyOverview]
+    records: dict[str, dict[str, int]]
 
 
 class Stopped(TypedDict):

@@ -16,6 +16,7 @@ from fedct_flwr.cli.findings import Finding as Shown
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.run_document import finding_document
 from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.files import how_to_use
 from fedct_flwr.datasets.folder_inspection import FolderInspection, inspect_folder
 from fedct_flwr.datasets.inspection import Finding, Severity, gathered
 from fedct_flwr.datasets.inspection.inspect import ColumnFacts, TableFacts
@@ -69,7 +70,7 @@ def _document(folder: Path, label: str, found: FolderInspection) -> documents.In
         "folder": str(folder),
         "label": label,
         "tables": plain(list(found.inspection.tables)),
-        "unused": list(found.files.unused),
+        "unused": [*found.files.unused, *_sheets(found)],
         "findings": [finding_document(each) for each in found.inspection.findings],
     }
 
@@ -140,9 +141,15 @@ def _print(out: Output, found: FolderInspection) -> None:
     for each in gathered(found.inspection.findings):
         show(out.console, _shown(each), details=False)
     if found.files.unused:
-        out.warn(f"not used: {listed(found.files.unused)}")
+        out.warn(f"not used: {listed(found.files.unused)}{how_to_use(found.files)}")
+    if sheets := _sheets(found):
+        out.warn(f"not used: {listed(sheets)} (write sheet = '...' in data.toml to read another)")
     refused, said = len(found.inspection.refused), len(found.inspection.said)
     out.say(f"\n{refused or 'nothing'} refused, {said or 'nothing'} to be looked at")
+
+
+def _sheets(found: FolderInspection) -> list[str]:
+    return [f"sheet {sheet!r} of {name}" for name, sheets in found.sheets.items() for sheet in sheets]
 
 
 def _shown(found: Finding) -> Shown:

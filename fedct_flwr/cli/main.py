@@ -3,7 +3,7 @@
 | exit code | means |
 | --- | --- |
 | 0 | done |
-| 1 | declined (``silo approve``, ``silo revoke``), not healthy (``silo status``), or an error that nobody foresaw |
+| 1 | declined (``silo approve``, ``silo revoke``), not healthy (``silo status``), or an unexpected error |
 | 2 | a setting or an option is missing, misspelled or out of range |
 | 3 | data or a file cannot be used, or a check (``doctor``, ``inspect``, ``silo check``) has found something bad |
 | 4 | the run failed, or the disk is full; ``silo verify``: the log is not intact |
@@ -40,6 +40,7 @@ HELPS = {
     "predict": "Use a global model, or that of a simulated silo, on new records.",
     "export": "Write a model as ONNX, for programs without Python.",
     "budget": "Estimate the quality of the labels that a privacy budget leaves, by mechanism, before anything runs.",
+    "audit": "Attack a run: tell who was a member from what travelled, and prove how much epsilon it spent.",
     "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
 }
 
@@ -55,12 +56,13 @@ PANELS = {
     "predict": _MODELS,
     "export": _MODELS,
     "budget": _PRIVACY,
+    "audit": _PRIVACY,
     "privacy-sheet": _PRIVACY,
 }
 
 EPILOG = """Begin with 'fedct simulate': four real hospitals, in a minute.
 
-Exit codes: 0 done; 1 declined, or an error nobody foresaw; 2 settings; 3 data, or a check that found something bad;
+Exit codes: 0 done; 1 declined, or an unexpected error; 2 settings; 3 data, or a check that found something bad;
 4 the run failed; 5 a learner failed; 130 interrupted.
 """
 

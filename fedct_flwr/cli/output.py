@@ -34,6 +34,28 @@ Json: TypeAlias = Annotated[
 ]
 
 
+def _log_form(form: str) -> str:
+    # Imported here: most commands have no log.
+    from fedct_flwr.hospital.log_line import FORMATS, log_as
+
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is no form of a log: text or json")
+    log_as(form)
+    return form
+
+
+Log: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--log",
+        help="Form of the log: text, or json, an object a line.",
+        envvar="FEDCT_LOG",
+        callback=_log_form,
+        rich_help_panel=PANEL,
+    ),
+]
+
+
 def echo(text: str, *, data: bool = False) -> None:
     """Print a text with what a terminal would obey or hide escaped; ``data`` go into a file or pipe to the letter."""
     typer.echo(text if data and not sys.stdout.isatty() else printable(text, keep="\n"), nl=False)

@@ -16,7 +16,8 @@ Set: TypeAlias = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py.",
+        help="Any other run-config key; repeat it for more. They are explained in fedct_flwr/config/run.py, and those "
+        "of an algorithm in its own file.",
         autocompletion=complete.keys,
     ),
 ]

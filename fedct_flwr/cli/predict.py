@@ -64,10 +64,8 @@ def predict(
     check_calibration(calibrate_with, label, calibration)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
         said, schema, calibrated = found.description, found.schema, found.calibrated
-        of_run = _config_of(run or model)
-        if threshold is not None and of_run and of_run.positive_class in schema.classes:
-            positive = positive or of_run.positive_class
-        decided = Threshold.of(threshold, positive, schema)
+        of_run = config_of(run or model)
+        decided = Threshold.of(threshold, positive, schema, of_run)
         public = public_of(of_run, schema) if of_run else None
         records = read_unlabeled(schema, said.image_size, said.image_mode, data, public=public, accept=accept or ())
         say_findings(records)
@@ -97,7 +95,7 @@ def predict(
     write_table([*before.column_names, *header], rows, output, about if json_ else None)
 
 
-def _config_of(run: Path | None) -> RunConfig | None:
+def config_of(run: Path | None) -> RunConfig | None:
     """The settings of a run folder, if it is one."""
     try:
         return RunConfig.from_flower(RunFolder(run).settings()) if run and run.is_dir() else None
@@ -106,5 +104,5 @@ def _config_of(run: Path | None) -> RunConfig | None:
 
 
 def _as_read(path: Path, records: Unlabeled) -> pa.Table:
-    """What the file holds, in a CSV file to the letter."""
-    return records.table if path.is_dir() else as_written(path)
+    """What the file holds, in a CSV file to the letter, without empty lines at its end."""
+    return records.table if path.is_dir() else as_written(path).slice(0, len(records.names))

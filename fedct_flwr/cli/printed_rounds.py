@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from fedct_flwr.algorithms.table import Algorithm, what_leaves
+from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.silo_errors import errors_of, grouped
@@ -35,7 +36,8 @@ class PrintedRounds(Watch):
 
     def _print(self, entry: Mapping[str, Any]) -> None:
         sent = [silo["bytes_sent"] for silo in entry["silos"].values()]
-        line = f"round {entry['round']:>2}   {count(len(sent), 'silo')} sent {fmean(sent):,.0f} bytes each"
+        line = f"round {entry['round']:>2}   "
+        line += f"{count(len(sent), 'silo')} sent {fmean(sent):,.0f} bytes each" if sent else "no sum was opened"
         if "agreement" in entry:  # where silos share labels
             line += f", {entry['agreement']:.1%} agree, {count(entry['changed'], 'label')} changed"
         if "distance" in entry:  # where they share values
@@ -72,7 +74,8 @@ def print_end(console: Console, config: RunConfig, algorithm: Algorithm, folder:
             + (f"; the most frequent class alone has {most:.3f}" if (most := model.get("most_frequent_class")) else ""),
             soft_wrap=True,
         )
-    left = what_leaves(algorithm, folder.quantity)
+    method = config.method
+    left = what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
     left += " and test scores, as report-scores asks" if config.report_scores else ""
     console.print(f"{end}, {seconds:.0f} s; all that left a silo are {left}", soft_wrap=True)
     console.print(f"run folder: {escape(str(from_here(folder.path)))}", soft_wrap=True)

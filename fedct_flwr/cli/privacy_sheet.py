@@ -1,32 +1,38 @@
 """``fedct privacy-sheet``: what is promised, what was spent by the ledger, what is not covered."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
+from fedct_flwr.algorithms.fedct_joint import JointLabeler
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Json, Output, echo
 from fedct_flwr.cli.predictions import check_new
 from fedct_flwr.cli.silo.folder import SILO_FILE
-from fedct_flwr.config import STUDY, RunConfig, SiloConfig
+from fedct_flwr.config import STUDY, PrivacySettings, RunConfig, SiloConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing
-from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.hospital.approval import unprotected_labels
+from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.hospital.approval import labels_without_noise, unprotected_labels
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.labelers.protect import check_installed
+from fedct_flwr.labelers.protect import check_all_installed, check_extra, check_installed
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import sheet
+from fedct_flwr.privacy.sheet_of_joint import Together, sheet_of_joint
 from fedct_flwr.privacy.sheet_of_noise import sheet_of_noise
+from fedct_flwr.privacy.sheet_of_shares import sheet_of_shares, sheet_of_silo_in_sums
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import json_text, plain, printable
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, RunError, SiloName
 
 _ADDING: Final = "adding up what was spent"
+_JOINT: Final = "joint labeler"
 
 
 def privacy_sheet(
@@ -45,7 +51,7 @@ def privacy_sheet(
             page = _of_silo(SiloConfig.read_toml(folder / SILO_FILE))
     elif RunFolder(folder).exists():
         with Output.doing(_ADDING):
-            page = _of_run(RunFolder(folder))
+            page = _with_audit(_of_run(RunFolder(folder)), folder)
     else:
         raise ConfigError(f"{folder} is no run's folder and no silo's: name one with a config.json or a {SILO_FILE}")
     text = json_text(_document(page)) if json_ else printable(page.markdown, keep="\n")
@@ -53,6 +59,19 @@ def privacy_sheet(
         write_atomically(output, text.encode())
     else:
         echo(text)
+
+
+def _with_audit(page: "_Page", folder: Path) -> "_Page":
+    """The page with what the run's audit has found, if there was one."""
+    try:
+        seats = json.loads((folder / "audit.json").read_text("utf-8"))["seats"]
+        said = [f"- From the seat of the {seat['seat']}: {seat['sentence']}." for seat in seats]
+    except FileNotFoundError:
+        return page
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RunError(f"{folder / 'audit.json'} is damaged: run 'fedct audit' again, or take the file away") from None
+    section = "## Attacks that were tried\n\n" + "\n".join(said) + "\n\nThe [audit](audit.md) has all of them.\n"
+    return page._replace(markdown=f"{page.markdown}\n{section}")
 
 
 class _Page(NamedTuple):
@@ -93,11 +112,21 @@ def _account(spent: Spending) -> documents.Account:
 def _of_silo(config: SiloConfig) -> _Page:
     study, privacy = read_study(config.study), config.privacy
     accounts: list[Spending] = []
-    if privacy.enabled:
-        check_installed(privacy)
+    in_sums = _in_sums(config, study) if config.policy.sum_epsilon else None
+    if in_sums and not privacy.enabled:
+        return in_sums
+    if config.promises:
+        check_all_installed(config)
         from fedct_flwr.silo.release import account_of
 
         accounts = [account_of(config, study.name)]
+    if config.adds_noise:
+        from fedct_flwr.silo.joint import together_in
+
+        text = sheet_of_joint(
+            study.name, together_in(study), privacy.epsilon, privacy.delta, accounts, metrics=False, simulated=False
+        )
+        return _Page(study.name, _JOINT, text, accounts)
     text = sheet(
         study.name,
         privacy,
@@ -108,22 +137,43 @@ def _of_silo(config: SiloConfig) -> _Page:
         unprotected=unprotected_labels(read_entries(config.state), study.name),
         answers=Answers.of(config),
     )
+    if in_sums:
+        text, accounts = f"{in_sums.markdown}\n{text}", [*in_sums.accounts, *accounts]
     return _Page(study.name, privacy.protection, text, accounts)
+
+
+def _in_sums(config: SiloConfig, study: StudyFolder) -> _Page:
+    """Of a real silo that lets nothing out but sums with noise."""
+    check_extra("privacy", "sum-epsilon")
+    check_sums(config, study)
+    from fedct_flwr.privacy.noise_shares import surely_honest
+    from fedct_flwr.silo.noisy_sum import account_of_sums
+
+    if study.sums is None:
+        raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
+    found, may_collude = account_of_sums(config, study.name), study.sums.may_collude
+    honest = surely_honest(study.sums.min_summands, may_collude)
+    bare = labels_without_noise(read_entries(config.state), study.name)
+    text = sheet_of_silo_in_sums(study.name, found, honest, may_collude, bare)
+    return _Page(study.name, "noise in shares", text, [found])
 
 
 def _of_run(run: RunFolder) -> _Page:
     config = RunConfig.from_flower(run.settings())
-    if config.coordinator_adds_noise:
+    if config.method.noise:
         page = _of_coordinator(run, config)
         if config.protection == "none":
             return page
         own = _of_silos(run, config)
-        return own._replace(markdown=f"{page.markdown}\n{own.markdown}", noise=page.noise)
+        markdown = f"{page.markdown}\n{own.markdown}"
+        return own._replace(markdown=markdown, accounts=[*page.accounts, *own.accounts], noise=page.noise)
     if config.data == STUDY:
         raise ConfigError(
             f"the silos of the run in {run.path} are real and keep their ledgers to themselves: ask each of them for "
             "'fedct privacy-sheet' of its own folder"
         )
+    if isinstance(config.method, JointLabeler):
+        return _of_joint(run, config, config.method)
     if not isinstance(find_algorithm(config), LabelSharing):
         raise ConfigError(
             f"the silos of the run in {run.path} share weights ({config.algorithm}), and a privacy sheet is about "
@@ -144,6 +194,8 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
         raise RunError(
             f"what the run in {run.path} has spent cannot be read from its result.json: start a new run"
         ) from None
+    if spent.noise and spent.noise.honest:
+        return _of_shares(run, config, spent, cost)
     text = sheet_of_noise(
         config.study,
         spent,
@@ -154,19 +206,71 @@ def _of_coordinator(run: RunFolder, config: RunConfig) -> _Page:
     return _Page(config.study, config.protection, text, noise=cost)
 
 
-def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
+def _of_shares(run: RunFolder, config: RunConfig, spent: Spending, cost: Mapping[str, Any]) -> _Page:
+    """Where the silos added the noise of the coordinator's sums."""
+    from fedct_flwr.silo.noisy_sum import WHOLE_SILO
+
+    num_public, silos = _facts(run)
+    accounts: list[Spending] = []
+    if config.data != STUDY:
+        privacy = config.privacy_settings(config.asked_about(num_public))
+        accounts = _accounts(run, config, silos, privacy, WHOLE_SILO)
+    text = sheet_of_shares(config.study, spent, accounts, simulated=config.data != STUDY, metrics=config.report_scores)
+    return _Page(config.study, config.protection, text, accounts, noise=cost)
+
+
+def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
+    joint = run.read_json("result.json").get("joint") if run.ended_at() else None
+    if not isinstance(joint, dict):
+        raise RunError(
+            f"the run in {run.path} has not completed: wait, or resume it, and ask for its privacy sheet then"
+        )
+    num_public, silos = _facts(run)
+    try:
+        together = Together(
+            int(joint["steps"]),
+            int(joint["numbers"]),
+            int(joint["honest"]),
+            float(joint["noise_multiplier"]),
+            method.fewest_summands(len(silos)),
+            method.may_collude,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise RunError(
+            f"the noise of the run in {run.path} cannot be read from its result.json: start a new run"
+        ) from None
+    accounts = _accounts(run, config, silos, config.privacy_settings(num_public))
+    text = sheet_of_joint(config.study, together, config.epsilon, config.delta, accounts, metrics=config.report_scores)
+    return _Page(config.study, _JOINT, text, accounts)
+
+
+def _facts(run: RunFolder) -> tuple[int, list[SiloName]]:
+    """The size of the public set, and the silos. Raises RunError."""
     facts = run.read_json("config.json")
     if not isinstance(facts.get("num_public"), int) or not isinstance(facts.get("silos"), list):
         raise RunError(f"{run.path} is no complete run folder: config.json names no silos or no public set")
-    num_public = facts["num_public"]
+    return facts["num_public"], facts["silos"]
+
+
+def _accounts(
+    run: RunFolder, config: RunConfig, silos: Sequence[SiloName], privacy: PrivacySettings, data_set: str = ""
+) -> list[Spending]:
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.silo.release import DATA_SET, account
+
+    return [
+        account(Ledger(run.silo_privacy(silo)), silo, config.study, privacy, data_set or DATA_SET) for silo in silos
+    ]
+
+
+def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
+    num_public, silos = _facts(run)
     privacy = config.privacy_settings(config.asked_about(num_public))
     accounts: list[Spending] = []
     if privacy.enabled:
         check_installed(privacy)
-        from fedct_flwr.privacy.ledger import Ledger
-        from fedct_flwr.silo.release import account
-
-        accounts = [account(Ledger(run.silo_privacy(silo)), silo, config.study, privacy) for silo in facts["silos"]]
+        accounts = _accounts(run, config, silos, privacy)
+    kind = find_algorithm(config).kind
     text = sheet(
         config.study,
         privacy,
@@ -175,11 +279,12 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
         simulated=True,
         metrics=config.report_scores,
         answers=Answers(
-            labels=not (config.votes or config.soft),
-            students=config.votes,
-            lessons=config.lessons,
-            probabilities=config.soft,
+            labels=bool(kind and kind.one_label),
+            students=config.method.votes,
+            lessons=config.method.transfer_settings(1).lessons,
+            probabilities=bool(kind and kind.own_targets),
             values=bool(run.quantity),
+            summed=config.method.in_sums,
         ),
     )
     return _Page(config.study, privacy.protection, text, accounts)

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from fedct_flwr.algorithms.table import Algorithm, what_leaves
+from fedct_flwr.algorithms.table import what_leaves
 from fedct_flwr.cli import documents
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.datasets.inspection import Finding
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
@@ -37,7 +38,8 @@ def run_document(
     findings: Sequence[Finding] = (),
 ) -> documents.Run:
     """The run for programs, with the rows and their mean, and the ``findings`` about its data."""
-    left = what_leaves(algorithm, folder.quantity)
+    method = config.method
+    left = what_leaves(algorithm, folder.quantity, secure=method.in_sums, noisy=method.noise_in_shares)
     counted = {test: [row.silo for row in comparable(rows, test)] for test in ("own", "pooled")}
     mean: documents.MeanScores = plain(
         {

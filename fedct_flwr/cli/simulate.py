@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from fedct_flwr.algorithms.table import ALGORITHMS
+from fedct_flwr.algorithms.table import ALGORITHMS, DEFAULT
 from fedct_flwr.cli import complete
-from fedct_flwr.cli.data_options import Accept, DataDir, DataSet, Group, Label
+from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group, Label, data_settings
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Resume, Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdict
@@ -32,7 +32,6 @@ from fedct_flwr.runs.run_folder import RunFolder, dated
 from fedct_flwr.simulation import score_table, scoreboard, who_gained
 from fedct_flwr.simulation.repeats import is_repeated
 from fedct_flwr.simulation.score_table import auc_table
-from fedct_flwr.simulation.silos import of_data_set, of_folder
 from fedct_flwr.simulation.simulation import LOG, Engine, Runner, Simulation
 from fedct_flwr.text.printable import in_shell, plain, printable
 from fedct_flwr.types import ConfigError, RunError
@@ -40,17 +39,13 @@ from fedct_flwr.types import ConfigError, RunError
 _METHOD: Final = "Method"
 
 _OPTIONS: Final = {
-    "data": "data",
-    "data-dir": "data_dir",
-    "label-column": "label",
-    "group-column": "group",
+    **OPTIONS,
     "learner": "learner",
     "learner-params": "learner_params",
     "algorithm": "algorithm",
     "num-server-rounds": "rounds",
     "seed": "seed",
     "baselines": "no_baselines",
-    "accept": "accept",
 }
 """What stands for which key of the run config."""
 
@@ -83,7 +78,7 @@ def simulate(
             autocompletion=complete.algorithms,
             rich_help_panel=_METHOD,
         ),
-    ] = "fedct-dawid-skene",
+    ] = DEFAULT,
     rounds: Annotated[
         int | None,
         typer.Option(
@@ -155,10 +150,7 @@ def simulate(
         other = overrides(set_ or [])
         refuse_twice(context, other, _OPTIONS)
         chosen = {
-            **(of_folder(data_dir) if data_dir else of_data_set(data)),
-            "label-column": label,
-            **({"group-column": group} if group else {}),
-            **({"accept": tuple(accept)} if accept else {}),
+            **data_settings(context, data, data_dir, label, group, accept),
             "learner": learner,
             "learner-params": learner_params,
             "algorithm": algorithm,
@@ -170,12 +162,6 @@ def simulate(
         if chosen.get("initial-model"):
             # The coordinator's process works elsewhere.
             chosen["initial-model"] = str(Path(chosen["initial-model"]).resolve())
-        if label and not data_dir:
-            raise ConfigError("--label is for the files in --data-dir: add that, or leave --label out")
-        if group and not data_dir:
-            raise ConfigError("--group is for the files in --data-dir: add that, or leave --group out")
-        if data_dir:
-            refuse_options(context, allowed=set(context.params) - {"data"}, why="with --data-dir")
     path = (resume or run_dir or dated(Path("runs"), str(chosen["study"]))).resolve()
     if repeats is not None:
         run_repeats(out, path, new_repeats(chosen, repeats, path, other), engine, other)
@@ -250,7 +236,7 @@ def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Se
         silo, models = escape(row.silo), row.tests["pooled"].models
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif config.save_models and not config.votes and "federated" not in models:
+        elif config.save_models and not config.method.votes and "federated" not in models:
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
         if config.baselines != "none" and row.silo in last and "local" not in models:
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

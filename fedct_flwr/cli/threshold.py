@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
@@ -40,8 +41,13 @@ class Threshold:
     name: str
 
     @classmethod
-    def of(cls, value: float | None, positive: str, schema: Schema) -> Self | None:
-        """What the options say of a model with these classes, None for no threshold. Raises ConfigError."""
+    def of(cls, value: float | None, positive: str, schema: Schema, run: RunConfig | None = None) -> Self | None:
+        """What the options say of a model with these classes, and of its ``run``, None for no threshold.
+
+        Raises ConfigError.
+        """
+        if value is not None and run and run.positive_class in schema.classes:
+            positive = positive or run.positive_class
         if value is None:
             if positive:
                 raise ConfigError("--positive has no effect without --threshold: add that, or leave it out")

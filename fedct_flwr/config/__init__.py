@@ -6,7 +6,7 @@ from fedct_flwr.config.model import ModelDescription
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.run import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.silo import Connection, DataSettings, NodeConfig, Policy, SiloConfig
-from fedct_flwr.config.study import StudyConfig
+from fedct_flwr.config.study import StudyConfig, StudyJoint
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.config.transfer import TransferSettings
 
@@ -25,6 +25,7 @@ __all__ = [
     "RunConfig",
     "SiloConfig",
     "StudyConfig",
+    "StudyJoint",
     "TableSettings",
     "TransferSettings",
 ]

@@ -1,4 +1,4 @@
-"""A coordinator's own settings, ``coordinator.toml``, and the kit that it sends to a silo, ``kit.toml``."""
+"""A coordinator's own settings, ``coordinator.toml``, and what it tells a silo, ``kit.toml``."""
 
 from pydantic import Field
 
@@ -14,14 +14,16 @@ class CoordinatorConfig(Settings):
     """``coordinator.toml``, in the coordinator's folder."""
 
     gateway: str = ""
-    """Where silos find the gateway, as ``host:port``: their kits say so."""
+    """Where silos find the gateway, as ``host:port``: their invitations say so."""
     max_message: int = Field(default=LONGEST_MESSAGE, ge=100_000, le=1_000_000_000)
     """Bytes of the longest message that the gateway takes."""
+    keep_days: int = Field(default=0, ge=0, le=36_500)
+    """Days that the database keeps a run after its end; 0: for ever."""
 
 
 class KitConfig(Settings):
-    """``kit.toml``: what a coordinator tells one silo, beside the files in the same folder."""
+    """``kit.toml``: what a coordinator tells one silo in its invitation."""
 
     silo: str = Field(pattern=NAME_PATTERN)
-    superlink: str
-    """The gateway, as ``host:port``."""
+    superlink: str = Field(pattern=r"^[^\s'\"\\$`]+$")
+    """The gateway, as ``host:port``: it is shown to people, and becomes a line of ``.env``."""

@@ -8,7 +8,7 @@ conformance tests do the rest.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from fedct_flwr.config.settings import one_of
 from fedct_flwr.config.uses import either
@@ -24,6 +24,8 @@ class Entry:
     """Whether it is noise of a scale in votes on counts of votes, so that ``mechanism`` in a run config may name it."""
     of_teachers: bool = False
     """Whether protections may take it for a silo's own teachers."""
+    in_shares: bool = False
+    """Whether silos can add it, each a share of it, so that the sum of all shares is this noise."""
     abstains: bool = False
     """Whether some examples get no label."""
     needs_delta: bool = False
@@ -39,6 +41,7 @@ MECHANISMS: Final[Mapping[str, Entry]] = MappingProxyType(
             made_by="fedct_flwr.privacy.mechanisms.gaussian:Gaussian",
             on_counts=True,
             of_teachers=True,
+            in_shares=True,
             needs_delta=True,
         ),
         "confident-gaussian": Entry(
@@ -58,6 +61,9 @@ ON_COUNTS: Final = tuple(name for name, entry in MECHANISMS.items() if entry.on_
 ANSWERING: Final = tuple(name for name in ON_COUNTS if not MECHANISMS[name].abstains)
 """Those among them that label every example."""
 
+IN_SHARES: Final = tuple(name for name in ANSWERING if MECHANISMS[name].in_shares)
+"""Those among them that silos can add in shares."""
+
 OF_TEACHERS: Final = tuple(name for name in ANSWERING if MECHANISMS[name].of_teachers)
 """Those among them for a silo's own teachers."""
 
@@ -70,6 +76,19 @@ VoteNoise: TypeAlias = Annotated[str, one_of(OF_TEACHERS)]
 """Noise on the votes of a silo's own teachers."""
 
 
+class NoisePlan(NamedTuple):
+    """Noise on counts of votes, for this epsilon and delta in total."""
+
+    mechanism: str
+    """A name of ``ON_COUNTS``."""
+    epsilon: float
+    delta: float
+    gamma: float = 0.0
+    """The noise has the scale 1 / gamma in votes, whatever that costs; 0: what epsilon and delta call for."""
+    quorum: float = 1.0
+    """Share of all silos' votes above which a mechanism that abstains gives a label."""
+
+
 def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
     """What is wrong with this delta for the mechanism that ``key`` names, one of ``names``; empty if nothing is.
 
@@ -78,5 +97,6 @@ def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
     """
     if delta > 0 or not MECHANISMS[name].needs_delta:
         return ""
-    instead = either([other for other in names if not MECHANISMS[other].needs_delta])
-    return f"{name.capitalize()} noise promises nothing at delta = 0: set delta to 1e-5, say, or {key} to {instead}"
+    instead = [other for other in names if not MECHANISMS[other].needs_delta]
+    other = f", or {key} to {either(instead)}" if instead else ""
+    return f"{name.capitalize()} noise promises nothing at delta = 0: set delta to 1e-5, say{other}"

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, InstanceOf, ValidationInfo, field_validator, model_validator
 
 from fedct_flwr.config.learner import AUTO, LearnerSettings, Optimizer, PseudoWeight
-from fedct_flwr.config.mechanisms import ANSWERING, MECHANISMS, TallyNoise
+from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import (
     COVER_VOTES,
@@ -18,8 +20,6 @@ from fedct_flwr.config.protections import (
     own_keys,
 )
 from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, kebab, one_of
-from fedct_flwr.config.transfer import MAX_PARTITIONS, TransferSettings
-from fedct_flwr.config.uses import either
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
@@ -29,23 +29,15 @@ STUDY: Final = "study"
 MEMORY: Final = "memory"
 """The ``data`` of a run whose tables were handed to ``simulate()``: ``data-dir`` holds their digest."""
 
-ONE_SHOT: Final = frozenset({"fedkt", "pate", "dp-pate", "pfnm"})
-"""Algorithms that ask the silos once."""
-
 WHOLE_SET_UP_TO: Final = 5000
 """A public set up to this size is asked about whole in every round, a larger one in random subsets of this size."""
-
-SOFT: Final = frozenset({"prediction-consensus", "dd", "fedmd"})
-"""Algorithms in which silos share probabilities."""
-
-OF_QUANTITIES: Final = frozenset({"prediction-consensus", "dd"})
-"""Algorithms that also predict a quantity in place of a class."""
 
 TRACKERS: Final = ("none", "mlflow", "tensorboard")
 
 _OF_SIMULATED_SILOS: Final = (
     "label-column", "text-columns", "group-column", "outcome", "positive-class", "accept", "num-silos", "private-size",
     "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
+    "min-summands", "may-collude", "joint-labeler",
     "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
     "calibration", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device",
     "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
@@ -58,6 +50,16 @@ _OF_STUDENTS_TOO: Final = (
 _OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "calibration", "protection", "student")
 
 
+@cache
+def _keys_of_run() -> frozenset[str]:
+    return frozenset({"algorithm", *(kebab(name) for name in RunConfig.model_fields if name != "method")})
+
+
+def of_run(field: str) -> Any:
+    """The default of a field of the run config, for algorithms that have the same setting."""
+    return RunConfig.model_fields[field].default
+
+
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
     return {key: ",".join(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
@@ -65,6 +67,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
 class RunConfig(OwnSettings):
     """The settings of one run, as they stand under ``[tool.flwr.app.config]`` (with hyphens).
 
+    Those of its algorithm are in ``method``, and in the file of that.
     Times are seconds, shares are in 0..1, sizes are numbers of examples.
     """
 
@@ -108,19 +111,9 @@ class RunConfig(OwnSettings):
     corruption_number: int = Field(default=1, ge=0, le=MAX_INT)
     """By how many classes labels are shifted, or the number of the class that colluders vote for."""
 
-    algorithm: str = "fedct-dawid-skene"
-    """What silos share, and how a consensus is made of it (``algorithms/table.py``)."""
-    quorum: float = Field(default=0.9, gt=0, le=1)
-    """Share of the votes cast that a label needs, for qualified majorities."""
-    trust: Literal["naive", "static", "dynamic"] = "static"
-    """For fedct-agreement and prediction-consensus: from the first round that a silo takes part in, or from each round;
-    naive (prediction-consensus alone): all silos count the same."""
-    consensus_weight: float = Field(default=0.5, gt=0, le=1e6)
-    """Where silos share probabilities, what the loss on others' counts beside that on private records: lambda. Real
-    silos refuse more than their policy allows, which is 1 unless they say otherwise."""
-    warm_up_rounds: int = Field(default=5, ge=1, le=1000)
-    """For networks that share probabilities: rounds of training alone before a silo's first answer, at no bytes. Other
-    learners start anew each time. Real silos refuse more than their policy allows, 100 unless they say otherwise."""
+    method: InstanceOf[Method]
+    """What silos share, and how a consensus is made of it. Under the key ``algorithm`` stands its name, and its own
+    settings have keys of their own."""
     learner: Names = (AUTO,)
     """One learner for all silos, or one for each in the data set's order; auto: each silo chooses by its own
     records."""
@@ -157,40 +150,12 @@ class RunConfig(OwnSettings):
     student_params: str = "{}"
     """JSON object with the student's parameters."""
 
-    initial_model: str = ""
-    """For algorithms that share weights: file of a model that the first round begins with, absolute."""
-    proximal_mu: float = Field(default=0.1, ge=0)
-    """How much fedprox holds silos to the global weights; with 0 it is fedavg."""
-    feddyn_alpha: float = Field(default=0.1, gt=0)
-    """How much feddyn holds silos to the global weights, and how slowly it learns where they disagree."""
-    distillation_steps: int = Field(default=50, ge=1, le=MAX_INT)
-    """Minibatch steps on public examples after each round of feddf."""
-    pfnm_silo_variance: float = Field(default=1.0, gt=0, le=1e9)
-    """Variance, as pfnm sees it, of a silo's neurons around the global ones that they are copies of: the less, the
-    fewer are matched, and the wider the global model."""
-    pfnm_global_variance: float = Field(default=1.0, gt=0, le=1e9)
-    """Variance, as pfnm sees it, of global neurons around zero."""
-    pfnm_gamma: float = Field(default=1.0, gt=0, le=1e9)
-    """How many neurons pfnm expects a silo to have: the more, the fewer are matched."""
-
     protection: ProtectionName = "none"
     """Whose labels leave: none (the model's own), dp-sgd, dp-linear, teachers or randomized-response."""
     epsilon: float = Field(default=1.0, gt=0)
     """In total over all rounds: for each record of a silo, or with dp-fedavg for each silo."""
     delta: float = Field(default=1e-5, ge=0, lt=1)
     """The chance that epsilon does not hold, in total; well below 1 / records."""
-
-    privacy_level: Literal["L0", "L1", "L2"] = "L0"
-    """For fedkt: no noise, noise at the coordinator that protects silos (L1), or at each silo for its records (L2)."""
-    partitions: int = Field(default=0, ge=0, le=MAX_PARTITIONS)
-    """For fedkt: students of each silo, the paper's s; 0: the paper's, which is 2 at L0 and else 1."""
-    mechanism: TallyNoise = ""
-    """Noise on votes, for fedkt and dp-pate; empty: laplace for fedkt, as in the paper, and gaussian for dp-pate."""
-    gamma: float = Field(default=0.0, ge=0)
-    """The noise of fedkt and dp-pate has the scale 1 / gamma in votes; 0: what epsilon and delta call for."""
-    lessons: int = Field(default=0, ge=0, le=MAX_INT)
-    """For fedkt at L2: public examples that teachers label under noise, which alone costs privacy, and that students
-    learn from before they are asked about query-size of them; 0: those that students are asked about."""
 
     num_server_rounds: int = Field(default=10, ge=1, le=MAX_INT)
     """Most rounds; an algorithm that asks once has one round whatever the default is, and takes no other number."""
@@ -225,19 +190,38 @@ class RunConfig(OwnSettings):
     """Where the coordinator writes the run besides: none, mlflow or tensorboard (extras of these names)."""
 
     @classmethod
+    def read(cls, raw: Mapping[str, Any], where: str, folder: Path | None = None) -> Self:
+        """The settings of a flat mapping. Raises ConfigError, which names the nearest key, or who has the key."""
+        of_run, of_all = _keys_of_run(), defaults_of_all()
+        for key in raw:
+            if key not in of_run and key not in of_all:
+                raise ConfigError(f"unknown key {key!r} in {where}: {suggest(key, sorted({*of_run, *of_all}))}")
+        own = {key: value for key, value in raw.items() if key in of_run and key != "algorithm"}
+        return super().read({**own, "method": read_method(raw, of_run, where)}, where, folder)
+
+    @classmethod
     def from_flower(cls, run_config: Mapping[str, Any]) -> Self:
         """Read Flower's run config. Raises ConfigError, naming the nearest key for one that does not exist."""
         return cls.read(run_config, "the run config")
 
     def to_flower(self) -> dict[str, str | int | float | bool]:
-        """The flat mapping that ``from_flower`` reads."""
-        return _flat(self.model_dump(by_alias=True))
+        """The flat mapping that ``from_flower`` reads: all keys, with the defaults of other algorithms' settings."""
+        return _flat({**defaults_of_all(), **self._of_run(), **self.method.settings()})
 
     @classmethod
     def defaults(cls) -> dict[str, str | int | float | bool]:
         """The flat mapping of all settings that need not be given."""
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
-        return _flat(cls.model_construct().model_dump(by_alias=True, exclude=required))
+        of_run = cls.model_construct().model_dump(by_alias=True, exclude=required)
+        return _flat({**defaults_of_all(), **of_run, "algorithm": default_method()})
+
+    def _of_run(self) -> dict[str, Any]:
+        return self.model_dump(by_alias=True, exclude={"method"})
+
+    @property
+    def algorithm(self) -> str:
+        """The name of what silos share, and of how a consensus is made of it."""
+        return self.method.name
 
     @field_validator("learner_params", "student_params")
     @classmethod
@@ -291,64 +275,30 @@ class RunConfig(OwnSettings):
         if bool(self.bad_silos) != (self.corruption != "none"):
             raise ValueError("bad-silos and corruption go together: name the silos and what is wrong with them")
         check_together(self.protection, self, self.delta)
-        if self.algorithm in ONE_SHOT and self.num_server_rounds not in (1, self.defaults()["num-server-rounds"]):
+        if self.method.asks_once and self.num_server_rounds not in (1, self.defaults()["num-server-rounds"]):
             raise ValueError(
                 f"algorithm {self.algorithm!r} asks the silos once: set num-server-rounds to 1, or leave it out"
             )
-        if self.algorithm == "fedct-agreement" and self.trust == "naive":
-            raise ValueError("with trust = 'naive' fedct-agreement would be fedct: set algorithm to that, or trust")
-        if self.soft and self.pseudo_weight not in (AUTO, 1.0):
-            raise ValueError(
-                f"pseudo-weight has no effect on algorithm {self.algorithm!r}: set consensus-weight instead"
-            )
-        if self.algorithm == "fedkt" and self.privacy_level == "L0" and (self.gamma or self.mechanism):
-            raise ValueError(
-                "fedkt adds no noise at privacy-level = 'L0': set 'L1' or 'L2', or leave gamma and mechanism out"
-            )
-        if self.algorithm == "fedkt" and self.privacy_level != "L2" and self.lessons:
-            raise ValueError(
-                f"fedkt's students learn from all public examples at privacy-level = {self.privacy_level!r}: set 'L2', "
-                "or leave lessons out"
-            )
-        if self.corruption == "collusion" and (self.votes or not PROTECTIONS[self.protection].reads_votes):
+        fixed = self.method.fixed_rounds
+        if fixed and self.num_server_rounds not in (fixed, self.defaults()["num-server-rounds"]):
+            raise ValueError(f"algorithm {self.algorithm!r} always has {fixed} rounds: leave num-server-rounds out")
+        if wrong := self.method.wrong(self):
+            raise ValueError(wrong)
+        if self.corruption == "collusion" and (self.method.votes or not PROTECTIONS[self.protection].reads_votes):
             raise ValueError(
                 "colluders send the labels of their own model, and with this algorithm or protection others are sent: "
                 "choose another corruption, such as 'label-shift'"
-            )
-        if self.algorithm == "fedkt" and self.mechanism and MECHANISMS[self.mechanism].abstains:
-            raise ValueError(
-                f"fedkt labels every example under noise, and {self.mechanism} not: set mechanism to "
-                f"{either(ANSWERING)}, or algorithm to 'dp-pate'"
             )
         return self
 
     @property
     def rounds(self) -> int:
         """Rounds at most: one for an algorithm that asks once."""
-        return 1 if self.algorithm in ONE_SHOT else self.num_server_rounds
-
-    @property
-    def votes(self) -> int:
-        """Votes of each silo on an example: those of its students, or 0 where it sends a label."""
-        if self.algorithm != "fedkt":
-            return 0
-        return self.partitions or (2 if self.privacy_level == "L0" else 1)
-
-    @property
-    def soft(self) -> bool:
-        """Whether silos share probabilities in place of labels."""
-        return self.algorithm in SOFT
-
-    @property
-    def coordinator_adds_noise(self) -> bool:
-        """Whether epsilon and delta are those of the coordinator's own noise, also with real silos."""
-        return self.algorithm == "dp-pate" or (self.algorithm == "fedkt" and self.privacy_level == "L1")
+        return 1 if self.method.asks_once else self.method.fixed_rounds or self.num_server_rounds
 
     def asked_about(self, num_public: int) -> int:
         """How many public examples each round asks about."""
-        asks_once = self.algorithm in ONE_SHOT
-        paid_for = self.coordinator_adds_noise or (self.privacy_level == "L2" and not self.lessons)
-        most = num_public if asks_once and not paid_for else WHOLE_SET_UP_TO
+        most = num_public if self.method.asks_once and not self.method.pays_by_label else WHOLE_SET_UP_TO
         return self.query_size or min(num_public, most)
 
     def check_fits(self, silos: Collection[str], num_public: int, quantity: str = "") -> None:
@@ -370,8 +320,7 @@ class RunConfig(OwnSettings):
             raise ConfigError("a silo is called 'global', which is the name of the student's file: rename the silo")
         if self.query_size > num_public:
             raise ConfigError(f"query-size is {self.query_size} but the public set has {num_public} examples")
-        if self.lessons > num_public:
-            raise ConfigError(f"lessons is {self.lessons} but the public set has {num_public} examples")
+        self.method.check_public(num_public)
 
     def check_real(self, named: Collection[str] = ()) -> None:
         """Raise ConfigError for settings that real silos have for themselves, so that nobody thinks that they obey.
@@ -379,13 +328,9 @@ class RunConfig(OwnSettings):
         Those are given that differ from their defaults, or are ``named``.
         """
         settings, defaults = self.to_flower(), self.defaults()
-        own = ("epsilon", "delta") if self.coordinator_adds_noise else ()
+        own = ("epsilon", "delta") if self.method.protects_silos else ()
         of_student = _OF_STUDENTS_TOO if self.student else ()
-        if self.privacy_level == "L2":
-            raise ConfigError(
-                "privacy-level = 'L2' has no effect on real silos, which add noise if they promise something under "
-                "[privacy] in silo.toml: set it to 'L0', or to 'L1' for noise at the coordinator"
-            )
+        self.method.check_real()
         for name in _OF_SIMULATED_SILOS:
             if (settings[name] != defaults[name] or name in named) and name not in own + of_student:
                 raise ConfigError(
@@ -395,10 +340,11 @@ class RunConfig(OwnSettings):
     def check_quantity(self, quantity: str, names: Sequence[str] = _OF_CLASSES) -> None:
         """Raise ConfigError for those of these settings that need classes, where a ``quantity`` is predicted."""
         what = f"the outcome {quantity!r} of {self.data!r} is a number"
-        if "algorithm" in names and self.algorithm not in OF_QUANTITIES:
+        if "algorithm" in names and not self.method.predicts_quantities:
+            able = sorted((name for name, method in methods().items() if method.predicts_quantities), reverse=True)
             raise ConfigError(
                 f"algorithm {self.algorithm!r} needs classes, and {what}: set algorithm to "
-                f"{' or '.join(map(repr, sorted(OF_QUANTITIES, reverse=True)))}"
+                f"{' or '.join(map(repr, able))}"
             )
         settings, defaults = self.to_flower(), self.defaults()
         for name in names:
@@ -409,18 +355,9 @@ class RunConfig(OwnSettings):
         """What each simulated silo promises, where a round asks for so many labels. The run is the whole study."""
         same = {name: getattr(self, name) for name in PrivacySettings.model_fields if hasattr(self, name)}
         plan: dict[str, Any] = {"rounds": self.rounds, "queries": self.rounds * queries}
-        if self.votes and self.privacy_level == "L2":
+        if self.method.protects_records:
             plan["protection"] = COVER_VOTES[0]
         return PrivacySettings.read({kebab(name): value for name, value in {**same, **plan}.items()}, "the run config")
-
-    def transfer_settings(self, fewest_records: int) -> TransferSettings:
-        """How each simulated silo teaches its students, where the smallest silo has so many records."""
-        noisy = self.privacy_level == "L2"
-        raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma, "lessons": self.lessons}
-        noise = {"noise": self.mechanism} if self.votes and self.mechanism else {}
-        wanted = TransferSettings.read({**raw, **noise}, "the run config")
-        fitting = wanted.fitting_teachers(max(1, self.votes), fewest_records, noisy=noisy)
-        return wanted.model_copy(update={"teachers": fitting})
 
     def learner_settings(self, silo: int, num_silos: int) -> LearnerSettings:
         """The learner of the silo at this position of the data set.

@@ -119,18 +119,7 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(dict(raw), context={"folder": folder})
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            if first["type"] == "missing" and isinstance(first["loc"][-1], int):
-                raise ConfigError(f"{'.'.join(map(str, first['loc'][:-1]))!r} in {where} has too few entries") from None
-            if first["type"] == "missing":
-                raise ConfigError(f"{key!r} is missing in {where}") from None
-            reason = first["msg"].removeprefix("Value error, ")
-            if not key or isinstance(first["input"], Mapping):
-                inside = f"[{key}] in {where}" if key else where
-                raise ConfigError(f"settings in {inside} do not go together: {reason}") from None
-            given = cut(printable(repr(first["input"])), _LONGEST_QUOTE)
-            raise ConfigError(f"{key} = {given} in {where}: {reason}") from None
+            raise told(error, where) from None
 
     @classmethod
     def read_toml(cls, path: Path) -> Self:
@@ -146,6 +135,22 @@ class Settings(BaseModel):
         except RecursionError:
             raise ConfigError(f"{path} has tables or lists too deep within each other: take them out") from None
         return cls.read(raw, str(path), path.absolute().parent)
+
+
+def told(error: ValidationError, where: str, names: Mapping[str, str] | None = None) -> ConfigError:
+    """The first error as a sentence that names ``where``; ``names`` are keys of fields that have others there."""
+    first = error.errors()[0]
+    key = ".".join((names or {}).get(str(part), str(part)) for part in first["loc"])
+    if first["type"] == "missing" and isinstance(first["loc"][-1], int):
+        return ConfigError(f"{'.'.join(map(str, first['loc'][:-1]))!r} in {where} has too few entries")
+    if first["type"] == "missing":
+        return ConfigError(f"{key!r} is missing in {where}")
+    reason = first["msg"].removeprefix("Value error, ")
+    if not key or isinstance(first["input"], Mapping):
+        inside = f"[{key}] in {where}" if key else where
+        return ConfigError(f"settings in {inside} do not go together: {reason}")
+    given = cut(printable(repr(first["input"])), _LONGEST_QUOTE)
+    return ConfigError(f"{key} = {given} in {where}: {reason}")
 
 
 def _unknown(model: type[BaseModel], raw: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, list[str]]]:

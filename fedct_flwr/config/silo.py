@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, Total, caps_of
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import COVER_VOTES, OF_PROTECTION, TRAIN_ONCE, own_keys, said
+from fedct_flwr.config.records import RecordsSettings
 from fedct_flwr.config.settings import (
     MAX_INT,
     NAME_PATTERN,
@@ -18,14 +21,12 @@ from fedct_flwr.config.settings import (
     RelativePath,
     Settings,
     VisibleName,
+    kebab,
 )
-from fedct_flwr.config.tables import SiloTables
+from fedct_flwr.config.tables import GroupedImages, SiloTables
 from fedct_flwr.config.transfer import TransferSettings
 from fedct_flwr.config.uses import Choice, Needs, Uses, a_network, set_to, uses, why_without_effect
 from fedct_flwr.types import ConfigError
-
-_YOUNGER: Final = ("max_local_rounds", "max_consensus_weight")
-"""Limits of a policy that came later than others."""
 
 
 def _strings(value: object) -> object:
@@ -33,12 +34,132 @@ def _strings(value: object) -> object:
     return {str(key): str(name) for key, name in value.items()} if isinstance(value, Mapping) else value
 
 
+class DataSettings(Settings):
+    """Where the silo's records are. A table in a file, with a label column, or a folder of images for each class."""
+
+    file: RelativePath
+    label: str = ""
+    """The label column of a table."""
+    mapping: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default_factory=dict)
+    """The study's class for each label as the file writes it; empty: the file uses the study's names."""
+    test_file: OptionalRelativePath = None
+    """Labeled records that are never trained on, to score the model with; empty: ``test-fraction`` of ``file``."""
+    test_fraction: float = Field(default=0.0, ge=0, lt=1)
+    tables: SiloTables = SiloTables()
+    """The form of ``file`` and ``test-file``, where they are tables; the study's may have another. ``group`` keeps a
+    patient's records on one side of the split."""
+    images: GroupedImages = GroupedImages()
+    """Where ``file`` is a folder of images."""
+
+    @model_validator(mode="after")
+    def _check_test(self) -> Self:
+        if self.test_file and self.test_fraction:
+            raise ValueError("test-file and test-fraction exclude each other: keep one of them")
+        return self
+
+
+class Policy(Settings):
+    """What may leave the silo, and what a question for probabilities may ask of it.
+
+    The limits of rounds, queries and bytes are totals over all that ever left for a study and its public set, whatever
+    was approved in between. Those of local rounds and of the consensus's weight hold for each question.
+    """
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    kinds: tuple[Literal["hard", "soft", "counts", "sum", "soft-sum", "joint"], ...] = ("hard",)
+    """Messages that may leave: one class for each queried example (hard), probabilities (soft), votes (counts), parts
+    of secure sums of labels (sum), of probabilities (soft-sum), or of gradients with noise (joint, which stands
+    alone)."""
+    metrics: bool = False
+    """Whether test scores may leave (four numbers on each reply)."""
+    max_rounds: Annotated[int, Total(name="rounds", title="Rounds", of=attrgetter("rounds"), younger=False)] = Field(
+        default=100, ge=1, le=MAX_INT
+    )
+    """In total: replies with labels."""
+    max_queries: Annotated[int, Total(name="labels", title="Labels", of=attrgetter("queries"), younger=False)] = Field(
+        default=1_000_000, ge=1, le=MAX_INT
+    )
+    """In total: labels of public examples. Each vote that is counted is one, and each class's probability."""
+    max_bytes: Annotated[int, Total(name="bytes", title="Bytes", of=attrgetter("bytes"), younger=False)] = Field(
+        default=10_000_000, ge=1, le=MAX_INT
+    )
+    """In total: bytes of all replies, of refusals too."""
+    max_local_rounds: Annotated[
+        int,
+        AtOnce(
+            name="local_rounds",
+            asked=attrgetter("local_rounds"),
+            approval="Rounds of training here: {limit:,}",
+            short="{limit:,} rounds of training",
+            may="ask for {limit:,} rounds of training",
+        ),
+    ] = Field(default=100, ge=1, le=1000)
+    """For each question for probabilities: rounds of training that it may ask for. They cost time here and no bytes."""
+    max_consensus_weight: Annotated[
+        float,
+        AtOnce(
+            name="consensus_weight",
+            asked=attrgetter("weight"),
+            approval="Others' {of} count at most {limit:g} beside 1 for the silo's records, when its model learns from "
+            "both",
+            short="others' {of} count {limit:g} at most",
+            may="have others' count {limit:g} beside 1 for the records",
+        ),
+    ] = Field(default=1.0, ge=0, le=1e6)
+    """For each question for probabilities: the weight of others' probabilities next to 1 for the silo's own records.
+    The coordinator chooses it. With a large weight the personal model would learn what the coordinator says, and little
+    else. Learned in turn with the records, as fedmd asks, they count 1."""
+    min_summands: Annotated[int, AtLeast(name="min_summands")] = Field(default=3, ge=3, le=100)
+    """For secure sums: the fewest silos whose sum a study may open."""
+    may_collude: Annotated[int, AtLeast(name="may_collude")] = Field(default=1, ge=0, le=98)
+    """For secure sums: how many silos a study must at least allow to collude without learning this silo's answers."""
+    sum_epsilon: Annotated[float, AtLeast(name="sum_epsilon")] = Field(default=0.0, ge=0)
+    """For secure sums: what all of them together may tell of this silo as a whole. Then only sums leave to which silos
+    add noise in shares, and nobody is told more, the coordinator included. 0: sums without noise leave."""
+    sum_delta: Annotated[float, AtLeast(name="sum_delta")] = Field(default=1e-5, gt=0, lt=1)
+    """The delta of ``sum-epsilon``."""
+
+    @property
+    def adds(self) -> tuple[str, ...]:
+        """The kinds that leave as parts of secure sums."""
+        return tuple(kind for kind in self.kinds if kind in _ADDED)
+
+    @property
+    def decides(self) -> dict[str, object]:
+        """What is approved of it, as JSON takes it.
+
+        A limit that is younger than what was approved before is there only where it differs from its default: so that
+        stays approved.
+        """
+        caps, fields = caps_of(Policy, Cap), type(self).model_fields
+        same = {name for name, cap in caps.items() if cap.younger and getattr(self, name) == fields[name].default}
+        return self.model_dump(mode="json", exclude=same)
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What an approval writes of it into the log: the limits of sums only where sums may leave."""
+        return self.model_dump(mode="json", exclude=set() if self.adds else {*caps_of(Policy, AtLeast)})
+
+
+_ADDED: Final = ("sum", "soft-sum", "joint")
+_UNCOVERED: Final = ("soft", "soft-sum")
+"""Kinds that no protection covers."""
+
 _PLANNED: Final = {name: used and used | uses("rounds", "queries") for name, used in OF_PROTECTION.items()}
 
 _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
     # Students have teachers of their own, under [transfer].
     "hard": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
-    "soft": {"policy": uses("max-local-rounds", "max-consensus-weight")},
+    "soft": {"policy": uses(*map(kebab, caps_of(Policy, AtOnce)))},
+    "sum": {
+        "policy": uses(*map(kebab, caps_of(Policy, AtLeast)))
+        | uses("sum-delta", needs=Needs("sum-epsilon above 0", lambda config: config.policy.sum_epsilon > 0)),
+        "privacy": uses(*own_keys(COVER_VOTES)),
+        "learner": uses("pseudo-weight"),
+    },
+    "joint": {"policy": uses(*map(kebab, caps_of(Policy, AtLeast))), "learner": uses("pseudo-weight")},
+    "soft-sum": {"policy": uses(*map(kebab, caps_of(Policy, AtLeast)), *map(kebab, caps_of(Policy, AtOnce)))},
     "counts": {
         "transfer": uses("partitions", "teachers")
         | uses(
@@ -62,63 +183,6 @@ _OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
 )
 
 
-class DataSettings(Settings):
-    """Where the silo's records are. A table in a file, with a label column, or a folder of images for each class."""
-
-    file: RelativePath
-    label: str = ""
-    """The label column of a table."""
-    mapping: Annotated[dict[str, str], BeforeValidator(_strings)] = Field(default_factory=dict)
-    """The study's class for each label as the file writes it; empty: the file uses the study's names."""
-    test_file: OptionalRelativePath = None
-    """Labeled records that are never trained on, to score the model with; empty: ``test-fraction`` of ``file``."""
-    test_fraction: float = Field(default=0.0, ge=0, lt=1)
-    tables: SiloTables = SiloTables()
-    """The form of ``file`` and ``test-file``, where they are tables; the study's may have another. ``group`` keeps a
-    patient's records on one side of the split."""
-
-    @model_validator(mode="after")
-    def _check_test(self) -> Self:
-        if self.test_file and self.test_fraction:
-            raise ValueError("test-file and test-fraction exclude each other: keep one of them")
-        return self
-
-
-class Policy(Settings):
-    """What may leave the silo, and what a question for probabilities may ask of it.
-
-    The limits of rounds, queries and bytes are totals over all that ever left for a study and its public set, whatever
-    was approved in between. Those of local rounds and of the consensus's weight hold for each question.
-    """
-
-    kinds: tuple[Literal["hard", "soft", "counts"], ...] = ("hard",)
-    """Messages that may leave: one class for each queried example (hard), probabilities (soft), votes (counts)."""
-    metrics: bool = False
-    """Whether test scores may leave (four numbers on each reply)."""
-    max_rounds: int = Field(default=100, ge=1, le=MAX_INT)
-    """Replies with labels."""
-    max_queries: int = Field(default=1_000_000, ge=1, le=MAX_INT)
-    """Labels of public examples; each vote that is counted is one, and each class's probability."""
-    max_bytes: int = Field(default=10_000_000, ge=1, le=MAX_INT)
-    max_local_rounds: int = Field(default=100, ge=1, le=1000)
-    """Rounds of training that a question for probabilities may ask for: they cost time here and no bytes."""
-    max_consensus_weight: float = Field(default=1.0, ge=0, le=1e6)
-    """What others' probabilities may count, at most, beside 1 for the silo's own records: with a large weight the
-    personal model would learn what the coordinator says, and little else. Learned in turn with the records they count
-    1."""
-
-    @property
-    def decides(self) -> dict[str, object]:
-        """What is approved of it, as JSON takes it.
-
-        A limit that is younger than what was approved before is there only where it differs from its default: so that
-        stays approved. A default may therefore be lowered later, and never be raised.
-        """
-        fields = type(self).model_fields
-        same = {name for name in _YOUNGER if getattr(self, name) == fields[name].default}
-        return self.model_dump(mode="json", exclude=same)
-
-
 class Connection(Settings):
     """The way out, for the SuperNode; the agent uses ``supernode`` and ``secret`` alone."""
 
@@ -127,7 +191,7 @@ class Connection(Settings):
     ca_certificate: RelativePath = Path("connection/ca.crt")
     node_key: RelativePath = Path("connection/node.key")
     client_certificate: RelativePath = Path("connection/client.crt")
-    """What opens the coordinator's gateway, from the silo's kit; not there where the gateway asks for none."""
+    """What opens the coordinator's gateway, from the invitation; not there where the gateway asks for none."""
     client_key: RelativePath = Path("connection/client.key")
     secret: RelativePath = Path("connection/secret")
     """What the agent shows to its SuperNode."""
@@ -145,18 +209,43 @@ class SiloConfig(Settings):
     """What the silo keeps: the egress log, answers, its model."""
     egress_key: RelativePath = Path("keys/egress.key")
     """Ed25519 key that signs the egress log."""
+    approvers: Annotated[dict[str, RelativePath], Field(default_factory=dict)]
+    """Names and public keys (Ed25519, PEM) of those of whom two have to approve; empty: anybody at this machine may."""
     data: DataSettings
     learner: LearnerSettings
     policy: Policy = Policy()
     privacy: PrivacySettings = PrivacySettings()
     transfer: TransferSettings = TransferSettings()
+    records: RecordsSettings = RecordsSettings()
     connection: Connection
+
+    @field_validator("approvers")
+    @classmethod
+    def _check_approvers(cls, value: dict[str, Path]) -> dict[str, Path]:
+        if len(value) == 1 or len(set(value.values())) < len(value):
+            raise ValueError("name two people or more, each with a key of their own, or nobody")
+        return value
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether it lets parts of the joint labeler's sums out, and nothing else."""
+        return "joint" in self.policy.kinds
+
+    @property
+    def promises(self) -> bool:
+        """Whether its ledger bounds what leaves of each record, by a protection of its own or by noise in sums."""
+        return self.privacy.enabled or self.adds_noise
+
+    @property
+    def keeps_ledger(self) -> bool:
+        """Whether something is promised of records, or of the silo as a whole, and charged."""
+        return self.promises or self.policy.sum_epsilon > 0
 
     @property
     def decides_model(self) -> dict[str, object]:
         """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.
-        promised = {"privacy": self.privacy.decides} if self.privacy.enabled else {}
+        promised = {"privacy": self.privacy.decides} if self.promises else {}
         taught = {"transfer": self.transfer.model_dump(mode="json")} if "counts" in self.policy.kinds else {}
         # So for whoever says nothing of the form of tables.
         tables = {key: self.data.tables.model_dump(mode="json", by_alias=True)[key] for key in self.data.tables.given}
@@ -164,6 +253,7 @@ class SiloConfig(Settings):
             **promised,
             **taught,
             **({"tables": tables} if tables else {}),
+            **({"image-groups": pattern} if (pattern := self.data.images.group_pattern) else {}),
             "learner": self.learner.decides_model,
             "label": self.data.label,
             "mapping": self.data.mapping,
@@ -203,22 +293,53 @@ class SiloConfig(Settings):
         choices = [Choice(kinds, used, options, lambda names: f"add {names[0]!r} to kinds")]
         if table == "privacy":
             protection = self.privacy.protection
-            choices.insert(0, Choice(said([protection]), _PLANNED[protection], _PLANNED, partial(set_to, "protection")))
+            used = _PLANNED[protection] | (uses("epsilon", "delta") if self.adds_noise else {})
+            choices.insert(0, Choice(said([protection]), used, _PLANNED, partial(set_to, "protection")))
         return choices
 
     @model_validator(mode="after")
+    def _check_joint(self) -> Self:
+        if self.adds_noise and len(self.policy.kinds) > 1:
+            raise ValueError(
+                "the guarantee of 'joint' covers no other kind of message: leave 'joint' the only one of kinds under "
+                "[policy], or leave it out"
+            )
+        if self.adds_noise and self.privacy.enabled:
+            raise ValueError(
+                "with kinds = ['joint'] silos add their noise to sums: set protection = 'none' under [privacy], where "
+                "epsilon and delta are the budget"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_promise(self) -> Self:
-        if self.policy.metrics and self.privacy.enabled:
+        if self.policy.metrics and self.promises:
             raise ValueError(
                 "scores are computed from private records without noise: set metrics = false under [policy], or "
-                "protection = 'none' under [privacy]"
+                + ("leave 'joint' out of kinds" if self.adds_noise else "protection = 'none' under [privacy]")
             )
-        if self.privacy.enabled and "soft" in self.policy.kinds:
+        if self.policy.sum_epsilon and (self.policy.metrics or set(self.policy.kinds) != {"sum"}):
             raise ValueError(
-                f"protection = {self.privacy.protection!r} covers labels and not probabilities: leave 'soft' out of "
-                "kinds under [policy], or set protection = 'none' under [privacy]"
+                "sum-epsilon promises that nothing but sums with noise leaves: set kinds = ['sum'] and metrics = false "
+                "under [policy], or sum-epsilon = 0"
             )
-        if self.privacy.enabled and self.data.test_fraction:
+        uncovered = [kind for kind in self.policy.kinds if kind in _UNCOVERED]
+        if self.privacy.enabled and uncovered:
+            raise ValueError(
+                f"protection = {self.privacy.protection!r} covers labels and not probabilities: leave {uncovered[0]!r} "
+                "out of kinds under [policy], or set protection = 'none' under [privacy]"
+            )
+        if self.records.folder and self.records.folder.resolve() == self.state.resolve():
+            raise ValueError(
+                "folder under [records] is this study's own state: name another one, which all studies about the same "
+                "records share"
+            )
+        if self.records.epsilon and not self.promises:
+            raise ValueError(
+                "epsilon under [records] promises something of all studies, and this one has no protection: choose one "
+                "under [privacy], or take epsilon out of [records]"
+            )
+        if self.promises and self.data.test_fraction:
             raise ValueError(
                 "which records are held out depends on all of them, and with a protection none may change what becomes "
                 "of another: set test-fraction = 0 under [data], or name a test-file there"

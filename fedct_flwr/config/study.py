@@ -16,6 +16,31 @@ from fedct_flwr.config.settings import (
 from fedct_flwr.config.tables import Side, StudyTables
 
 
+class StudySums(Settings):
+    """``[sums]``: who takes part in secure sums, and what they protect."""
+
+    keys: dict[VisibleName, VisibleName] = Field(default_factory=dict)
+    """Each silo's public key: the line of its egress.pub between the first and the last."""
+    min_summands: int = Field(default=3, ge=3, le=100)
+    """Fewest silos whose sum is opened."""
+    may_collude: int = Field(default=1, ge=0, le=98)
+    """Silos that may collude with the coordinator, and see no other silo's part."""
+
+
+class StudyJoint(Settings):
+    """``[joint]``: the joint labeler (``fedct-joint``) that silos train by secure sums with noise."""
+
+    records: int = Field(ge=1, le=1 << 21)
+    """Records of all silos together, roughly: it sets the length of a step, and no guarantee depends on it. The number
+    is written here so that no silo has to tell how many records it has."""
+    epsilon: float = Field(default=1.0, gt=0)
+    """What one training tells about a record, in total over all its steps."""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """The chance that epsilon does not hold, in total."""
+    labeler: Literal["linear", "additive"] = "linear"
+    """A linear model on features of the public set, or one that adds up a curve for each column."""
+
+
 class StudyConfig(Settings):
     """A study's folder holds this file and the public set. Relative paths start at its folder.
 
@@ -36,6 +61,10 @@ class StudyConfig(Settings):
     image_size: tuple[Side, Side] | None = None
     """For a folder of images: height and width that all images are scaled to."""
     image_mode: Literal["gray", "color"] = "color"
+    sums: StudySums = StudySums()
+    """Who takes part in secure sums, if there are any."""
+    joint: StudyJoint | None = None
+    """The joint labeler that silos may train, if there is one."""
     tables: StudyTables = StudyTables()
     """The form of the public set and the test file, where they are tables."""
 
@@ -47,4 +76,6 @@ class StudyConfig(Settings):
             raise ValueError("classes repeat")
         if self.image_size and self.tables.given:
             raise ValueError("tables is for tables, and image-size for images: leave one of them out")
+        if self.joint and not self.sums.keys:
+            raise ValueError("joint needs secure sums: add the silos' keys under [sums.keys], or leave [joint] out")
         return self

@@ -1,5 +1,6 @@
 """``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables and images are to be read."""
 
+import re
 import string
 import unicodedata
 from datetime import datetime
@@ -21,7 +22,25 @@ Side = Annotated[int, Field(ge=1, le=4096)]
 """Pixels along one side of an image."""
 
 
-class ImageSettings(Settings):
+def _group_pattern(pattern: str) -> str:
+    try:
+        tells_a_group = not pattern or re.compile(pattern).groups == 1
+    except re.error:
+        tells_a_group = False
+    if not tells_a_group:
+        raise ValueError("it must be a regular expression with one pair of parentheses, such as '^(p[0-9]+)_'")
+    return pattern
+
+
+class GroupedImages(Settings):
+    """Which images in folders belong together, ``[data.images]`` in ``silo.toml``."""
+
+    group_pattern: Annotated[str, AfterValidator(_group_pattern)] = ""
+    """Regular expression for names of files. The part in parentheses says which images belong together, such as a
+    patient's number: '^(p[0-9]+)_'. All images of one group stay on one side of every split."""
+
+
+class ImageSettings(GroupedImages):
     """The form that images in folders are brought into, ``[images]`` in ``data.toml``."""
 
     size: tuple[Side, Side] | None = None

@@ -24,6 +24,13 @@ class Trust(NamedTuple):
     matrix: NDArray[np.float64]
 
 
+class Total(NamedTuple):
+    """The sum ``numbers`` ``(examples, classes)`` of what these silos voted, none of which is known by itself."""
+
+    numbers: VoteCounts
+    silos: Sequence[SiloName]
+
+
 class Consensus(NamedTuple):
     """How the silos' votes on the queried examples become targets.
 
@@ -43,6 +50,10 @@ class Consensus(NamedTuple):
     report: Callable[[State], dict[SiloName, dict[str, Any]]] = lambda state: {}
     targets: Callable[[State, SiloName], SoftVotes | None] | None = None
     trust: Callable[[State], Trust] | None = None
+    of_sum: Callable[[Total, Answers, State, Generator], tuple[Answers, State]] | None = None
+    """As ``apply``, of the sum of all silos' votes; None where the rule needs each silo's."""
+    alike: Callable[[State], SoftVotes | None] | None = None
+    """As ``targets``, where they are the same for every silo, also for one that has no part in them yet."""
 
 
 _BYTE: Final = 255
@@ -151,7 +162,7 @@ def consistent(num_classes: int, votes: int, decide: Decide) -> Consensus:
     ) -> tuple[HardLabels, State]:
         return count.apply(((silo, unanimous(cast, votes)) for silo, cast in ballots), incumbent, state, rng)
 
-    return Consensus(count.init, apply)
+    return Consensus(count.init, apply, of_sum=count.of_sum)
 
 
 def agreed(votes: Votes, decided: HardLabels) -> float:
@@ -184,4 +195,7 @@ def counting(num_classes: int, decide: Decide) -> Consensus:
         counts = tally((votes for _, votes in ballots), len(incumbent), num_classes)
         return decide(counts, incumbent, rng), state
 
-    return Consensus(init, apply)
+    def of_sum(total: Total, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
+        return decide(total.numbers, incumbent, rng), state
+
+    return Consensus(init, apply, of_sum=of_sum)

@@ -20,7 +20,7 @@ The default for hard labels. It does not hold where nearly half of the silos err
 differ: benchmarks/results/README.md, 14.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -44,6 +44,8 @@ that much of a difference where the votes tell nothing."""
 _FEWEST: Final = 3
 """Silos whose votes tell how good each is (Zhang, Chen, Zhou, Jordan, "Spectral methods meet EM", arXiv:1406.3824)."""
 _CONFUSION: Final = "confusion"
+_BLOCK: Final = 1 << 18
+"""Votes that are looked at together."""
 
 
 class Estimate(NamedTuple):
@@ -72,8 +74,8 @@ def estimate(
     ``begin`` ``(examples, classes)`` is the posterior to begin with, by default the vote shares. ``even`` is added to
     the number of examples of each class, so infinity holds all classes equally probable. Ends when no probability
     changes by more than ``tolerance``, or after ``cap`` iterations. An abstention tells nothing; an example without
-    votes has the classes' shares among the others. Beside the votes, memory is that of four tables ``(examples,
-    classes)`` of floats, and of one silo's votes as integers of 32 bits.
+    votes has the classes' shares among the others. Memory is that of the votes, of a few tables ``(examples, classes)``
+    of floats, and of 12 bytes for each of the votes that are looked at together.
 
     crowd-kit's ``DawidSkene`` does the same in pandas frames with a row of three columns for each vote: many times
     slower, and many bytes for one.
@@ -85,27 +87,18 @@ def estimate(
     """
     silos, examples = matrix.votes.shape
     classes = matrix.num_classes
-    ones, starts = np.ones(examples), np.arange(examples + 1, dtype=np.int32)
-
-    def voted(silo: int) -> csr_array:
-        # Which class the silo voted for, (examples, classes + 1) with abstentions last. Its products gather and count
-        # rows: many times faster than numpy's bincount with weights.
-        row = matrix.votes[silo].astype(np.int32)
-        return csr_array((ones, row, starts), shape=(examples, classes + 1))
-
-    posterior = begin if begin is not None else _shares(matrix, voted)
+    votes = _Votes(matrix)
+    posterior = begin if begin is not None else _shares(votes)
     iterations, change = 0, np.inf
     while change > tolerance and iterations < cap:
         iterations += 1
         counts = posterior.sum(axis=0) + even
         priors = counts / counts.sum() if np.isfinite(even) else np.full(classes, 1 / classes)
-        confusion = np.stack([(voted(silo).T @ posterior)[:classes].T for silo in range(silos)]) + _PSEUDO_COUNT
+        confusion = votes.counted(posterior)[:, :classes].transpose(0, 2, 1) + _PSEUDO_COUNT
         confusion /= confusion.sum(axis=2, keepdims=True)
         logs = np.zeros((silos, classes + 1, classes))
         logs[:, :classes] = np.log(confusion).transpose(0, 2, 1)
-        scores = np.tile(np.log(priors), (examples, 1))
-        for silo in range(silos):
-            scores += voted(silo) @ logs[silo]
+        scores = votes.added(np.tile(np.log(priors), (examples, 1)), logs)
         scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=1, keepdims=True)
@@ -114,11 +107,56 @@ def estimate(
     return Estimate(posterior, confusion, priors, iterations)
 
 
-def _shares(matrix: LabelMatrix, voted: Callable[[int], csr_array]) -> NDArray[np.float64]:
+class _Votes:
+    """The votes as sparse matrices of some silos each, whose products count and gather: faster than NumPy does.
+
+    A row is an example's: first a one for itself, by which a sum goes on from that of the silos before, then one for
+    the class that each silo voted for, with abstentions as a class of their own. Sums over silos and over examples have
+    the order of these, however many silos a matrix has.
+    """
+
+    def __init__(self, matrix: LabelMatrix) -> None:
+        self._matrix = matrix
+        self.shape = (*matrix.votes.shape, matrix.num_classes)
+        silos, examples = matrix.votes.shape
+        self._each = max(1, min(silos, _BLOCK // max(1, examples)))
+        self._starts = range(0, silos, self._each)
+        # Of all blocks the same.
+        self._ones = np.ones(examples * (1 + self._each))
+        # All others are made anew each time.
+        self._only = self._block(0) if len(self._starts) == 1 else None
+
+    def counted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The sum of ``values`` ``(examples, k)`` over each silo's votes for a class, ``(silos, classes + 1, k)``."""
+        examples, width = values.shape
+        found = [(block.T @ values)[examples:] for block in self._blocks()]
+        return np.concatenate(found).reshape(-1, self._matrix.num_classes + 1, width)
+
+    def added(self, start: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``start`` ``(examples, k)`` plus ``values`` ``(silos, classes + 1, k)`` of what each silo voted for."""
+        for first, block in zip(self._starts, self._blocks(), strict=True):
+            start = block @ np.concatenate([start, np.concatenate(values[first : first + self._each])])
+        return start
+
+    def _blocks(self) -> Iterator[csr_array]:
+        for first in self._starts:
+            yield self._block(first) if self._only is None else self._only
+
+    def _block(self, first: int) -> csr_array:
+        votes, classes = self._matrix.votes[first : first + self._each], self._matrix.num_classes + 1
+        silos, examples = votes.shape
+        columns = np.empty((examples, 1 + silos), dtype=np.int32)
+        columns[:, 0] = np.arange(examples)
+        np.add(votes.T, examples + classes * np.arange(silos, dtype=np.int32), out=columns[:, 1:])
+        starts = np.arange(0, columns.size + 1, 1 + silos, dtype=np.int32)
+        ones = self._ones[: columns.size]
+        return csr_array((ones, columns.ravel(), starts), shape=(examples, examples + silos * classes))
+
+
+def _shares(votes: _Votes) -> NDArray[np.float64]:
     """The share of each class in an example's votes ``(examples, classes)``; all the same without votes."""
-    counts = np.zeros((matrix.votes.shape[1], matrix.num_classes))
-    for silo in range(len(matrix.votes)):
-        counts += voted(silo) @ np.eye(matrix.num_classes + 1, matrix.num_classes)
+    silos, examples, classes = votes.shape
+    counts = votes.added(np.zeros((examples, classes)), np.tile(np.eye(classes + 1, classes), (silos, 1, 1)))
     counts += counts.sum(axis=1, keepdims=True) == 0
     counts /= counts.sum(axis=1, keepdims=True)
     return counts

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from fedct_flwr.consensus.counting import Ballot, Consensus, State, Trust, plurality
-from fedct_flwr.consensus.trust import TrustRule
+from fedct_flwr.consensus.counting import Ballot, Consensus, State, Total, Trust, plurality
+from fedct_flwr.consensus.trust import TrustRule, uniform
 from fedct_flwr.types import Answers, HardLabels, SiloName, SoftVotes, Values
+from fedct_flwr.wire.probabilities import UNITS
 
 _SILOS: Final = "silos"
 _ROWS: Final = "rows"
@@ -24,9 +25,14 @@ _VOTES: Final = "votes"
 _RULE: Final = "rule_"
 _UNIT: Final = 1 << 20
 """Mean probabilities that differ by less than one part in so many are equal."""
+_OFF: Final = UNITS * float(np.finfo(np.float32).eps)
+"""By how much whole units that travelled as probabilities of single precision may miss whole numbers."""
 
 _Share: TypeAlias = Callable[[SoftVotes, Answers, Generator], Answers]
 """What all silos share of the mean of their targets ``(examples, classes)``, given the answers of before."""
+
+_Mix: TypeAlias = Callable[[NDArray[np.float64], SoftVotes], SoftVotes]
+"""What a silo learns of votes ``(silos, examples, classes)`` that it weighs so; weights sum to 1."""
 
 
 def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
@@ -40,12 +46,31 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
 
     The labels that all share, for ``labels.csv`` and a student, are the likeliest classes of the mean of the targets.
     The state keeps the last votes ``(voters, examples, classes)``, of which targets are made when they are asked for.
+
+    Where all count the same, targets are the mean, for which the sum of all votes in whole units (``Total``) is enough:
+    the labels and targets of probabilities that travelled are then the same to the bit, and the state keeps the mean.
     """
 
     def likeliest(mean: SoftVotes, incumbent: HardLabels, rng: Generator) -> HardLabels:
         return plurality(np.rint(_UNIT * mean).astype(np.int32), incumbent, rng)
 
-    return _by_trust(num_classes, rule, likeliest)
+    if not rule.even:
+        return _by_trust(num_classes, rule, likeliest, _mixed)
+
+    def of_sum(total: Total, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
+        mean = _shares(total.numbers.astype(np.int64), len(total.silos))
+        voters = sorted(total.silos)
+        return likeliest(mean, incumbent, rng), {
+            **_with_rows(state, voters, uniform(len(voters))),
+            _VOTERS: np.array(voters, dtype=np.str_),
+            _VOTES: mean[np.newaxis],
+        }
+
+    def alike(state: State) -> SoftVotes | None:
+        votes = state[_VOTES]
+        return _mean(np.empty(0), votes) if len(votes) else None
+
+    return _by_trust(num_classes, rule, likeliest, _mean)._replace(of_sum=of_sum, alike=alike)
 
 
 def consensus_of_values(rule: TrustRule) -> Consensus:
@@ -57,10 +82,10 @@ def consensus_of_values(rule: TrustRule) -> Consensus:
     def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
         return mean[:, 0]
 
-    return _by_trust(1, rule, mean_value)
+    return _by_trust(1, rule, mean_value, _mixed)
 
 
-def _by_trust(width: int, rule: TrustRule, share: _Share) -> Consensus:
+def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consensus:
     def init(silos: Sequence[SiloName]) -> State:
         nobody = np.empty(0, dtype=np.str_)
         votes = np.empty((0, 0, width), dtype=np.float32)
@@ -71,7 +96,7 @@ def _by_trust(width: int, rule: TrustRule, share: _Share) -> Consensus:
         voters, votes = [silo for silo, _ in cast], np.stack([vote for _, vote in cast])
         before = {name.removeprefix(_RULE): value for name, value in state.items() if name.startswith(_RULE)}
         matrix, after = rule.apply(voters, votes, before)
-        return share(_mixed(matrix.mean(axis=0), votes), incumbent, rng), {
+        return share(mixed(matrix.mean(axis=0), votes), incumbent, rng), {
             **_with_rows(state, voters, matrix),
             _VOTERS: np.array(voters, dtype=np.str_),
             _VOTES: votes,
@@ -81,7 +106,7 @@ def _by_trust(width: int, rule: TrustRule, share: _Share) -> Consensus:
     def targets(state: State, silo: SiloName) -> SoftVotes | None:
         if silo not in state[_SILOS].tolist():
             return None
-        return _mixed(_rows_among(state, [silo], state[_VOTERS].tolist())[0], state[_VOTES])
+        return mixed(_rows_among(state, [silo], state[_VOTERS].tolist())[0], state[_VOTES])
 
     def trust(state: State) -> Trust:
         voters = state[_VOTERS].tolist()
@@ -102,6 +127,24 @@ def _prefixed(state: State) -> State:
 def _mixed(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
     mixed: SoftVotes = np.tensordot(weights.astype(np.float32), votes, axes=1)
     return mixed
+
+
+def _mean(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
+    """The mean of all. Of probabilities that travelled it is exact: in floats, the order of the silos would show."""
+    units = np.zeros(votes.shape[1:], dtype=np.int64)
+    for vote in votes:
+        exact = UNITS * vote.astype(np.float64)
+        whole = np.rint(exact)
+        if np.abs(exact - whole).max(initial=0.0) > _OFF:
+            return _mixed(np.full(len(votes), 1 / len(votes)), votes)
+        units += whole.astype(np.int64)
+    return _shares(units, len(votes))
+
+
+def _shares(units: NDArray[np.int64], silos: int) -> SoftVotes:
+    """Probabilities of the sum of so many silos' whole units."""
+    shares: SoftVotes = (units / (UNITS * silos)).astype(np.float32)
+    return shares
 
 
 def _rows_among(state: State, silos: Sequence[SiloName], voters: Sequence[SiloName]) -> NDArray[np.float64]:

@@ -40,6 +40,8 @@ class TrustRule(NamedTuple):
 
     init: Callable[[], State]
     apply: Callable[[Sequence[SiloName], SoftVotes, State], tuple[Matrix, State]]
+    even: bool = False
+    """Whether all count the same, whatever they say: then it is enough to know their sum."""
 
 
 def check_probabilities(votes: SoftVotes) -> None:
@@ -146,7 +148,7 @@ def naive(measure: Measure = similarity) -> TrustRule:
     def apply(silos: Sequence[SiloName], votes: SoftVotes, state: State) -> tuple[Matrix, State]:
         return uniform(len(silos)), state
 
-    return TrustRule(dict, apply)
+    return TrustRule(dict, apply, even=True)
 
 
 def dynamic(measure: Measure = similarity) -> TrustRule:

@@ -4,10 +4,12 @@ Where the consensus has a target for each silo, silos share probabilities, and e
 holds the labels that these stand for. Where a quantity is predicted, they share its values, and so does the table.
 """
 
+import hashlib
 import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,21 +19,25 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from fedct_flwr.config.run import WHOLE_SET_UP_TO
-from fedct_flwr.consensus.counting import Consensus, State
+from fedct_flwr.consensus.counting import Consensus, State, Total
+from fedct_flwr.consensus.label_matrix import label_matrix
+from fedct_flwr.consensus.opposition import opposed
 from fedct_flwr.coordinator.answers import Answer, read_answer
 from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
 from fedct_flwr.coordinator.exchange import prompt
 from fedct_flwr.coordinator.introductions import introduce
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds.facts import Decision, Facts
 from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import Answers, SiloName
+from fedct_flwr.types import Answers, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Terms
 from fedct_flwr.wire.messages import to_record
+from fedct_flwr.wire.refusal import Refused
 
 logger = logging.getLogger("flwr.fedct")
 
@@ -56,6 +62,8 @@ class CoTraining(Strategy):
     voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
     deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of so many votes on each example.
     A consensus that has targets asks for probabilities, or for values if those are the terms; ``learning`` is for it.
+    With ``sums``, silos keep their answers, and the coordinator learns the answers' sum alone; with ``noise`` silos
+    first add their shares of noise of this standard deviation, in votes of one silo.
 
     Raises RunError where fewer than ``min_silos`` silos answer a round or the run folder cannot be written.
     """
@@ -70,6 +78,8 @@ class CoTraining(Strategy):
         query_size: int = 0,
         votes: int = 0,
         learning: Learning | None = None,
+        sums: Sums | None = None,
+        noise: float = 0.0,
         stop_at_fixed_point: bool = True,
         seed: int = 0,
         folder: RunFolder | None = None,
@@ -79,7 +89,9 @@ class CoTraining(Strategy):
         self._consensus = consensus
         self._roster = roster
         self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
-        self._asking = Asking(terms, consensus, self._query_size, votes, learning or Learning(), seed)
+        self._asking = Asking(
+            terms, consensus, self._query_size, votes, learning or Learning(), seed, bool(sums), noise
+        )
         self.kind = self._asking.kind
         """What silos answer."""
         self._stop_at_fixed_point = stop_at_fixed_point
@@ -94,6 +106,8 @@ class CoTraining(Strategy):
         self._instruction_bytes = 0
         self._voters: frozenset[SiloName] = frozenset()
         self._unintroduced = True
+        self._sums = sums
+        self._grid: Grid | None = None
         self.fixed_point: int | None = None
         """The round in which the consensus stopped changing, if it did."""
         if folder and checkpoint:
@@ -162,7 +176,8 @@ class CoTraining(Strategy):
         if self.kind.own_targets and self._unintroduced and server_round > 1:
             introduce(grid, self._roster, self._deadline)
         self._unintroduced = False
-        self._instruction = self._asking.instruction(server_round, self._table)
+        self._grid = grid
+        self._instruction = self._asking.instruction(server_round, self._table, self._state)
         self._instruction_bytes = 0
         question = partial(self._question, for_all=self._record_of(self._instruction))
         return self._questions.ask(grid, question, server_round, self._deadline)
@@ -180,16 +195,29 @@ class CoTraining(Strategy):
         """Refuse what does not answer, form the consensus of the rest, write the checkpoint."""
         read = partial(read_answer, terms=self._terms, instruction=self._instruction)
         valid, absent = self._questions.sort(server_round, replies, read)
-        votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
 
         positions = self._instruction.query.positions(self._terms.num_public)
         incumbent = self._table[positions]
         rng = generator(self._seed, "consensus", server_round)
         before = self._state
-        decided, self._state = self._consensus.apply(votes.items(), incumbent, before, rng)
+        votes: Mapping[SiloName, Votes]
+        against: Mapping[SiloName, float] = {}
+        if self._sums and self._consensus.of_sum:
+            total, added = self._added(self._sums, valid, server_round)
+            for silo in valid.keys() - added.keys():
+                absent[silo] = NOT_IN_SUM
+                logger.warning("Round %s: without %s: %s", server_round, silo, NOT_IN_SUM)
+            valid, votes = added, dict.fromkeys(added, total)
+            decided, self._state = self._consensus.of_sum(Total(total, tuple(added)), incumbent, before, rng)
+        else:
+            votes = {silo: answer.votes for silo, (answer, _) in valid.items()}
+            against = self._opposed(server_round, votes, len(positions))
+            counted = {silo: own for silo, own in votes.items() if silo not in against}
+            decided, self._state = self._consensus.apply(counted.items(), incumbent, before, rng)
         targets = self._table.copy()
         targets[positions] = decided
-        moved = (decided != incumbent).any() or (self.kind.own_targets and not _same(before, self._state))
+        # Targets that are numbers may move where labels stay.
+        moved = (decided != incumbent).any() or not (self._consensus.targets is None or _same(before, self._state))
         self._note_fixed_point(server_round, bool(moved), frozenset(valid), len(positions))
 
         scores = [answer.scores for answer, _ in valid.values()]
@@ -204,7 +232,7 @@ class CoTraining(Strategy):
             silos=self._of_silos(valid, facts),
             absent=absent,
             fixed_point=self.fixed_point is not None,
-            younger=facts.younger,
+            younger={**facts.younger, **({"opposed": against} if against else {})},
         )
         logger.info(
             "Round %s: %s silos, %s, %s bytes received%s",
@@ -221,6 +249,42 @@ class CoTraining(Strategy):
         told = {name: facts.of_round[name] for name in facts.metrics}
         metrics = MetricRecord({"silos": len(record.silos), **told, "bytes-sent": record.bytes_sent})
         return targets_to_arrays(targets), metrics
+
+    def _added(
+        self, sums: Sums, ready: Mapping[SiloName, tuple[Answer, float]], server_round: int
+    ) -> tuple[VoteCounts, dict[SiloName, tuple[Answer, float]]]:
+        """The sum of the answers of silos that are ready, and what is known of those whose answers are in it."""
+        if self._grid is None:
+            raise RunError("answers are added before anybody was asked")
+        subject = hashlib.sha256(encode_instruction(self._instruction, self._terms)).digest()
+        kind = self._asking.of_sums
+        shape = kind.shape(self._instruction, self._terms, subject)
+        found, sent = sums.sum(self._grid, shape, ready.keys(), server_round, self._deadline)
+        added = {
+            silo: (replace(answer, size=answer.size + sent[silo]), seconds)
+            for silo, (answer, seconds) in ready.items()
+            if silo in found.summands
+        }
+        try:
+            return kind.opened(found.total, self._instruction, self._terms, len(added)), added
+        except Refused:
+            raise RunError(
+                f"round {server_round} has a secure sum that is none of {len(added)} silos' {kind.inner.name}: a silo "
+                "added other numbers, and nobody can tell which; ask the silos, then go on with --resume"
+            ) from None
+
+    def _opposed(self, server_round: int, votes: Mapping[SiloName, Any], asked: int) -> dict[SiloName, float]:
+        """Silos whose labels seem to be swapped, and how far they agree with the others; it is said of each."""
+        if not self.kind.one_label:
+            return {}
+        found = opposed(label_matrix(votes.items(), asked, self._terms.num_classes))
+        for silo, kappa in found.items():
+            logger.warning(
+                "Round %s: the labels of silo %s are the opposite of the others' (kappa %.2f), and count nothing: ask "
+                "it which class is which",
+                server_round, silo, kappa,
+            )  # fmt: skip
+        return found
 
     def _note_fixed_point(self, server_round: int, changed: bool, voters: frozenset[SiloName], asked: int) -> None:
         """Note whether the same silos voted on the whole public set and no target changed.

@@ -93,15 +93,15 @@ def _students(study: Study, dataset: FederatedDataset, positions: Sequence[int])
     # joblib takes its time to import.
     from fedct_flwr.labelers.students import transfer_for
 
-    config, public = study.config, dataset.public
-    transfer = config.transfer_settings(min(silo.private.size for silo in dataset.silos))
+    config, public, votes = study.config, dataset.public, study.config.method.votes
+    transfer = config.method.transfer_settings(dataset.fewest_records)
     privacy = config.privacy_settings(config.asked_about(len(public)))
     students = []
     for position in positions:
         silo, learner = dataset.silos[position], config.learner_settings(position, len(dataset.silos))
         keep = study.folder.silo_students(silo.name)
         taught = transfer_for(
-            transfer, privacy, learner, silo.name, dataset.schema, public, silo.private.X, config.votes, keep=keep
+            transfer, privacy, learner, silo.name, dataset.schema, public, silo.private.X, votes, keep=keep
         )
         students.append(taught.kept())
     return students

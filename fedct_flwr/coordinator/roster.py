@@ -84,6 +84,11 @@ class Roster:
         """The silo a node stands for, or its node id as long as nobody knows."""
         return self._names.get(node_id, f"node {node_id}")
 
+    @property
+    def known(self) -> dict[SiloName, int]:
+        """The node of each silo whose node is known."""
+        return {name: node for node, name in self._names.items()}
+
     def explain_silence(self, silent: Mapping[int, str], heard_of: Collection[str]) -> dict[str, str]:
         """Why silos are absent from a round: their nodes are ``silent`` for a reason, or there is no node.
 

@@ -1,7 +1,6 @@
 """The exchanges of secure sums as Flower's messages: one request to each node, one reply from each that answers."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -9,12 +8,10 @@ from flwr.serverapp import Grid
 from fedct_flwr.coordinator.exchange import prompt
 from fedct_flwr.secure_sum.coordinator import Replies, Requests
 from fedct_flwr.secure_sum.exchange import Exchange
+from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.types import SiloName
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refused
-
-ACTION: Final = "secure_sum"
-"""The ClientApp's function for these messages is registered by ``@app.query("secure_sum")``."""
 
 
 def over_flower(grid: Grid, nodes: Mapping[SiloName, int], group_id: str, timeout: float) -> Exchange:

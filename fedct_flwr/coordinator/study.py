@@ -10,14 +10,17 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.secure_sum.terms import Terms as SumTerms
+from fedct_flwr.silo.site import joint_of
 from fedct_flwr.types import Examples
-from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.content import Joint, Terms
 
 
 class Subject(NamedTuple):
     """What a study is about, as far as its coordinator knows. ``test`` may be empty.
 
-    ``image_size`` and ``image_mode`` say how folders of images are read, where it is about such.
+    ``image_size`` and ``image_mode`` say how folders of images are read, where it is about such. ``sums``
+    are the terms of real silos' secure sums, if they have any, and ``joint`` the joint labeler that they may train.
     """
 
     schema: Schema
@@ -25,6 +28,8 @@ class Subject(NamedTuple):
     test: Examples
     image_size: tuple[int, int] | None = None
     image_mode: Literal["gray", "color"] = "color"
+    sums: SumTerms | None = None
+    joint: Joint | None = None
 
     @classmethod
     def simulated(cls, dataset: FederatedDataset) -> "Subject":
@@ -35,7 +40,8 @@ class Subject(NamedTuple):
     @classmethod
     def real(cls, study: StudyFolder) -> "Subject":
         """Of a study's folder."""
-        return cls(study.schema, study.public, study.test, study.config.image_size, study.config.image_mode)
+        form = study.config.image_size, study.config.image_mode
+        return cls(study.schema, study.public, study.test, *form, study.sums, joint_of(study))
 
 
 @dataclass(frozen=True, eq=False)

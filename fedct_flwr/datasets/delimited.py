@@ -8,11 +8,13 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr.config.tables import TableSettings
@@ -45,12 +47,17 @@ _ROWS_IN_BLOCK: Final = 1024
 
 # What the reader says about a row goes no further than this: the rest of its message quotes the row.
 _SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
+_NUMBER_OR_NOTHING: Final = re.compile(r"\s*([+-]?\d[\d.,]*([eE][+-]?\d+)?)?\s*")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _SAYS_SEPARATOR: Final = re.compile(r'"?sep=([^"])"?')
 """A line before the header that is meant for Excel, which does not show it."""
 _END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
 _MANY_COLUMNS: Final = 200
 """From here on, finding out the type of each column takes longer than reading them all."""
+
+
+class FormError(DataError):
+    """A file is no table in the form that is told. The message quotes neither a record nor the header."""
 
 
 class Look(NamedTuple):
@@ -85,6 +92,7 @@ def read_delimited(path: Path, text: Collection[str] | None, tables: TableSettin
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(error, path, tables) from None
     _check_last_quote(table, path)
+    _check_swallowed(table, look.separator, path)
     return table
 
 
@@ -141,18 +149,65 @@ def _check_last_quote(table: pa.Table, path: Path) -> None:
             with _opened(path) as file:
                 marks = sum(block.count(b'"') for block in iter(lambda: file.read(_SAMPLE), b""))
             if marks % 2:
-                raise DataError(f"cannot read {path}: a quotation mark is never closed, somewhere near its end")
+                raise FormError(f"cannot read {path}: a quotation mark is never closed, somewhere near its end")
 
 
-def _unreadable(error: Exception, path: Path, tables: TableSettings) -> DataError:
+def _check_swallowed(table: pa.Table, separator: str, path: Path) -> None:
+    """Raise DataError for a field with whole records in it, between two quotation marks that nobody has closed."""
+    numeric = [pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in table.schema.types]
+    for values in table.columns:
+        if not pa.types.is_string(values.type) or not any(numeric):
+            continue
+        lines, signs = pc.count_substring(values, "\n"), pc.count_substring(values, separator)
+        several = pc.and_(pc.greater(lines, 1), pc.greater_equal(signs, len(numeric) - 1))
+        for row in pc.indices_nonzero(pc.fill_null(several, False)).to_pylist():
+            # The first and the last are parts of lines.
+            inner = [line.split(separator) for line in values[row].as_py().split("\n")[1:-1]]
+            records = [list(itertools.compress(fields, numeric)) for fields in inner if len(fields) == len(numeric)]
+            if any(map(_is_record, records)):
+                raise FormError(
+                    f"cannot read {path}: a field of record {row + 1:,} holds whole records, as "
+                    "between two quotation marks that are never closed: take these marks out"
+                )
+
+
+def _is_record(numbers: list[str]) -> bool:
+    """Whether what stands in the columns of numbers is some."""
+    return any(map(str.strip, numbers)) and all(map(_NUMBER_OR_NOTHING.fullmatch, numbers))
+
+
+def _unreadable(error: Exception, path: Path, tables: TableSettings) -> FormError:
     if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
         return _wrong_encoding(path, tables)
     reason = safe_reason(error)
     if "columns, got" in reason:
-        reason += (
-            "; each line needs as many fields as the header, so take titles above it and notes below the table out"
+        reason += _remedy_for_rows(path, tables)
+    return FormError(f"cannot read {path}: {reason}")
+
+
+def _remedy_for_rows(path: Path, tables: TableSettings) -> str:
+    """Where the first row of another length is, and what to do about such rows. Quotes none."""
+    # The number of each, and the fields of the header.
+    found: list[tuple[int | None, int]] = []
+
+    def remember(row: pyarrow.csv.InvalidRow) -> str:
+        found.append((row.number, row.expected_columns))
+        return "skip"
+
+    read = 0
+    with suppress(pa.ArrowException, OSError, ValueError), _opened(path) as file:
+        read = parse(file, (), tables, _look_into(path, tables), wrong_row=remember).num_rows
+    number, fields = found[0] if found else (None, 0)
+    where = f" in line {number:,}" if number else ""
+    if len(found) > read and fields > 1:
+        # Not some of them, but most, and the first line is no title.
+        return (
+            f"{where}; no line may end with a separator, and a number with a decimal comma needs quotation marks, or "
+            "another separator"
         )
-    return DataError(f"cannot read {path}: {reason}")
+    return (
+        f"{where}; each line needs as many fields as the header, so take titles above it and notes below the table out"
+    )
 
 
 def parse(
@@ -163,8 +218,11 @@ def parse(
     *,
     numbers: Iterable[str] = (),
     to_the_letter: bool = False,
+    wrong_row: Callable[[pyarrow.csv.InvalidRow], str] | None = None,
 ) -> pa.Table:
     """The table in a stream of CSV, whose columns in ``numbers`` hold numbers with decimals.
+
+    ``wrong_row`` is called with each row of another length than the header.
 
     Raises whatever pyarrow does.
     """
@@ -179,10 +237,14 @@ def parse(
         read_options=pyarrow.csv.ReadOptions(
             encoding=tables.encoding,
             skip_rows=look.skipped,
+            # One thread alone knows the numbers of rows.
+            use_threads=wrong_row is None,
             block_size=min(max(_MIN_BLOCK, _ROWS_IN_BLOCK * look.longest), _MAX_BLOCK),
         ),
         # Free text has lines of its own.
-        parse_options=pyarrow.csv.ParseOptions(delimiter=look.separator, newlines_in_values=True),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=look.separator, newlines_in_values=True, invalid_row_handler=wrong_row
+        ),
         convert_options=convert,
     )
 
@@ -208,7 +270,7 @@ class _Unpacked(io.RawIOBase):
         block: bytes = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(block)
         if self._left < 0:
-            raise DataError(f"cannot read {self._path}: unpacked, it is far larger than a table of its size would be")
+            raise FormError(f"cannot read {self._path}: unpacked, it is far larger than a table of its size would be")
         return block
 
     def readinto(self, buffer: Any, /) -> int:
@@ -234,10 +296,10 @@ def _check_kind(sample: bytes, path: Path, tables: TableSettings) -> None:
     """Raise DataError for a file of another kind, and for bytes that no text holds."""
     for mark, what in _OTHERS.items():
         if sample.lstrip().startswith(mark):
-            raise DataError(f"cannot read {path}: it is {what}")
+            raise FormError(f"cannot read {path}: it is {what}")
     wide = tables.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     if b"\x00" in sample and not wide and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(
+        raise FormError(
             f"cannot read {path}: it holds bytes that are no text; if it is UTF-16, write encoding = 'utf-16-le' in "
             f"{tables.place}, otherwise export it anew"
         )
@@ -261,7 +323,7 @@ def _check_encoding(sample: bytes, path: Path, tables: TableSettings) -> None:
             raise _wrong_encoding(path, tables, "utf-8")
 
 
-def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> DataError:
+def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormError:
     told = "UTF-8" if _is_utf_8(tables.encoding) else tables.encoding
     if found:
         remedy = f"write encoding = {found!r} in {tables.place}"
@@ -270,7 +332,7 @@ def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> DataE
         remedy += " as CSV UTF-8"
     else:
         remedy = f"correct encoding in {tables.place}"
-    return DataError(f"the text of {path} is not in {told}: {remedy}")
+    return FormError(f"the text of {path} is not in {told}: {remedy}")
 
 
 def _is_utf_8(encoding: str) -> bool:
@@ -299,7 +361,7 @@ def _checked_separator(lines: list[str], path: Path, tables: TableSettings) -> s
         # Where both split all lines alike, only somebody who knows the file can tell.
         either = f"{_SEPARATORS[separator]} or " if here else ""
         keys = f"separator = {_written(separator)} or " if here else ""
-        raise DataError(
+        raise FormError(
             f"the fields of {path} are separated by {either}{_SEPARATORS[found]}: write {keys}separator = "
             f"{_written(found)} in {tables.place}"
         )

@@ -10,7 +10,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.delimited import Look, most_unpacked, parse
+from fedct_flwr.datasets.delimited import FormError, Look, most_unpacked, parse
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SEPARATOR: Final = "\x1f"
 """Excel lets no control character into a cell, so none is ever between two fields by chance."""
+_OLD: Final = b"\xd0\xcf\x11\xe0"
 _FORMULA: Final = re.compile(rb"<f[ >/]")
 _ERRORS: Final = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
 
@@ -96,7 +97,18 @@ def _workbook(path: Path, *, values: bool) -> "Iterator[Workbook]":
     except DataError:
         raise
     except Exception:  # openpyxl raises whatever a damaged file leads it to
+        if _is_sealed(path):
+            raise FormError(
+                f"cannot read {path}: it has a password, or is an old Excel file (.xls): save it as .xlsx without one"
+            ) from None
         raise DataError(f"cannot read {path}: it is missing, damaged or of another kind") from None
+
+
+def _is_sealed(path: Path) -> bool:
+    """Whether it begins as files with a password do, and as Excel's did before 2007."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(_OLD)) == _OLD
+    return False
 
 
 def _check_size(path: Path) -> None:

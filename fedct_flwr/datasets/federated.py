@@ -1,6 +1,7 @@
 """A data set as it lies in a simulated federation: silos with private and test records, and a public set."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.random import Generator
@@ -59,6 +60,11 @@ class FederatedDataset:
         if len(seen) < 2:
             only = self.schema.classes[seen.pop()]
             raise DataError(f"all private records of {self.name!r} are of class {only!r}: at least two are needed")
+
+    @cached_property
+    def fewest_records(self) -> int:
+        """Private records of the smallest silo."""
+        return min(silo.private.size for silo in self.silos)
 
     def position(self, silo: SiloName) -> int:
         """Position of a silo. Raises DataError if there is none of this name."""

@@ -75,10 +75,21 @@ def _check_named(folder: TableFolder, told: FolderTables) -> None:
 
 def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str]:
     if folder.unused:
-        yield f"not used of {from_here(where)}: {listed(folder.unused)}"
-    for path in folder.tables:
-        if path.name.lower().endswith(".xlsx") and (others := other_sheets(path, told.of(path.name))):
-            yield (
-                f"only the first sheet of {quoted(path.name)} is read, and not {listed(others)}: "
-                f"write sheet = '...' in {told.place} to read another"
-            )
+        yield f"not used of {from_here(where)}: {listed(folder.unused)}{how_to_use(folder)}"
+    for name, others in unread_sheets(folder, told).items():
+        yield (
+            f"only the first sheet of {quoted(name)} is read, and not {listed(others)}: "
+            f"write sheet = '...' in {told.place} to read another"
+        )
+
+
+def how_to_use(folder: TableFolder) -> str:
+    """What to do about unused files that seem to hold tables, for the end of a sentence."""
+    return f" (save {listed(folder.unused_tables)} as .csv or .xlsx to use them)" if folder.unused_tables else ""
+
+
+def unread_sheets(folder: TableFolder, told: FolderTables) -> dict[str, list[str]]:
+    """By file, the sheets with contents that are not read."""
+    books = [path for path in folder.tables if path.name.lower().endswith(".xlsx")]
+    found = {path.name: other_sheets(path, told.of(path.name)) for path in books}
+    return {name: sheets for name, sheets in found.items() if sheets}

@@ -15,8 +15,40 @@ from fedct_flwr.types import ConfigError, DataError, SiloName
 
 PUBLIC: Final = "public"
 TEST: Final = ".test"
-_TESTS: Final = frozenset({"test", "tests", "testset", "testdata", "holdout", "validation", "valid", "val", "eval"})
+_PUBLIC: Final = re.compile(r"public|unlabel+ed|öffentlich|oeffentlich", re.IGNORECASE)
+_OTHER_TABLES: Final = (
+    *(".xls", ".xlsm", ".xlsb", ".ods", ".numbers", ".txt", ".dat", ".zip", ".bz2", ".xz", ".zst", ".7z", ".rar"),
+    *(".sav", ".dta", ".sas7bdat", ".xpt", ".rds", ".rdata", ".json", ".jsonl", ".feather", ".arrow", ".orc", ".h5"),
+    *(".db", ".sqlite", ".mdb", ".accdb", ".tab", ".psv", ".toml.txt"),
+)
+"""Endings of files that often hold a table, and are not read."""
+_TESTS: Final = frozenset(
+    [
+        "test",
+        "tests",
+        "testset",
+        "testdata",
+        "xtest",
+        "ytest",
+        "holdout",
+        "validation",
+        "validationset",
+        "valid",
+        "val",
+        "eval",
+    ]
+)
 """Names of files, without signs between words, that are test sets by all experience."""
+_TRAINS: Final = frozenset(
+    ["train", "training", "trainset", "trainingset", "traindata", "trainingdata", "xtrain", "ytrain", "dev"]
+)
+"""Names of the other half of such a file, which is no hospital's."""
+_COPY: Final = re.compile(
+    r"(?:copy of|kopie von|copie de|backup(?: of)?|old|alt)[-_ .]+(?P<of>.+)|"
+    r"(?P<silo>.+?)(?:[-_ .]*\(\d+\)|[-_ .]+(?:copy|kopie|copie|backup|bak|old|alt|orig|original|final|v\d+)[-_ ]?\d*)",
+    re.IGNORECASE,
+)
+"""Names that systems and people give to another state of a file."""
 _OF_SILO: Final = re.compile(
     r"(?P<silo>.+)[-_ .]+(?:test|tests|testing|testset|testdata|holdout|validation|val)", re.IGNORECASE
 )
@@ -35,6 +67,11 @@ class TableFolder:
     silos: dict[SiloName, Path]
     tests: dict[SiloName, Path]
     unused: tuple[str, ...]
+
+    @property
+    def unused_tables(self) -> tuple[str, ...]:
+        """Those of the unused files that look as if somebody had meant them to be read."""
+        return tuple(name for name in self.unused if name.lower().endswith(_OTHER_TABLES))
 
     @property
     def tables(self) -> tuple[Path, ...]:
@@ -87,10 +124,19 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
                 f"{folder} has two tables for {quoted(name)}, {quoted(group[silo].name)} and {quoted(path.name)}: "
                 "keep one of them"
             )
+        if other := next((known for known in group if known.casefold() == silo.casefold()), None):
+            raise DataError(
+                f"{folder} has two tables whose names differ in capital letters alone, {quoted(group[other].name)} and "
+                f"{quoted(path.name)}: keep one of them, or rename one"
+            )
         group[silo] = path
     _check_told(folder, told, forms)
     if PUBLIC not in found:
-        raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {_endings()}: the public set is what silos label")
+        alike = next((path.name for name, path in found.items() if _PUBLIC.search(name)), "")
+        remedy = f"rename {quoted(alike)} if it is the public set" if alike else "the public set is what silos label"
+        if other := next((name for name in unused if name.lower().startswith(f"{PUBLIC}.")), ""):
+            remedy = f"save {quoted(other)} as .csv or .xlsx, and the silos' tables, too"
+        raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {_endings()}: {remedy}")
     public = found.pop(PUBLIC)
     if not found:
         raise DataError(f"no silo's file in {folder}: next to {public.name} there must be one for each silo")
@@ -135,7 +181,20 @@ def _check_tests(
                 f"{quoted(path.name)} in {folder} would become a silo of its own: rename it to "
                 f"{quoted(of_silo['silo'] + TEST + ending)} if it is that silo's test file{other}"
             )
-        if re.sub(r"[-_ .]", "", unicodedata.normalize("NFC", name)).casefold() in _TESTS:
+        copy = _COPY.fullmatch(name)
+        if copy and (original := copy["of"] or copy["silo"]) in {*silos, PUBLIC}:
+            raise DataError(
+                f"{quoted(path.name)} in {folder} would become a silo of its own, and is called like another state of "
+                f"{quoted(original)}: move it elsewhere, or write silo = '...' under [files.{quoted(path.name)}] in "
+                f"{DATA_FILE} if it holds another silo's records"
+            )
+        bare = re.sub(r"[-_ .]", "", unicodedata.normalize("NFC", name)).casefold()
+        if bare in _TRAINS:
+            raise DataError(
+                f"{quoted(path.name)} in {folder} would become a silo of that name: name it after the silo whose "
+                f"records it holds, or write silo = '...' under [files.{quoted(path.name)}] in {DATA_FILE}"
+            )
+        if bare in _TESTS:
             raise DataError(
                 f"{quoted(path.name)} in {folder} would become a silo of that name: rename it to 'NAME{TEST}{ending}' "
                 f"if it is the test file of a silo NAME, or write silo = '...' under [files.{quoted(path.name)}] in "

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,7 +12,9 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets import files
 from fedct_flwr.datasets.folder import TableFolder, read_folder
 from fedct_flwr.datasets.from_tables import Source
-from fedct_flwr.datasets.inspection import Finding, Inspection, Severity, check_accept, inspect_tables
+from fedct_flwr.datasets.inspection import Finding, Inspection, Severity, check_accept, inspect_tables, with_accepted
+from fedct_flwr.datasets.lacking import no_column
+from fedct_flwr.datasets.leaks import TEST_RECORDS, leaks
 from fedct_flwr.datasets.tables import text_columns
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import DataError, SiloName
@@ -22,6 +25,8 @@ class FolderInspection(NamedTuple):
 
     inspection: Inspection
     files: TableFolder
+    sheets: Mapping[str, list[str]] = MappingProxyType({})
+    """By file, the sheets with contents that are not read."""
 
 
 def inspect_folder(config: RunConfig) -> FolderInspection:
@@ -58,11 +63,19 @@ def inspect_folder(config: RunConfig) -> FolderInspection:
     more: list[Finding] = []
     if not wrong and not found.refused:
         try:
-            # What shows only in a federation: labels that are swapped at one silo.
-            more = [each for each in files.load(config).findings if each not in found.findings]
+            # What shows only in a federation: swapped labels at one silo, test records that training has seen.
+            dataset = files.load(config)
+            more = [each for each in dataset.findings if each not in found.findings]
+            told_of = [Finding(TEST_RECORDS, Severity.SAID, *_in_two(leak.said)) for leak in leaks(dataset)]
+            more += with_accepted(told_of, [*told.accept, *config.accept])
         except DataError as error:
             wrong = [_unreadable(error, "")]
-    return FolderInspection(Inspection(found.tables, (*wrong, *found.findings, *more)), folder)
+    try:
+        sheets = files.unread_sheets(folder, told)
+    except DataError:
+        # Such a file is among the findings.
+        sheets = {}
+    return FolderInspection(Inspection(found.tables, (*wrong, *found.findings, *more)), folder, sheets)
 
 
 def _read(
@@ -79,13 +92,19 @@ def _read(
             # A table makes its list of names anew whenever it is asked.
             names = table.column_names
             there, known = {*names}, {label, settings.group, *theirs}
-            _check(label in there, source, f"has no column {label!r}: it has {listed(names)}")
+            if label not in there:
+                raise no_column(source.where, label, names)
             _check(table.num_rows > 0, source, "has no records: add records, or take the file away")
             tables[silo] = table
             missing = [name for name in theirs if name not in there]
             extra = [name for name in names if name not in known]
-            _check(not missing, source, f"lacks columns of the public set: {listed(missing)}; name them as there")
-            _check(not extra, source, f"has columns that the public set lacks: {listed(extra)}; take them out")
+            instead = f" (it has {listed(extra)})" if extra else ", or take them out of the public set"
+            said = f"lacks columns of the public set: {listed(missing)}; name them as there{instead}"
+            _check(not missing, source, said)
+            said = (
+                f"has columns that the public set lacks: {listed(extra)}; take them out, or name them under leave-out"
+            )
+            _check(not extra, source, f"{said} in data.toml")
         except DataError as error:
             wrong.append(_unreadable(error, silo))
     return tables, wrong
@@ -98,6 +117,12 @@ def _without(table: pa.Table, names: Collection[str]) -> pa.Table:
 def _check(fine: object, source: Source, said: str) -> None:
     if not fine:
         raise DataError(f"{source.where} {said}")
+
+
+def _in_two(sentence: str) -> tuple[str, str]:
+    """What is wrong, and what to do."""
+    said, _, fix = sentence.rpartition(": ")
+    return (said, fix) if said else (fix, "")
 
 
 def _unreadable(error: DataError, silo: SiloName) -> Finding:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.config import RunConfig, TableSettings
@@ -12,7 +13,9 @@ from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, 
 from fedct_flwr.datasets.freed_memory import give_back
 from fedct_flwr.datasets.groups import column_of_groups, numbered, split_silo
 from fedct_flwr.datasets.inspection import Finding, Severity, Words, inspect_tables, opposed, refuse, with_accepted
+from fedct_flwr.datasets.inspection.classes import TESTED
 from fedct_flwr.datasets.labels import all_classes, class_names, encode_labels
+from fedct_flwr.datasets.lacking import no_column
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.datasets.table_files import PLAIN
@@ -20,7 +23,7 @@ from fedct_flwr.datasets.tables import columns_of, encode, numbers, text_columns
 from fedct_flwr.seeding import generator
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import fault, formula_fault, listed
-from fedct_flwr.types import Answers, ConfigError, DataError, Examples, Groups, SiloName
+from fedct_flwr.types import LABEL_DTYPE, Answers, ConfigError, DataError, Examples, Groups, SiloName
 
 
 class Source(NamedTuple):
@@ -37,6 +40,15 @@ class Source(NamedTuple):
 _NO_TESTS: Final[Mapping[SiloName, Source]] = MappingProxyType({})
 
 
+_OF_TESTS: Final = frozenset(
+    (
+        *("missing-as-number", "far-number", "two-scales", "other-scale", "out-of-range", "unknown-values"),
+        *("value-spellings", "label-spellings", "shared-records", "public-records"),
+    )
+)
+"""What is said of a table that a silo is tested with."""
+
+
 @dataclass(frozen=True)
 class _Labeled:
     """A table with labels, read: of a silo's own records, or of those that it is ``tested`` with."""
@@ -48,7 +60,7 @@ class _Labeled:
 
     @property
     def name(self) -> str:
-        return f"{self.silo}.test" if self.tested else self.silo
+        return f"{self.silo}{TESTED}" if self.tested else self.silo
 
 
 def federation(
@@ -92,7 +104,7 @@ def federation(
     ]
     for part in parts:
         if label not in part.table.column_names:
-            raise DataError(f"{part.source.where} has no column {label!r}: it has {listed(part.table.column_names)}")
+            raise no_column(part.source.where, label, part.table.column_names)
         if part.table.num_rows == 0:
             remedy = "take it away" if part.tested else leave_out
             raise DataError(f"{part.source.where} has no records: add records or {remedy}")
@@ -125,10 +137,16 @@ def federation(
             test, private = hold_out(records, (config.test_fraction,), rng)
             found[silo] = SiloData(silo, private, test)
     del part, records
-    if not number:
-        swapped = opposed({silo: data.private for silo, data in found.items()}, columns, schema.classes)
-        meant = with_accepted(swapped, [*settings.accept, *config.accept])
-        findings += tuple(each for each in meant if each.severity is Severity.SAID)
+    apart = {silo: data.private for silo, data in found.items()}
+    apart |= {f"{silo}{TESTED}": found[silo].test for silo in tests}
+    if number:
+        halves = {silo: _by_half(records) for silo, records in apart.items()}
+        swapped = opposed(halves, columns, ("below the median", "above it"))
+    else:
+        swapped = opposed(apart, columns, schema.classes)
+    del apart
+    meant = with_accepted(swapped, [*settings.accept, *config.accept])
+    findings += tuple(each for each in meant if each.severity is Severity.SAID)
     own = _side_by_side(found)
     give_back()
     return FederatedDataset(
@@ -140,6 +158,11 @@ def federation(
         notes=notes,
         findings=findings,
     )
+
+
+def _by_half(records: Examples) -> Examples:
+    """Records of two classes: below and above the median of the number to predict."""
+    return Examples(records.X, (records.y > np.median(records.y)).astype(LABEL_DTYPE))
 
 
 def _side_by_side(found: dict[SiloName, SiloData]) -> tuple[SiloData, ...]:
@@ -182,7 +205,9 @@ def _inspected(
     # A test table is small, and of whom it likes.
     tested = {part.name for part in parts if part.tested}
     return tuple(
-        finding for finding in found.findings if finding.severity is Severity.SAID and finding.silo not in tested
+        finding
+        for finding in found.findings
+        if finding.severity is Severity.SAID and (finding.silo not in tested or finding.code in _OF_TESTS)
     )
 
 

@@ -5,6 +5,7 @@ over-optimistic.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,17 +14,21 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import SiloData, take
-from fedct_flwr.text.printable import listed, quoted
+from fedct_flwr.datasets.lacking import no_column
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError, Examples, Groups
+
+_WHOLE: Final = r"^(\d+)\.0*$"
 
 
 def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArray:
-    """The column ``name`` as text without blanks around it, null where a record has no group.
+    """The column ``name`` as text in small letters without blanks around it, null where a record has no group.
 
-    Whole numbers are spelled alike however a table holds them. Raises DataError, which quotes no record.
+    Whole numbers are spelled alike however a table holds them: groups that differ in spelling alone would be on both
+    sides of a split. Raises DataError, which quotes no record.
     """
     if name not in table.column_names:
-        raise DataError(f"{where} has no group column {name!r}: it has {listed(table.column_names)}")
+        raise no_column(where, name, table.column_names, "group column")
     values = table.column(name)
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -36,7 +41,9 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
         except pa.ArrowInvalid:
             # Numbers with a fraction are names like others.
             values = values.cast(pa.float64())
-    text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.string())))
+    # Some of them went through floats in another program.
+    text = pc.replace_substring_regex(text, _WHOLE, r"\1")
     return pc.if_else(pc.equal(text, ""), None, text)
 
 

@@ -12,11 +12,14 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
 from fedct_flwr.datasets.folder import PUBLIC, TEST
+from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.image_folder import (
+    groups_of,
     images_among,
     images_in,
     labeled_images_in,
     listed_in,
+    numbered_groups,
     read_images,
     usual_form,
 )
@@ -27,7 +30,7 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import fault, listed, quoted
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, DataError, Examples, SiloName
+from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 
 _SYSTEMS: Final = "__"
 """What archives of other systems leave behind begins so."""
@@ -70,6 +73,11 @@ def load(config: RunConfig) -> FederatedDataset:
         raise ConfigError(f"label-column has no effect on {folder}, whose classes are names of folders: leave it out")
     if config.text_columns:
         raise ConfigError(f"text-columns has no effect on {folder}, which holds images: leave it out")
+    if config.group_column:
+        raise ConfigError(
+            f"group-column has no effect on {folder}, which holds images: write group-pattern under [images] in "
+            f"{folder / DATA_FILE}"
+        )
     if config.outcome != "class":
         raise ConfigError(f"outcome = {config.outcome!r} is for tables, and {folder} holds images: leave it out")
     told = TableSettings.of_folder(folder)
@@ -90,10 +98,15 @@ def load(config: RunConfig) -> FederatedDataset:
     parts = []
     for silo, labeled in zip(silos, found, strict=True):
         records = labeled.read(form, classes)
+        groups, rng = labeled.groups(told.images.group_pattern), generator(config.seed, "split", silo)
         if silo in held_out:
-            parts.append(SiloData(silo, records, held_out[silo].read(form, classes)))
+            of_test = held_out[silo].groups(told.images.group_pattern)
+            _check_apart(labeled, held_out[silo], told.images.group_pattern)
+            parts.append(SiloData(silo, records, held_out[silo].read(form, classes), groups, of_test))
+        elif groups is not None:
+            parts.append(split_silo(silo, records, groups, config.test_fraction, rng))
         else:
-            test, private = hold_out(records, (config.test_fraction,), generator(config.seed, "split", silo))
+            test, private = hold_out(records, (config.test_fraction,), rng)
             parts.append(SiloData(silo, private, test))
     used = {*public, *(path for labeled in (*found, *held_out.values()) for path in labeled.paths)}
     if unused := [*_unused(folder, used)]:
@@ -101,7 +114,7 @@ def load(config: RunConfig) -> FederatedDataset:
     return FederatedDataset(
         name=str(folder),
         schema=Schema(classes, images=form),
-        public=PublicSet(read_images(public, *form)),
+        public=PublicSet(read_images(public, *form, named=True)),
         silos=tuple(parts),
         test=pool([part.test for part in parts]),
         notes=notes,
@@ -124,7 +137,21 @@ class _Labeled:
         return cls(folder, paths, [class_name(name) for name in names])
 
     def read(self, form: ImageForm, classes: Sequence[str]) -> Examples:
-        return Examples(read_images(self.paths, *form), encode_labels(self.names, classes))
+        return Examples(read_images(self.paths, *form, named=True), encode_labels(self.names, classes))
+
+    def groups(self, pattern: str) -> Groups | None:
+        """Which images belong together."""
+        return numbered_groups(self.paths, pattern)
+
+
+def _check_apart(trained: _Labeled, tested: _Labeled, pattern: str) -> None:
+    """Raise DataError where a group is both trained on and tested with."""
+    both = {*(groups_of(trained.paths, pattern) or ())} & {*(groups_of(tested.paths, pattern) or ())}
+    if both:
+        raise DataError(
+            f"images of {count(len(both), 'group')} are both in {trained.folder} and in {tested.folder}: keep all "
+            "images of a group in one of them"
+        )
 
 
 def _form(told: FolderTables, public: Sequence[Path], folder: Path) -> tuple[ImageForm, tuple[str, ...]]:
@@ -132,7 +159,7 @@ def _form(told: FolderTables, public: Sequence[Path], folder: Path) -> tuple[Ima
     images = told.images
     if images.size and images.mode:
         return ImageForm(images.size, images.mode), ()
-    usual = usual_form(public)
+    usual = usual_form(public, named=True)
     form = ImageForm(images.size or usual.size, images.mode or usual.mode)
     height, width = form.size
     return form, (

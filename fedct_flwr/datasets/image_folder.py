@@ -6,6 +6,7 @@ A public set should be PNG or TIFF: what a JPEG's pixels are depends on the libr
 pixels differ have another fingerprint.
 """
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.schema import ImageForm
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.text.plural import count
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import ConfigError, DataError, Groups
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -30,11 +33,12 @@ _LARGEST_USUAL: Final = 224
 """Pixels along a side that most image networks are made for."""
 
 
-def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str) -> NDArray[np.uint8]:
+def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, named: bool = False) -> NDArray[np.uint8]:
     """All images, scaled to ``size`` (height, width); ``mode`` is gray (1 channel) or color (3).
 
     Images with 16 bits a pixel, as X-rays often are, keep the upper 8. Raises DataError for one that cannot be read,
-    which does not quote the file's name, as it may be a patient's; ConfigError where Pillow is not installed.
+    which quotes the file's name only where it may be ``named``, as it may be a patient's; ConfigError where Pillow is
+    not installed.
     """
     Image = _pillow()
     height, width = size
@@ -44,12 +48,12 @@ def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str) -> NDAr
             with Image.open(path) as image:
                 resized = _eight_bits(image).convert(_MODES[mode]).resize((width, height), Image.Resampling.BILINEAR)
         except Exception:  # Pillow raises whatever a damaged file leads its decoders to
-            raise _damaged(paths, number) from None
+            raise _damaged(paths, number, named) from None
         pixels[number] = np.asarray(resized, dtype=np.uint8).reshape(height, width, -1).transpose(2, 0, 1)
     return pixels
 
 
-def usual_form(paths: Sequence[Path]) -> ImageForm:
+def usual_form(paths: Sequence[Path], *, named: bool = False) -> ImageForm:
     """The size of most of these images, at most 224 pixels along a side, and color if one of them has any.
 
     Reads their headers alone. Raises as ``read_images``.
@@ -64,7 +68,7 @@ def usual_form(paths: Sequence[Path]) -> ImageForm:
                 if image.mode not in _GRAY and not image.mode.startswith("I"):
                     mode = "color"
         except Exception:
-            raise _damaged(paths, number) from None
+            raise _damaged(paths, number, named) from None
     (height, width), _ = max(sizes.items(), key=lambda found: (found[1], found[0]))
     shrink = min(1.0, _LARGEST_USUAL / max(height, width))
     return ImageForm((max(1, round(height * shrink)), max(1, round(width * shrink))), mode)
@@ -80,9 +84,14 @@ def _pillow() -> "ModuleType":
     return Image
 
 
-def _damaged(paths: Sequence[Path], number: int) -> DataError:
+def _damaged(paths: Sequence[Path], number: int, named: bool) -> DataError:
     """The error for the image at this position, which counts within its own folder."""
     folder = paths[number].parent
+    if named:
+        return DataError(
+            f"cannot read the image {quoted(paths[number].name)} in {folder}, as it is damaged or of another kind: "
+            "replace it, or take it away"
+        )
     before = sum(path.parent == folder for path in paths[:number])
     among = sum(path.parent == folder for path in paths)
     return DataError(
@@ -126,6 +135,29 @@ def labeled_images_in(folder: Path) -> tuple[list[Path], list[str]]:
         raise DataError(f"no images in {folder}: it must hold a folder for each class, with images in it")
     paths, names = zip(*found, strict=True)
     return list(paths), list(names)
+
+
+def groups_of(paths: Sequence[Path], pattern: str) -> tuple[str, ...] | None:
+    """The group that each file's name says, see ``GroupedImages``; None without a pattern.
+
+    Raises DataError for names that say none, which quotes none of them.
+    """
+    if not pattern:
+        return None
+    found = [re.search(pattern, path.name) for path in paths]
+    names = tuple(match.group(1) if match else None for match in found)
+    if without := sum(not name for name in names):
+        raise DataError(
+            f"group-pattern = {quoted(pattern)} finds no group in the names of {count(without, 'image')} of "
+            f"{len(paths)} in {paths[0].parents[1]}: change the pattern, or rename the files"
+        )
+    return tuple(filter(None, names))
+
+
+def numbered_groups(paths: Sequence[Path], pattern: str) -> Groups | None:
+    """The same as numbers ``(n,)``. Raises DataError."""
+    names = groups_of(paths, pattern)
+    return None if names is None else np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
 def images_among(paths: Iterable[Path]) -> list[Path]:

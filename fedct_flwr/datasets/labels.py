@@ -34,7 +34,7 @@ def class_names(labels: pa.ChunkedArray, label: str, path: object) -> list[str]:
     labels = usual(labels)
     # Each spelling is looked at once: a million records have a handful.
     spellings = pc.unique(labels)
-    values = [None if value != value else value for value in spellings.to_pylist()]
+    values = [None if value != value or _is_blank(value) else value for value in spellings.to_pylist()]
     if any(isinstance(value, float) and abs(value) > _LARGEST for value in values):
         raise DataError(
             f"column {label!r} of {path} holds numbers too large to tell apart: check that the label column is the "
@@ -61,6 +61,11 @@ def class_name(text: str) -> str:
         sign, digits = whole.groups()
         return f"-{digits}" if sign == "-" and digits != "0" else digits
     return text
+
+
+def _is_blank(value: object) -> bool:
+    """Whether it is text of blanks alone, which no class is called."""
+    return isinstance(value, str) and not value.strip()
 
 
 def _text(value: object) -> str:

@@ -1,16 +1,19 @@
-"""Test records that training has seen, by groups and by rows: the scores of such a test set are over-optimistic."""
+"""Test records that training has seen, by groups, by rows or nearly: such a test set makes scores over-optimistic."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.datasets.near_copies import near_copies
 from fedct_flwr.text.plural import count
-from fedct_flwr.types import Examples
+from fedct_flwr.types import Examples, SiloName
 
+TEST_RECORDS: Final = "test-records"
+"""What such a finding is called."""
 _MANY: Final = 0.05
 """Share of a silo's test records from which repeats change its own score."""
 _MOST_NAMED: Final = 10
@@ -46,6 +49,12 @@ def leaks(dataset: FederatedDataset) -> Iterator[Leak]:
                     "score is over-optimistic: take them out of one of the two",
                     serious=True,
                 )
+    groups = [silo.groups for silo in dataset.silos if silo.groups is not None]
+    if groups and all(len(np.unique(own)) == len(own) for own in groups):
+        yield Leak(
+            "each record is a group of its own, so groups change nothing: check that their column is the right one",
+            serious=False,
+        )
     yield from _repeats(dataset)
 
 
@@ -60,24 +69,36 @@ def _across_silos(dataset: FederatedDataset) -> Iterator[Leak]:
     groups, silos = np.unique(np.concatenate(found), return_counts=True)
     if shared := int((silos > 1).sum()):
         yield Leak(
-            f"{shared:,} of {count(len(groups), 'group')} have records at more than one silo: splits keep a group "
-            "together within its silo alone, so the score on the pooled test set may be over-optimistic",
+            f"{shared:,} of {count(len(groups), 'group')} have records at more than one silo, and splits keep a group "
+            "together within its silo alone, so the score on the pooled test set may be over-optimistic: nothing, if "
+            "each silo numbers its groups by itself",
             serious=True,
         )
 
 
 def _repeats(dataset: FederatedDataset) -> Iterator[Leak]:
-    found = {silo.name: (repeats, silo.test.size) for silo in dataset.silos if (repeats := repeated(silo))}
+    equal: dict[SiloName, tuple[int, int]] = {}
+    near: dict[SiloName, tuple[int, int]] = {}
+    for silo in dataset.silos:
+        found = _repeated(silo)
+        if many := int(np.count_nonzero(found)):
+            equal[silo.name] = many, silo.test.size
+        close = near_copies(silo.test, silo.private, dataset.schema.columns, found)
+        if close.near:
+            near[silo.name] = close
+    yield from _said(equal, "test records that equal a training record of the same silo, label included")
+    yield from _said(near, "test records that are nearly a training record of the same silo")
+
+
+def _said(found: Mapping[SiloName, tuple[int, int]], what: str) -> Iterator[Leak]:
+    """A sentence for the test records of all silos that are repeats, with how many were looked at."""
     if not found:
         return
     said = [f"{name!r} {many:,} of {size:,}" for name, (many, size) in found.items()]
     more = f" and {len(said) - _MOST_NAMED} silos more" if len(said) > _MOST_NAMED else ""
-    what = (
-        "test records that equal a training record of the same silo, label included: "
-        f"{', '.join(said[:_MOST_NAMED])}{more}"
-    )
+    what = f"{what} ({', '.join(said[:_MOST_NAMED])}{more})"
     if all(many < _MANY * size for many, size in found.values()):
-        yield Leak(what, serious=False)
+        yield Leak(f"{what}: nothing, if these are few", serious=False)
         return
     yield Leak(
         f"{what}; if these are the same patients, own scores are over-optimistic: name the patients' column as group, "
@@ -91,17 +112,23 @@ def repeated(silo: SiloData) -> int:
 
     None where values are so few that chance makes them: as it does where each column's values change places.
     """
+    return int(np.count_nonzero(_repeated(silo)))
+
+
+def _repeated(silo: SiloData) -> NDArray[np.bool_]:
+    """Which of the test records equal a private one, ``(tests,)``."""
+    nobody = np.zeros(silo.test.size, dtype=bool)
     if not silo.test.size:
-        return 0
+        return nobody
     known = _digests(silo.private)
-    many = int(np.isin(_digests(silo.test), known).sum())
-    if not many:
-        return 0
+    found = np.isin(_digests(silo.test), known)
+    if not found.any():
+        return nobody
     rng = np.random.default_rng(0)
     columns = silo.test.X.reshape(silo.test.size, -1).T
     mixed = Examples(np.stack([rng.permutation(column) for column in columns], axis=1), rng.permutation(silo.test.y))
     by_chance = int(np.isin(_digests(mixed), known).sum())
-    return many if many > _BY_CHANCE * by_chance else 0
+    return found if np.count_nonzero(found) > _BY_CHANCE * by_chance else nobody
 
 
 def _digests(records: Examples) -> NDArray[np.uint64]:

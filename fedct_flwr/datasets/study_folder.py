@@ -6,6 +6,7 @@ set changes the digest.
 
 import hashlib
 import json
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,16 +15,21 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
 from fedct_flwr.datasets.groups import column_of_groups, numbered
-from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images
+from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, numbered_groups, read_images
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
+from fedct_flwr.datasets.lacking import no_column
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import ImageForm, Schema
 from fedct_flwr.datasets.table_files import check_named, column_names, read_table
 from fedct_flwr.datasets.tables import columns_of, encode
-from fedct_flwr.text.printable import fault, listed, quoted
+from fedct_flwr.secure_sum.terms import Terms as SumTerms
+from fedct_flwr.text.printable import fault, quoted
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Groups
 
 STUDY_FILE: Final = "study.toml"
@@ -44,10 +50,20 @@ class StudyFolder:
         return self.config.study
 
     @cached_property
+    def sums(self) -> SumTerms | None:
+        """The terms of its secure sums; None where it has none. Raises ConfigError for wrong ones."""
+        sums = self.config.sums
+        if not sums.keys:
+            return None
+        keys = {silo: _public_key(silo, key) for silo, key in sums.keys.items()}
+        return SumTerms(self.name, keys, sums.min_summands, sums.may_collude)
+
+    @cached_property
     def digest(self) -> bytes:
         """SHA-256 (32 bytes) over name, classes, columns with their categories, public set, test set, form of images.
 
-        And over what ``[tables]`` says the columns mean; a study without it has the digest that it always had.
+        And over what ``[tables]`` says the columns mean, ``[sums]`` and ``[joint]``; a study without them has the
+        digest that it always had.
         """
         agreed: dict[str, object] = {
             "study": self.config.study,
@@ -60,9 +76,24 @@ class StudyFolder:
             **({"text": texts} if (texts := [column.name for column in self.schema.columns if column.text]) else {}),
             "images": [self.config.image_size, self.config.image_mode] if self.config.image_size else None,
         }
+        if self.sums:
+            agreed["sums"] = self.sums.digest.hex()
+        if self.config.joint:
+            agreed["joint"] = self.config.joint.model_dump(mode="json")
         if meant := self.config.tables.decides:
             agreed["tables"] = meant
         return hashlib.sha256(b"fedct study 1 " + json.dumps(agreed, sort_keys=True).encode()).digest()
+
+
+def _public_key(silo: str, line: str) -> bytes:
+    """The 32 bytes of an Ed25519 key as a file of PEM has it. Raises ConfigError."""
+    try:
+        key = load_der_public_key(b64decode(line, validate=True))
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise ConfigError(f"{silo!r} under [sums.keys] in {STUDY_FILE} is no key: copy the line from its egress.pub")
+    return key.public_bytes_raw()
 
 
 def read_study(folder: Path) -> StudyFolder:
@@ -113,15 +144,22 @@ def table_of(data: DataSettings, study: StudyFolder) -> pa.Table | None:
 def read_grouped(
     data: DataSettings, study: StudyFolder, path: Path | None = None, table: pa.Table | None = None
 ) -> tuple[Examples, Groups | None]:
-    """The same, and which of them belong together, where ``silo.toml`` names a column of groups.
+    """The same, and which of them belong together, where ``silo.toml`` says so.
 
     ``table`` is what ``table_of`` has read of the silo's file, if it has.
     """
     path = path or data.file
     if study.config.image_size:
+        if data.tables.group:
+            raise ConfigError(
+                "group under [data.tables] in silo.toml is for tables: write group-pattern under [data.images]"
+            )
         paths, names = labeled_images_in(path)
         y = map_labels([class_name(name) for name in names], data.mapping, study.schema.classes, path)
-        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y), None
+        groups = numbered_groups(paths, data.images.group_pattern)
+        return Examples(read_images(paths, study.config.image_size, study.config.image_mode), y), groups
+    if data.images.given:
+        raise ConfigError("[data.images] in silo.toml is for images, and the study has tables: leave it out")
     if not data.label:
         raise ConfigError("'label' is missing under [data] in silo.toml: name the label column of the table")
     _check_named(data.tables, [path])
@@ -183,7 +221,7 @@ def _read_table(
     own = [label, group] if group else [label]
     table = _table_in(path, label, study, tables) if table is None else table
     if label not in table.column_names:
-        raise DataError(f"{path} has no column {label!r}: it has {listed(table.column_names)}")
+        raise no_column(path, label, table.column_names)
     if table.num_rows == 0:
         raise DataError(f"{path} has no records")
     groups = numbered([column_of_groups(table, group, path)])[0] if group else None

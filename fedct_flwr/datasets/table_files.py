@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +36,7 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
 
     In CSV and Excel files the columns named in ``text`` are text whatever they look like. Files of another ending than
     ``ENDINGS`` are CSV. Dates are numbers, if their form is told; columns to be left out are not there, nor those with
-    neither a name nor any value. Raises DataError, which quotes no record.
+    neither a name nor any value, nor empty records at the end. Raises DataError, which quotes no record.
     """
     told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
     ending = path.name.lower()
@@ -47,12 +47,21 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     else:
         table = read_delimited(path, told, tables)
     # One list of each: a table makes them anew whenever it is asked.
+    table = table.slice(0, _records_of(table.columns))
     everything = list(zip(table.column_names, table.columns, strict=True))
     kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
     names = [name for name, _ in kept]
     if repeated := _repeated(names):
         raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
     return pa.Table.from_arrays([_as_told(values, name, told, tables, path) for name, values in kept], names=names)
+
+
+def _records_of(columns: Sequence[pa.ChunkedArray]) -> int:
+    """How many records there are without the empty ones at the end, which spreadsheets write of lines once in use."""
+    records = len(columns[0]) if columns else 0
+    while records and not any(column[records - 1].is_valid for column in columns):
+        records -= 1
+    return records
 
 
 def _is_there(name: str, values: pa.ChunkedArray) -> bool:

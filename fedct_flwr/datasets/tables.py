@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import is_dated, likely_forms
+from fedct_flwr.datasets.inspection.spelling import without_accents
 from fedct_flwr.datasets.schema import Column, check_names
 from fedct_flwr.datasets.table_files import PLAIN, is_number, is_text, usual
 from fedct_flwr.text.plural import count
@@ -112,7 +113,8 @@ def _check_fit(table: pa.Table, columns: Sequence[Column], path: object) -> None
     there, wanted = dict(zip(table.column_names, table.columns, strict=True)), {column.name for column in columns}
     missing = [column.name for column in columns if column.name not in there]
     if len(missing) == len(columns):
-        raise DataError(f"{path} shares no column with the public set: it needs {listed(missing)}")
+        alike = _alike(missing, table.column_names)
+        raise DataError(f"{path} shares no column with the public set: it needs {listed(missing)}{alike}")
     extra = [name for name in table.column_names if name not in wanted]
     kinds = [
         f"{quoted(column.name)} must hold {'numbers' if column.categories is None else 'text'}"
@@ -120,12 +122,19 @@ def _check_fit(table: pa.Table, columns: Sequence[Column], path: object) -> None
         if column.name in there and not _fits(there[column.name], column)
     ]
     problems = [
-        *([f"missing {listed(missing)}"] if missing else []),
+        *([f"missing {listed(missing)}{_alike(missing, extra)}"] if missing else []),
         *([f"unknown {listed(extra)}"] if extra else []),
         *kinds,
     ]
     if problems:
         raise DataError(f"the columns of {path} disagree with the public set: {'; '.join(problems)}")
+
+
+def _alike(missing: Sequence[str], extra: Sequence[str]) -> str:
+    """Which of the columns may be one that is missing, in another spelling."""
+    spelled = {without_accents(name): name for name in extra}
+    pair = next(((name, spelled[key]) for name in missing if (key := without_accents(name)) in spelled), None)
+    return f" (rename {quoted(pair[1])} to {quoted(pair[0])})" if pair else ""
 
 
 def numbers(table: pa.Table, name: str, path: object) -> Values:

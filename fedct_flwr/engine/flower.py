@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
@@ -33,17 +34,32 @@ _KEY_IN_USE: Final = 23
 _ANSWER_SECONDS: Final = 120.0
 
 
-def stage_app(app: Path) -> None:
+_APPS: Final = ("server_app", "client_app")
+
+
+def stage_app(app: Path, *, whole: bool = True) -> None:
     """Copy the app, which may be installed anywhere, to a folder that Flower can bundle.
 
-    Flower wants that folder to be named like the app.
+    Flower wants that folder to be named like the app. Without the ``whole``, it has the two apps, a few lines each, and
+    needs the library to be installed where they run: Flower sends the bundle to every silo, and an agent executes none
+    of it.
     """
-    for package in ("fedct_flwr", "server_app", "client_app"):
+    for package in ("fedct_flwr", *_APPS) if whole else _APPS:
         source = Path(str(importlib.import_module(package).__file__)).parent
         shutil.copytree(source, app / package, ignore=shutil.ignore_patterns("__pycache__"))
     bundled = Path(str(resources.files("fedct_flwr.cli").joinpath("app.toml")))
     checkout = Path(__file__).parents[2] / "pyproject.toml"
-    shutil.copy(bundled if bundled.exists() else checkout, app / "pyproject.toml")
+    described = app / "pyproject.toml"
+    shutil.copy(bundled if bundled.exists() else checkout, described)
+    if whole:
+        return
+    project = tomllib.loads(described.read_text(encoding="utf-8"))
+    flower = project["tool"]["flwr"]["app"]
+    # Flower refuses patterns that no file has.
+    flower["fab-include"] = [f"{package}/*.py" for package in _APPS]
+    del flower["fab-exclude"]
+    about = {key: project["project"][key] for key in ("name", "version", "description", "license", "dependencies")}
+    described.write_text(tomli_w.dumps({"project": about, "tool": {"flwr": project["tool"]["flwr"]}}), encoding="utf-8")
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -105,11 +121,15 @@ class SuperLink:
             raise
         return True
 
+    def unregister(self, node_id: int) -> None:
+        """Admit a node no longer."""
+        self._ask("supernode", "unregister", str(node_id), _CONNECTION)
+
     def start(self, settings: Mapping[str, Any]) -> int:
         """Start a run of the app with these run-config values. Returns its id."""
         app, values = Path(self._folder.name) / APP_NAME, Path(self._folder.name) / "run-config.toml"
         if not app.exists():
-            stage_app(app)
+            stage_app(app, whole=False)
         values.write_text(tomli_w.dumps(dict(settings)), encoding="utf-8")
         answer = self._ask("run", str(app), _CONNECTION, "--run-config", str(values))
         with _understood("run"):

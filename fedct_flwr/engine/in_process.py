@@ -13,7 +13,7 @@ from fedct_flwr.datasets.freed_memory import give_back
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 
-_POLL_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 30.0
 
 

@@ -24,6 +24,7 @@ class Node:
     """``key`` in OpenSSH's form. ``seen``: its last heartbeat, or up to a minute after it; None before the first."""
 
     key: bytes
+    node_id: int
     online: bool
     seen: datetime | None
 
@@ -58,5 +59,5 @@ def list_nodes(address: str, authority: Path) -> list[Node]:
             key = load_pem_public_key(node.public_key).public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         except (ValueError, UnsupportedAlgorithm):
             continue
-        found.append(Node(key, online, datetime.fromtimestamp(last, UTC) if until else None))
+        found.append(Node(key, node.node_id, online, datetime.fromtimestamp(last, UTC) if until else None))
     return found

@@ -6,6 +6,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.approval import approval_in
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.kinds import ADDED
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 
@@ -26,21 +27,33 @@ class Books:
         self._public = study.public.fingerprint.hex()
         self.spent = Spent()
         self.answers = 0
-        """How many messages with labels left, repeated ones too."""
+        """How many messages with labels, or steps of a sum, left; repeated ones too."""
         self.approved: bytes | None = None
         """Digest of the terms that are approved."""
+        self.ready: set[str] = set()
+        """SHA-256 of questions that were answered with "ready" for a secure sum."""
+        self.added: set[str] = set()
+        """Those that a sum was added to."""
         self._last: dict[int, Question] = {}
 
     def add(self, entry: LogEntry) -> None:
         """Add one line."""
         if entry.event in (Event.APPROVED, Event.REVOKED):
             approval = approval_in(entry)
-            self.approved = approval.digest if approval else None
+            before, self.approved = self.approved, approval.digest if approval else None
+            if self.approved != before:
+                # What is ready has the noise that other terms asked for.
+                self.ready.clear()
         elif entry.event is Event.ADMITTED:
             self._last[entry.run] = Question(entry.round, entry.request)
         elif entry.event in (Event.RELEASED, Event.REPEATED):
             self._last[entry.run] = Question(entry.round, entry.request, entry.payload)
             self.answers += 1
+            if entry.kind in ADDED:
+                self.ready.add(entry.request)
+        elif entry.event is Event.ADDED:
+            self.added |= {entry.request} - {""}
+            self.answers += bool(entry.bytes) and not entry.reason
         if (entry.study, entry.public) == (self._study, self._public):
             self.spent = self.spent.plus(entry)
 

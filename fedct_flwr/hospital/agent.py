@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -33,11 +34,15 @@ from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.hospital.revocation import is_revoked, put_down
-from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, Task
+from fedct_flwr.hospital.log_line import about
+from fedct_flwr.hospital.next_approval import is_waiting, settle
+from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.supernode import Asker, SuperNode, SuperNodeError, Task
+from fedct_flwr.kinds import ADDED, kind_of
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.state import WRITING
+from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.silo.workplace import gated, open_workplace
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import cut, printable
@@ -78,15 +83,20 @@ def start_agent(silo_file: Path, say: Say) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    run_agent(silo_file, stop=stop, say=say)
+    anew = run_agent(silo_file, stop=stop, say=say)
     # Training cannot be interrupted, and Python waits for or trips over what still runs inside a library. So the
     # process ends at once, but not in the middle of a file.
     WRITING.acquire(timeout=_FILE_SECONDS)
+    if anew:
+        # With settings, study and learners of now, under the same number.
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606
     end_process(0)
 
 
-def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
+def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
     """Answer messages until ``stop`` is set; returns within seconds, also in the middle of training.
+
+    Returns whether it is to be started anew, as somebody has approved meanwhile.
 
     A model may then still be in training, in a thread whose result nobody takes: see ``start_agent``. ``say`` gets one
     sentence for whatever a person at the silo should know. Raises ConfigError, DataError, or RunError if another
@@ -97,11 +107,14 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
     files = Watched(silo_file, settings)
     # Read once more: what is watched was there before what is used was read.
     config = SiloConfig.read_toml(silo_file)
-    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
-        put_down(log, config.state)
+    with (
+        about(part="agent", silo=config.silo),
+        EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log,
+    ):
+        settle(log, config.state)
         supernode = SuperNode(config.connection.supernode, config.connection.secret)
         try:
-            agent = _Agent(silo_file, config, log, supernode, files, stop, say)
+            agent = Agent(silo_file, config, log, supernode, files, stop, say)
             worker = threading.Thread(target=agent.run, name="agent", daemon=True)
             worker.start()
             stop.wait()
@@ -112,7 +125,8 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> None:
         finally:
             supernode.close()
     with contextlib.suppress(OSError, ValueError):
-        say("stopped")
+        say("approved anew: it starts again" if agent.anew else "stopped")
+    return agent.anew
 
 
 class Watched:
@@ -148,13 +162,15 @@ class Watched:
         return tuple(found)
 
 
-class _Agent:
+class Agent:
+    """One silo at work: its records, model, gate and log, kept warm between messages."""
+
     def __init__(
         self,
         silo_file: Path,
         config: SiloConfig,
         log: EgressLog,
-        supernode: SuperNode,
+        supernode: Asker,
         files: Watched,
         stop: threading.Event,
         say: Say,
@@ -163,7 +179,9 @@ class _Agent:
         self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(silo_file)}
         self._gate = Gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
         self._supernode = supernode
-        self.failed = False
+        self._silo = config.silo
+        self._state = config.state
+        self.failed = self.anew = False
         self._stop = stop
         self._tell = say
         # Warm from here on: data, public set and learner are kept by the client app.
@@ -188,7 +206,8 @@ class _Agent:
     def run(self) -> None:
         """Answer messages until stopped."""
         try:
-            self._serve()
+            with about(part="agent", silo=self._silo):
+                self._serve()
         except BaseException:
             logger.exception("The agent met an unexpected error")
             self.failed = True
@@ -202,6 +221,9 @@ class _Agent:
     def _serve(self) -> None:
         last, away, refused = time.monotonic(), 0.0, 0.0
         while not self._stop.is_set():
+            if is_waiting(self._state):
+                self.anew = True
+                return
             try:
                 task = self._supernode.acquire()
             except Exception as error:
@@ -215,14 +237,15 @@ class _Agent:
                 pause = _POLL_SHARE * (time.monotonic() - last)
                 self._stop.wait(min(max(pause, _POLL_SECONDS), _IDLE_POLL_SECONDS))
                 continue
-            answered = self._work(task)
+            with about(run=task.run_id):
+                answered = self.answer(task)
             last = time.monotonic()
             # Nobody makes a silo hammer by asking what it refuses.
             refused = 0.0 if answered else min(2 * refused or _AGAIN_SECONDS, _MAX_REFUSAL_SECONDS)
             if refused > _AGAIN_SECONDS:
                 self._rest(refused)
 
-    def _work(self, task: Task) -> bool:
+    def answer(self, task: Task) -> bool:
         """Answer one message. Whether labels left."""
         before = self._gate.answers()
         self._show_code(task)
@@ -232,7 +255,7 @@ class _Agent:
             with self._supernode.kept_alive(task, self._contact):
                 answer = self._answer(task, afterwards)
             if task.lost.is_set():
-                self._say(f"the SuperNode gave up run {task.run_id} meanwhile: the answer stays here")
+                self._say(f"nobody takes the answer to run {task.run_id} any more: it stays here")
             elif answer is None:
                 self._say(f"nothing is sent to run {task.run_id}; the egress log says why")
             else:
@@ -250,14 +273,27 @@ class _Agent:
     def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> RecordDict | None:
         """What goes back, out of the gate; None if nothing does. ``afterwards`` gets what is to be done after that."""
         gate, run = self._gate, task.run_id
+        if task.message.metadata.message_type == f"query.{ACTION}":
+            return gate.add(task.message.content, run, task.code_hash)
         if task.message.metadata.message_type != "train":
             return gate.refuse(Refusal.MALFORMED, run, task.code_hash)
         try:
             request = gate.admit(task.message.content, run, task.code_hash)
         except Held as held:
             return held.record
-        number = decode_instruction(request, self._terms).round
+        instruction = decode_instruction(request, self._terms)
+        number = instruction.round
+        # What is added leaves later, and the reply only says that it is ready.
+        left = "an answer" if kind_of(instruction, self._terms).policy in ADDED else "labels"
         self._status.put(round=number)
+        with about(round=number):
+            return self._answered(task, request, number, left, afterwards)
+
+    def _answered(
+        self, task: Task, request: bytes, number: int, left: str, afterwards: list[Callable[[], None]]
+    ) -> RecordDict | None:
+        """The same for a question that was let in; ``left``: what leaves, for people."""
+        gate, run = self._gate, task.run_id
         began, before, answers = time.monotonic(), gate.spent(), gate.answers()
         reply = self._trained(task, afterwards)
         if self._stop.is_set():
@@ -272,7 +308,7 @@ class _Agent:
         answer = gate.release(reply.content, request, run, task.code_hash)
         if gate.answers() != answers:
             sent, seconds = gate.spent().bytes - before.bytes, time.monotonic() - began
-            self._say(f"round {number} of run {run}: labels left in {sent} bytes, after {seconds:.1f} s")
+            self._say(f"round {number} of run {run}: {left} left in {sent} bytes, after {seconds:.1f} s")
         return answer
 
     def _trained(self, task: Task, afterwards: list[Callable[[], None]]) -> Message | None:
@@ -416,14 +452,15 @@ class _StatusFile:
 def _promised(config: SiloConfig, num_records: int) -> list[str]:
     """What is promised, and what is wrong with it; nothing where nothing is."""
     privacy = config.privacy
-    if not privacy.enabled:
+    if not config.promises:
         return []
     weakness = budget_of(privacy).weakness(num_records)
-    promised = f"protection {privacy.protection}: epsilon {privacy.epsilon:g}, delta {privacy.delta:g} for each record"
+    name = "joint labeler" if config.adds_noise else f"protection {privacy.protection}"
+    promised = f"{name}: epsilon {privacy.epsilon:g}, delta {privacy.delta:g} for each record"
     return [f"{promised}, in total over the whole study", *([f"warning: {weakness}"] if weakness else [])]
 
 
 def _approval(config: SiloConfig, study: StudyFolder, log: EgressLog) -> str:
     if current(log.entries()) in approving_digests(config, study):
         return "approved"
-    return "not approved as it is now, so nothing leaves: stop the agent and run 'fedct silo approve'"
+    return "not approved as it is now, so nothing leaves: run 'fedct silo approve'"

@@ -14,12 +14,15 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_public_key
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.types import RunError
+from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import VERSION
 
 _FORMAT: Final = 1
@@ -69,8 +72,22 @@ def _agreed(config: SiloConfig, study: StudyFolder) -> dict[str, object]:
         "study": study.digest.hex(),
         "policy": config.policy.decides,
         "superlink": config.connection.superlink,
+        # Only where there are some: what was approved before there were any stays approved.
+        **({"approvers": _approvers(config)} if config.approvers else {}),
+        **({"records": config.records.decides} if config.records.folder else {}),
         **config.decides_model,
     }
+
+
+def _approvers(config: SiloConfig) -> dict[str, str]:
+    """The approvers' public keys, by name. Raises ConfigError where two have the same."""
+    keys = {
+        name: load_public_key(path).public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+        for name, path in config.approvers.items()
+    }
+    if len(set(keys.values())) < len(keys):
+        raise ConfigError("two approvers in silo.toml have the same key: let each make a key of their own")
+    return keys
 
 
 def _digest(agreed: Mapping[str, object]) -> bytes:
@@ -78,20 +95,31 @@ def _digest(agreed: Mapping[str, object]) -> bytes:
 
 
 def approve(
-    log: EgressLog, config: SiloConfig, study: StudyFolder, duplicates: DuplicateReport | None = None
+    log: EgressLog,
+    config: SiloConfig,
+    study: StudyFolder,
+    duplicates: DuplicateReport | None = None,
+    **said: object,
 ) -> LogEntry:
     """Put an approval of the terms as they are now into the log. Raises RunError if it cannot be written.
 
     For whoever reads the log later, the line also tells what the approver was told of ``duplicates`` (None: they were
     not looked for; with an alarm, it was approved despite them), and which versions of what software were installed.
-    Neither is part of the terms.
+    Neither is part of the terms, and nor is what is ``said`` of the approval: ``by`` whom, and the ``reason``.
     """
+    return _append(log, approving(config, study, duplicates, **said))
+
+
+def approving(
+    config: SiloConfig, study: StudyFolder, duplicates: DuplicateReport | None = None, **said: object
+) -> LogEntry:
+    """The line that ``approve`` writes."""
     details: dict[str, object] = {
         _TERMS: terms_digest(config, study).hex(),
         "num-public": len(study.public),
         "learner": config.learner.name,
         "superlink": config.connection.superlink,
-        "policy": config.policy.model_dump(mode="json"),
+        "policy": config.policy.told,
         "duplicates": (
             {
                 "exact": duplicates.exact,
@@ -104,9 +132,10 @@ def approve(
         ),
         "versions": {name: _version(name) for name in (*_SOFTWARE, *config.learner.packages)},
     }
-    if config.privacy.enabled:
+    if config.promises:
         details[_PRIVACY] = config.privacy.decides
-    return _append(log, LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details))
+    details |= {name: value for name, value in said.items() if value}
+    return LogEntry(Event.APPROVED, study.name, study.public.fingerprint.hex(), details=details)
 
 
 def revoke(log: EgressLog) -> LogEntry:
@@ -136,6 +165,18 @@ def unprotected_labels(entries: Iterable[LogEntry], study: str) -> int:
         if entry.event is Event.APPROVED:
             protected = _PRIVACY in entry.details
         elif entry.event is Event.RELEASED and entry.study == study and not protected:
+            labels += entry.queries
+    return labels
+
+
+def labels_without_noise(entries: Iterable[LogEntry], study: str) -> int:
+    """Labels of a study that left under approvals without ``sum-epsilon``: its promise does not cover them."""
+    covered, labels = False, 0
+    for entry in entries:
+        if entry.event is Event.APPROVED:
+            policy = entry.details.get("policy")
+            covered = isinstance(policy, Mapping) and bool(policy.get("sum_epsilon"))
+        elif entry.event is Event.RELEASED and entry.study == study and not covered:
             labels += entry.queries
     return labels
 

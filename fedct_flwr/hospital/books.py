@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 
-_BYTES_LEAVE: Final = (Event.RELEASED, Event.REPEATED, Event.REFUSED)
+_BYTES_LEAVE: Final = (Event.RELEASED, Event.REPEATED, Event.ADDED, Event.REFUSED)
 
 
 class Spent(NamedTuple):

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedct_flwr.hospital.link import Link
-from fedct_flwr.hospital.noted_calls import note_calls, tell_agents
+from fedct_flwr.hospital.noted_calls import QUESTION, note_calls, tell_agents
+from fedct_flwr.hospital.pace import Pace, keep_pace
 from fedct_flwr.hospital.supervised_supernode import FINGERPRINT, FORMER, NODE, SUPERVISED, option
 
 RETURNED: Final = 70
@@ -75,12 +76,16 @@ def main() -> None:
         except (OSError, ssl.SSLError) as error:
             sys.exit(
                 f"cannot use the client certificate {files[0]} with the key {files[1]} "
-                f"({error.strerror or type(error).__name__}): ask the coordinator for the kit of your silo"
+                f"({error.strerror or type(error).__name__}): ask the coordinator for a new invitation, "
+                "and take it with 'fedct silo renew'"
             )
     before = os.environ.pop(SUPERVISED, "")
     link, notes = (Link(float(before)), _Notes()) if before else (Link(), None)
+    pace = Pace()
 
     def note(call: str, said: str) -> None:
+        if call == QUESTION:
+            pace.asked()
         if call != NODE:
             link.note(call, said)
         if notes:
@@ -88,6 +93,7 @@ def main() -> None:
 
     note_calls(note, os.environ.pop(FORMER, ""))
     tell_agents(link)
+    keep_pace(pace)
     if notes:
         notes.write(FINGERPRINT, fingerprint(option(rest, "--auth-supernode-private-key")))
         threading.Thread(target=_end_with_supervisor, daemon=True).start()

@@ -8,7 +8,8 @@ One exact duplicate raises the alarm: all values are the same as finely as the s
 columns in which these differ from each other. Records of few or coarse columns agree by chance. So the report also
 says how many of them agree with each other, and a person decides.
 
-Near duplicates raise it if there are more than chance explains.
+Near duplicates raise it if there are more than chance explains. Texts are also near by the words they share
+(``near_texts``).
 
 How well it does is in ``benchmarks/results/duplicates.md``: six data sets, 100 random splits each (seeds 200 to 299),
 the four heart-disease hospitals among them with 400 comparisons. The rule was chosen on seeds 0 to 9 of the same data,
@@ -36,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.schema import Column, Schema
+from fedct_flwr.hospital.near_texts import near_texts
 from fedct_flwr.hospital.own_scale import EMPTY, Measured, OwnScale
 from fedct_flwr.hospital.standing_out import FEWEST, Chance, scores
 from fedct_flwr.types import DataError, Features
@@ -93,7 +95,9 @@ def find_duplicates(records: Features, public: Features, schema: Schema) -> Dupl
     """
     if records.shape[1:] != public.shape[1:]:
         raise DataError(f"records have the shape {records.shape[1:]}, but public examples {public.shape[1:]}")
+    texts = None
     if schema.texts:
+        texts = near_texts(*([" ".join(row) for row in X[:, list(schema.texts)]] for X in (records, public)))
         records, public, schema = _texts_as_categories(records, public, schema)
     scale = OwnScale.of(records, schema)
     ours, theirs = scale.measure(records), scale.measure(public)
@@ -103,14 +107,17 @@ def find_duplicates(records: Features, public: Features, schema: Schema) -> Dupl
     others = np.flatnonzero([key not in own for key in theirs.keys])
     single = np.flatnonzero([own[key] == 1 for key in ours.keys])
     near = _near(ours, single, theirs.at(others))
+    positions, by_chance = np.union1d(np.flatnonzero(exact), near.records), near.by_chance
+    if texts is not None:
+        positions, by_chance = np.union1d(positions, np.flatnonzero(texts.near)), by_chance + texts.by_chance
     return DuplicateReport(
         len(records),
         len(public),
         int(exact.sum()),
-        len(np.union1d(np.flatnonzero(exact), near.records)),
-        alarm=bool(exact.any()) or near.p_value < SIGNIFICANCE,
+        len(positions),
+        alarm=bool(exact.any()) or any(found.p_value < SIGNIFICANCE for found in (near, texts) if found is not None),
         own_exact=sum(own[key] > 1 for key in ours.keys if key != EMPTY),
-        by_chance=round(near.by_chance),
+        by_chance=round(by_chance),
     )
 
 

@@ -26,6 +26,10 @@ from fedct_flwr.types import RunError, SiloName
 LOCK_FILE: Final = "agent.lock"
 
 
+class AtWorkError(RunError):
+    """Another process writes the log."""
+
+
 class EgressLog:
     """The log, open for writing. There is one writer at a time; ``close`` lets the next one in."""
 
@@ -42,6 +46,11 @@ class EgressLog:
         self._writing = threading.Lock()
         self._followers: list[Callable[[LogEntry], None]] = []
 
+    @property
+    def key(self) -> Ed25519PrivateKey:
+        """The silo's key, with which it signs the log and its messages of secure sums."""
+        return self._key
+
     @classmethod
     def open(cls, folder: Path, silo: SiloName, key: Ed25519PrivateKey) -> Self:
         """Open the log in ``folder``, or begin one. What a crash left half done is put right.
@@ -54,7 +63,7 @@ class EgressLog:
             lock = FileLock(folder / LOCK_FILE, thread_local=False)
             lock.acquire(blocking=False)
         except Timeout:
-            raise RunError(f"another process of this silo is at work in {folder}: stop its agent first") from None
+            raise AtWorkError(f"another process of this silo is at work in {folder}: stop its agent first") from None
         except OSError as error:
             raise RunError(f"cannot write to {folder}: {error.strerror}") from None
         log = cls(folder / LOG_FILE, silo, key, lock)

@@ -16,27 +16,36 @@ sees to; a new run that asks the same round with other labels is a new question,
 many of those are answered.
 
 The gate keeps no record but the egress log: totals, answered rounds and the approval are what its lines add up to.
+Where several studies share limits for the same records, each step is also counted in their common books, before it is
+taken.
 """
 
 import hashlib
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from flwr.app import RecordDict
 
 from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config.caps import AtOnce, Total, caps_of
+from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.hospital.adding import adds
 from fedct_flwr.hospital.admission import Books
 from fedct_flwr.hospital.approval import approving_digests
-from fedct_flwr.hospital.books import Spent
+from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.kinds import kind_of
-from fedct_flwr.silo.site import terms_of
+from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.kinds import GRADIENTS, HARD, NOISY_SUMS, SUMS, kind_of, kinds_let_out
+from fedct_flwr.secure_sum.faults import Fault
+from fedct_flwr.secure_sum.messages import Header, Step
+from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.silo.site import joint_of, terms_of
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
@@ -64,9 +73,16 @@ class Gate:
     """
 
     def __init__(self, config: SiloConfig, study: StudyFolder, log: EgressLog, unchanged: Callable[[], bool]) -> None:
+        """Raise ConfigError for secure sums that the policy lets out and the study does not have, or not as safe.
+
+        Raises LedgerError if what has left in other studies about the same records cannot be told, and has a limit.
+        """
         self._silo = config.silo
         self._policy: Policy = config.policy
         self._terms = terms_of(study)
+        self._joint = joint_of(study)
+        # What the log calls messages of secure sums: of labels or probabilities, or of the joint labeler.
+        self._added = GRADIENTS.policy if config.adds_noise else SUMS[HARD.name].policy
         self._approving = approving_digests(config, study)
         self._log = log
         self._unchanged = unchanged
@@ -74,6 +90,12 @@ class Gate:
         self._one_at_a_time = threading.Lock()
         self._not_logged = encode_refusal(self._silo, Refusal.NOT_LOGGED)
         log.follow(self._books.add)
+        self._shared = SharedBooks.of(config, log.key.public_key())
+        if self._shared:
+            # All that this silo's folder ever let out, in other studies too.
+            self._shared.settle(spent(log.entries()))
+        self._adding = adds(config, study, log.key, self._books, self._use_up)
+        self._run = 0
 
     def admit(self, content: RecordDict, run_id: int, code_hash: str) -> bytes:
         """The payload of a request that may be answered. Raises Held, whose record goes back instead of an answer.
@@ -93,10 +115,10 @@ class Gate:
                 self._check_asked(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
                 known = self._books.admitted(run_id, number, asked) is not None
-                labels = 0 if known else kind_of(instruction, self._terms).cost(instruction, self._terms).labels
-                self._check_limits(labels, longest, new_round=not known)
+                entry = self._entry(Event.ADMITTED, run_id, instruction, asked, code_hash)
+                self._check_limits((Spent() if known else Spent().plus(entry))._replace(bytes=longest))
                 if not known:
-                    self._put_down(self._entry(Event.ADMITTED, run_id, instruction, asked, code_hash))
+                    self._put_down(entry)
             except Refused as refused:
                 reason = refused.reason
             except Exception:
@@ -128,6 +150,45 @@ class Gate:
                 return to_record(payload)
             return self._refuse(reason, run_id, code_hash, number, asked)
 
+    def add(self, content: RecordDict, run_id: int, code_hash: str) -> RecordDict | None:
+        """What goes back to a message of a secure sum, or else a refusal; None: nothing is sent. Never raises.
+
+        It is what the gate's own part in the sum says, byte for byte: masked numbers, keys and shares, or the number
+        of a fault. What it says counts towards the bytes.
+        """
+        with self._one_at_a_time:
+            reason = Refusal.INTERNAL
+            try:
+                self._check_approved()
+                if self._adding is None:
+                    raise Refused(Refusal.POLICY)
+                summand, once = self._adding
+                self._run = run_id
+                reply = summand.answer(from_record(content), once)
+                entry = replace(
+                    self._part(run_id),
+                    bytes=len(reply),
+                    payload=_digest(reply),
+                    code=_hash_only(code_hash),
+                    reason=_fault(reply),
+                )
+                self._check_limits(Spent().plus(entry))
+                self._put_down(entry)
+            except Refused as refused:
+                reason = refused.reason
+            except Exception:
+                logger.exception("The gate of %s: an unexpected error in a secure sum", self._silo)
+            else:
+                return to_record(reply)
+            return self._refuse(reason, run_id, code_hash, 0, "")
+
+    def _use_up(self, shape: Shape) -> None:
+        """Write that the silo adds to the sum of a question, before it does. Raises Refused (NOT_LOGGED)."""
+        self._put_down(replace(self._part(self._run), request=shape.subject.hex()))
+
+    def _part(self, run_id: int) -> LogEntry:
+        return LogEntry(Event.ADDED, self._terms.study, self._terms.public_fingerprint.hex(), run_id, kind=self._added)
+
     def refuse(self, reason: Refusal, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
         """A logged refusal, for the agent's own reasons; None: nothing is sent. Never raises.
 
@@ -150,25 +211,29 @@ class Gate:
 
     def _check_asked(self, instruction: Instruction) -> None:
         policy, kind = self._policy, kind_of(instruction, self._terms)
-        if kind.policy not in policy.kinds:
+        noisy = policy.sum_epsilon > 0
+        if kind not in ([NOISY_SUMS[HARD.name]] if noisy else kinds_let_out(policy.kinds, self._terms)):
             raise Refused(Refusal.POLICY)
-        _, rounds, weight = kind.cost(instruction, self._terms)
-        if rounds > policy.max_local_rounds or weight > policy.max_consensus_weight:
-            logger.warning(
-                "Silo %s is asked for %s rounds of training (max-local-rounds is %s), in which others' %s count %g "
-                "(max-consensus-weight is %g)",
-                self._silo, rounds, policy.max_local_rounds, kind.name, weight, policy.max_consensus_weight,
-            )  # fmt: skip
-            raise Refused(Refusal.LIMIT)
+        # The noise follows from these numbers.
+        if instruction.joint is not None and (self._joint is None or not instruction.joint.same_labeler(self._joint)):
+            raise Refused(Refusal.POLICY)
+        cost = kind.cost(instruction, self._terms)
+        for field, cap in caps_of(Policy, AtOnce).items():
+            asked, limit = cap.asked(cost), getattr(policy, field)
+            if asked > limit:
+                logger.warning("Silo %s is asked for %g, and its %s is %g", self._silo, asked, kebab(field), limit)
+                raise Refused(Refusal.LIMIT)
 
-    def _check_limits(self, queries: int, size: int, *, new_round: bool) -> None:
-        policy, (rounds, asked, sent) = self._policy, self._books.spent
-        if (
-            rounds + new_round > policy.max_rounds
-            or asked + queries > policy.max_queries
-            or sent + size > policy.max_bytes
-        ):
+    def _check_limits(self, step: Spent) -> None:
+        if any(used + more > limit for used, more, limit in self._totals(step)):
             raise Refused(Refusal.LIMIT)
+        if self._shared:
+            self._shared.check(step)
+
+    def _totals(self, step: Spent) -> Iterator[tuple[int, int, int]]:
+        """For each total: what is used, what this step adds, and the limit."""
+        for field, cap in caps_of(Policy, Total).items():
+            yield cap.of(self._books.spent), cap.of(step), getattr(self._policy, field)
 
     def _checked_reply(self, content: RecordDict, instruction: Instruction) -> bytes:
         """A reply with labels, encoded anew. Raises Refused; with a refusal's own reason if the reply is one."""
@@ -186,11 +251,12 @@ class Gate:
         question, answer = self._books.admitted(run_id, instruction.round, asked), _digest(payload)
         if question is None or question.answer not in ("", answer):
             raise Refused(Refusal.ROUND)
-        # Its round and labels have counted since it was admitted.
-        self._check_limits(0, len(payload), new_round=False)
         event = Event.REPEATED if question.answer else Event.RELEASED
         entry = self._entry(event, run_id, instruction, asked, code_hash)
-        return replace(entry, bytes=len(payload), payload=answer)
+        entry = replace(entry, bytes=len(payload), payload=answer)
+        # Its round and labels have counted since it was admitted.
+        self._check_limits(Spent().plus(entry))
+        return entry
 
     def _entry(self, event: Event, run_id: int, instruction: Instruction, asked: str, code_hash: str) -> LogEntry:
         kind = kind_of(instruction, self._terms)
@@ -207,7 +273,9 @@ class Gate:
         )
 
     def _put_down(self, entry: LogEntry) -> None:
-        """Write a line. Raises Refused (NOT_LOGGED)."""
+        """Write a line, counted first where other studies share a limit. Raises Refused (NOT_LOGGED, LIMIT, LEDGER)."""
+        if self._shared and any(step := Spent().plus(entry)):
+            self._shared.charge(step)
         try:
             self._log.append(entry)
         except OSError:
@@ -218,7 +286,16 @@ class Gate:
         self, reason: Refusal, run_id: int, code_hash: str, number: int, asked: str, *, send: bool = True
     ) -> RecordDict | None:
         payload = encode_refusal(self._silo, reason)
-        send = send and self._books.spent.bytes + len(payload) <= self._policy.max_bytes
+        # Only totals that a refusal adds to keep it back.
+        step = Spent().plus(LogEntry(Event.REFUSED, bytes=len(payload)))
+        send = send and all(used + more <= limit for used, more, limit in self._totals(step) if more)
+        if send and self._shared:
+            # What cannot be counted does not leave.
+            try:
+                self._shared.charge(step)
+            except Exception:
+                logger.exception("Silo %s counts no more in the books of its records", self._silo)
+                send = False
         record = to_record(payload)
         try:
             entry = LogEntry(
@@ -239,6 +316,11 @@ class Gate:
             record = to_record(self._not_logged)
         logger.warning("Silo %s sends no labels: %s", self._silo, reason.sentence)
         return record if send else None
+
+
+def _fault(reply: bytes) -> str:
+    """Why a reply of a sum is a refusal; empty for one that is none."""
+    return Fault.from_number(reply[-2]).name if Header.of(reply).step is Step.REFUSED else ""
 
 
 def _digest(payload: bytes) -> str:

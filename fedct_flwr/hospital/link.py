@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 SILENT_SECONDS: Final = 60.0
-"""So long the coordinator may say nothing. A SuperNode asks it for work every 3 s, also while the agent trains."""
+"""So long the coordinator may say nothing. A SuperNode calls it every 27 s at least."""
 _STUCK_SECONDS: Final = 300.0
 """So long the calls for work may all fail, or not be made, while others succeed. Large files come over slow lines."""
 _UNBEATEN_SECONDS: Final = 150.0
@@ -65,7 +65,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     Trouble.PROXY_STATUS: "the proxy that HTTPS_PROXY names does not put the call through (HTTP status {}): ask IT to "
     "allow it, and the coordinator whether it runs",
     Trouble.CERTIFICATE: "the gateway does not let this silo's client certificate in: ask the coordinator for a new "
-    "kit, and put its client.crt and client.key into connection/",
+    "invitation, and take it with 'fedct silo renew'",
     Trouble.SIGNATURE: "the coordinator does not accept the node's signature: set this machine's clock, or ask whether "
     "the silo is still registered",
     Trouble.UNREGISTERED: f"{UNKNOWN_KEY}: send it connection/node.key.pub; if it has, a SuperNode with the same key "

@@ -3,15 +3,15 @@
 A line is a JSON object, keys sorted, no spaces, ASCII:
 
 - ``number`` (from 1), ``time`` (UTC), ``silo``
-- ``event``, which is the decision: opened, approved, revoked, admitted, released, repeated, refused
+- ``event``, which is the decision: opened, approved, revoked, admitted, released, repeated, added, refused
 - ``study``, ``public`` (fingerprint of its public set), ``run`` (Flower's id), ``round``, ``kind`` (hard: labels;
-  counts: of votes; soft: probabilities), ``queries`` (labels of public examples; each vote that is counted is one, and
-  each class's probability)
+  counts: of votes; soft: probabilities; sum, soft-sum: parts of sums of labels or probabilities), ``queries`` (labels
+  of public examples; each vote that is counted is one, and each class's probability)
 - ``bytes`` and ``payload`` (SHA-256) of what left; with a refusal that is the refusal itself, or 0 and nothing if it
   was not sent
 - ``request``: SHA-256 of the whole question, as it came; empty where there was none, and in lines of earlier versions
 - ``code``: hash of the code that the coordinator offered with the message, which is never executed
-- ``reason``: why something was refused, a name of ``Refusal``
+- ``reason``: why something was refused, a name of ``Refusal``; of ``Fault`` in a secure sum
 - ``details``: with an approval, what was approved
 - ``previous``: the hash of the line before; in the first line, a hash of the silo's name and its public key
 - ``hash``: SHA-256 over all of the above; ``signature``: Ed25519 over the hash
@@ -44,6 +44,9 @@ class Event(StrEnum):
     """Labels left."""
     REPEATED = "repeated"
     """The very bytes of an earlier line left once more."""
+    ADDED = "added"
+    """A message of a secure sum left (bytes above 0), or is about to: then ``request`` is the question that is used up.
+    """
     REFUSED = "refused"
     """No labels left, but the number of the reason, or nothing at all."""
 

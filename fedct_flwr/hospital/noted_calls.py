@@ -29,6 +29,8 @@ _VERDICT_HEADER: Final = "fedct-client-certificate"
 """What the coordinator's gateway tells of a client certificate that it does not let in."""
 _MEDIA_TYPE: Final = "application/protobuf"
 _NOT_ACTIVATED: Final = 2004
+QUESTION: Final = "ConfirmMessageReceived"
+"""The call that follows on a question."""
 _GOODBYE: Final = "DeactivateNode"
 """Whoever ends does not wait for an answer, and it says nothing of the link."""
 _RECURRENT: Final = frozenset({"ActivateNode", "PullMessages", "SendNodeHeartbeat"})
@@ -36,6 +38,8 @@ _RECURRENT: Final = frozenset({"ActivateNode", "PullMessages", "SendNodeHeartbea
 _PASSING: Final = frozenset({401, 403, 404, 405, 407, 408, 425, 429})
 """What proxies answer in the coordinator's place; so is all that is no 2xx or 4xx."""
 _OWN_DECISIONS: Final = (401, 403)
+KEPT_SECONDS: Final = 60.0
+"""So long a connection may be idle. The coordinator's gateway closes it after 65 s."""
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
 
@@ -51,6 +55,16 @@ def note_calls(note: Note, former: str = "") -> None:
     original = module.FleetHttpClient
 
     class Noted(original):  # type: ignore[misc, valid-type]
+        _client: httpx.Client
+
+        def __init__(self, base_url: str, *, verify: Any = True, timeout: float = 30.0, **others: Any) -> None:
+            super().__init__(base_url, verify=verify, timeout=timeout, **others)
+            self._client.close()
+            # As Flower makes it, but that a connection outlasts the pause between two calls: a new one costs more bytes
+            # than the call.
+            limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEPT_SECONDS)
+            self._client = httpx.Client(verify=verify, timeout=timeout, follow_redirects=True, limits=limits)
+
         def _send(self, context: Any, **others: Any) -> httpx.Response:
             answer: httpx.Response = super()._send(context, **others)
             if answer.is_success and _media_type(answer) != _MEDIA_TYPE:

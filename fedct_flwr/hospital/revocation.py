@@ -12,12 +12,18 @@ from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.types import RunError
 
 REVOKED: Final = "revoked"
+FIRST: Final = "approval.first"
+"""The signature of the first of two approvers, which waits for the second."""
+NEXT: Final = "approval.next"
+"""An approval that waits for the agent to put it down."""
 
 
 def withdraw(state: Path) -> None:
     """From now on nothing leaves. Raises RunError if that cannot be written."""
     try:
         write_atomically(state / REVOKED, b"")
+        for waiting in (FIRST, NEXT):
+            (state / waiting).unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"cannot write to {state}: {error.strerror}; stop the agent instead") from None
 

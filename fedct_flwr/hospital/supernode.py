@@ -12,10 +12,10 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 from flwr.app import Message, RecordDict
@@ -102,6 +102,40 @@ class Task:
     code_hash: str
     token: str = field(repr=False)
     lost: threading.Event = field(default_factory=threading.Event)
+
+
+def carried_task(run: int, node: int, message_type: str, code: str, run_config: Any, content: RecordDict) -> Task:
+    """The task of a question that did not come from a SuperNode, but by hand."""
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, run, node
+    message = Message(content, dst_node_id=node, message_type=message_type)
+    return Task(run, node, message, run_config, code, "")
+
+
+class Asker(Protocol):
+    """Where tasks come from and answers go: a SuperNode, or the two files of a silo without a connection."""
+
+    @property
+    def address(self) -> str:
+        """Its name in sentences."""
+
+    @property
+    def link(self) -> Heard | None:
+        """Its link to the coordinator, if it says so."""
+
+    def acquire(self) -> Task | None:
+        """The next message for this silo, or None if there is none now. Raises SuperNodeError."""
+
+    def ping(self) -> None:
+        """See whether it is there. Raises SuperNodeError."""
+
+    def push(self, task: Task, content: RecordDict) -> None:
+        """Hand the answer to a task over. Raises SuperNodeError."""
+
+    def awaits(self, task: Task) -> bool:
+        """Whether it still wants the answer to this task."""
+
+    def kept_alive(self, task: Task, heard: Callable[[], None]) -> AbstractContextManager[None]:
+        """While the context lasts, the task is worked on."""
 
 
 class SuperNode:

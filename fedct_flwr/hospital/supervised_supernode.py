@@ -17,10 +17,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import IO, Final, cast
 
 from fedct_flwr.hospital.link import SILENT_SECONDS, UNKNOWN_KEY, Link, Trouble, no_word, sentence_of, span
+from fedct_flwr.hospital.log_line import about, log_line
 
 SUPERVISED: Final = "FEDCT_SUPERVISED"
 """In the environment of a SuperNode that ends when its standard input does, and prints notes and nothing else: for how
@@ -31,6 +31,8 @@ NODE: Final = "node"
 """What a note has in place of a call that says by which number the coordinator has let this SuperNode in."""
 FINGERPRINT: Final = "fingerprint"
 """What a note has in place of a call that says by which key the coordinator knows this silo."""
+SILO: Final = "FEDCT_SILO"
+"""In the environment of the supervisor: the silo's name, for its log alone."""
 SETTINGS_CODE: Final = 2
 FAILED_CODE: Final = 4
 _CHILD: Final = "fedct_flwr.hospital.certified_supernode"
@@ -193,9 +195,11 @@ def main() -> None:
     def say(sentence: str) -> None:
         # A terminal that is gone is no reason to end.
         with contextlib.suppress(OSError, ValueError):
-            print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {sentence}", flush=True)
+            print(log_line(sentence), flush=True)
 
-    sys.exit(Supervisor([sys.executable, "-P", "-m", _CHILD, *sys.argv[1:]], say, stop).run())
+    silo = {"silo": os.environ[SILO]} if os.environ.get(SILO) else {}
+    with about(part="connect", **silo):
+        sys.exit(Supervisor([sys.executable, "-P", "-m", _CHILD, *sys.argv[1:]], say, stop).run())
 
 
 def option(words: Sequence[str], name: str) -> str:

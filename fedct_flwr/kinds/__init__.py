@@ -1,37 +1,62 @@
 """What a silo answers, by name: a file each, which holds all that depends on the kind."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.kinds.counts import COUNTS
 from fedct_flwr.kinds.hard import HARD
+from fedct_flwr.kinds.joint import GRADIENTS
+from fedct_flwr.kinds.noisy import NOISY_SUMS
 from fedct_flwr.kinds.probabilities import PROBABILITIES
+from fedct_flwr.kinds.summed import SUMS, Summed
 from fedct_flwr.kinds.values import VALUES
 from fedct_flwr.types import Votes
 from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.wire.refusal import Refusal, Refused
 
 __all__ = [
-    "COUNTS", "HARD", "KINDS", "PROBABILITIES", "VALUES",
-    "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes", "kinds_let_out",
+    "ADDED", "COUNTS", "GRADIENTS", "HARD", "KINDS", "NOISY_SUMS", "PROBABILITIES", "SUMS", "VALUES",
+    "in_sums", "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes", "kinds_let_out",
 ]  # fmt: skip
 
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES)}
 
 
-def kind_by(votes: int, soft: bool, terms: Terms) -> Kind:
-    """The kind that an instruction with ``votes`` and with or without ``soft`` asks for."""
-    return next(kind for kind in KINDS.values() if kind.is_asked(votes, soft, terms))
+_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), SUMS[HARD.name], SUMS[PROBABILITIES.name], GRADIENTS)
+"""Those that real silos answer: one of each name in a policy and study."""
+ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS))
+"""What policies call the kinds that leave in secure sums alone."""
+
+
+def kind_by(votes: int, soft: bool, terms: Terms, *, summed: bool = False, noisy: bool = False) -> Kind:
+    """The kind that an instruction with ``votes``, with or without ``soft``, a sum or not, noise or not, asks for."""
+    kind = next(kind for kind in KINDS.values() if kind.is_asked(votes, soft, terms))
+    return in_sums(kind, noisy=noisy) if summed else kind
+
+
+def in_sums(kind: Kind, *, noisy: bool = False) -> Summed:
+    """The kind with which a secure sum takes the place of a kind's answers. Raises Refused where there is none.
+
+    ``noisy``: whether silos add shares of noise.
+    """
+    sums: Mapping[str, Summed] = NOISY_SUMS if noisy else SUMS
+    if kind.name not in sums:
+        raise Refused(Refusal.QUERY)
+    return sums[kind.name]
 
 
 def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     """The kind that an instruction asks for."""
-    return kind_by(instruction.votes, instruction.soft is not None, terms)
+    if instruction.joint is not None:
+        return GRADIENTS
+    asked = instruction.votes, instruction.soft is not None, terms
+    return kind_by(*asked, summed=instruction.summed, noisy=bool(instruction.noise))
 
 
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:
     """The kind of what a silo answers, by its type and number of axes."""
-    return next(kind for kind in KINDS.values() if kind.holds(votes, terms))
+    return next(kind for kind in (*SUMS.values(), *KINDS.values()) if kind.holds(votes, terms))
 
 
 def kind_for(kind: Kind, quantity: str) -> Kind:
@@ -42,9 +67,9 @@ def kind_for(kind: Kind, quantity: str) -> Kind:
 
 def kinds_let_out(names: Iterable[str], terms: Terms) -> list[Kind]:
     """The kinds that a silo's policy lets out by these names, in a study with these terms."""
-    return [kind for name in names for kind in KINDS.values() if kind.policy == name and kind.fits(terms.quantity)]
+    return [kind for name in names for kind in _IN_POLICIES if kind.policy == name and kind.fits(terms.quantity)]
 
 
 def kind_in_policy(name: str) -> Kind:
     """The kind that a policy calls so, whatever the study."""
-    return next(kind for kind in KINDS.values() if kind.policy == name)
+    return next(kind for kind in _IN_POLICIES if kind.policy == name)

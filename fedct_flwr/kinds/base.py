@@ -87,6 +87,8 @@ class Kind(Protocol):
     """The test scores that travel with it, where any may."""
     own_model: ClassVar[bool] = True
     """Whether the silo's own model learns and answers; otherwise its students do, taught anew for each question."""
+    one_label: ClassVar[bool] = False
+    """Whether a silo's answer is one label for each example, by which silos can be compared."""
     labels: ClassVar[bool] = True
     """Whether what is decided on are labels, which a global model can learn."""
     own_targets: ClassVar[bool] = False
@@ -201,8 +203,8 @@ class Kind(Protocol):
         """Raise ConfigError where a silo's protection (not 'none') does not cover this kind."""
         return
 
-    def at_once(self, local_rounds: int, weight: float) -> str:
-        """The limits of each question in a few words, empty if there are none; see ``Cost`` for the numbers."""
+    def at_once(self, limits: Mapping[str, float]) -> str:
+        """The limits of each question, by name, in a few words; empty if there are none."""
         return ""
 
     def may_ask(self, policy: Policy) -> str:

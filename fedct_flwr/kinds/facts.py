@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import agreed
-from fedct_flwr.types import ABSTAIN, Answers, SiloName, Votes
+from fedct_flwr.types import ABSTAIN, Answers, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.content import Fit, Scores, Terms
 
 
@@ -47,13 +47,25 @@ def facts_of_labels(
     silo's votes that equal the consensus, and the mean of the silos'. ``accuracy_spread`` is the standard deviation of
     the silos' accuracies on the pooled test set, where at least two report one.
     """
+    agreement = {silo: agreed(cast, decision.decided) for silo, cast in votes.items()}
+    of_silos = {silo: {"agreement": share} for silo, share in agreement.items()}
+    return _facts(fmean(agreement.values()), of_silos, scores, decision, terms)
+
+
+def _facts(
+    agreement: float | None,
+    of_silos: Mapping[SiloName, Mapping[str, Any]],
+    scores: Iterable[Scores | Fit | None],
+    decision: Decision,
+    terms: Terms,
+) -> Facts:
     decided, incumbent, targets = decision
     had_one, differs = incumbent != ABSTAIN, decided != incumbent
-    agreement = {silo: agreed(cast, decided) for silo, cast in votes.items()}
+    agreeing = {} if agreement is None else {"agreement": agreement}
     of_round = {
         "changed": int(differs.sum()),
         "abstained": int((decided == ABSTAIN).sum()),
-        "agreement": fmean(agreement.values()),
+        **agreeing,
         "class_counts": dict(
             zip(
                 terms.classes,
@@ -62,16 +74,46 @@ def facts_of_labels(
             )
         ),
     }
-    said = (
-        f"{of_round['changed']} labels changed, {of_round['abstained']} abstained, silos agree with the consensus on "
-        f"{of_round['agreement']:.1%}"
-    )
+    said = f"{of_round['changed']} labels changed, {of_round['abstained']} abstained"
+    said += "" if agreement is None else f", silos agree with the consensus on {agreement:.1%}"
     younger = {
         "churn": float(differs[had_one].mean()) if had_one.any() else None,
         "accuracy_spread": _spread(scores),
     }
-    of_silos = {silo: {"agreement": share} for silo, share in agreement.items()}
-    return Facts(of_round, of_silos, ("changed", "abstained", "agreement"), said, younger)
+    return Facts(of_round, of_silos, ("changed", "abstained", *agreeing), said, younger)
+
+
+def facts_of_sum(
+    total: VoteCounts,
+    silos: Iterable[SiloName],
+    scores: Iterable[Scores | Fit | None],
+    decision: Decision,
+    terms: Terms,
+) -> Facts:
+    """The same as ``facts_of_labels`` of a sum of votes ``(queried, classes)``, in which no silo is known by itself.
+
+    ``agreement`` is the same number: the mean of the silos' shares.
+    """
+    names = tuple(silos)
+    labeled = np.flatnonzero(decision.decided != ABSTAIN)
+    agreeing = total[labeled, decision.decided[labeled]].sum()
+    agreement = float(agreeing / (len(labeled) * len(names))) if len(labeled) and names else 0.0
+    return _facts(agreement, {name: {} for name in names}, scores, decision, terms)
+
+
+def facts_without_silos(
+    silos: Iterable[SiloName], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+) -> Facts:
+    """The same as ``facts_of_labels`` where no silo's answers are known, nor how far they agree."""
+    return _facts(None, {name: {} for name in silos}, scores, decision, terms)
+
+
+def facts_of_noisy_sum(
+    silos: Iterable[SiloName], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+) -> Facts:
+    """The same where noise is in the counts."""
+    found = facts_without_silos(silos, scores, decision, terms)
+    return found._replace(said=f"{found.of_round['changed']} labels changed, decided on counts with the silos' noise")
 
 
 def facts_of_values(votes: Mapping[SiloName, Votes], decision: Decision) -> Facts:

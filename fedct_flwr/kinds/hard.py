@@ -20,6 +20,7 @@ class Hard(Kind):
     name: ClassVar[str] = "hard"
     policy: ClassVar[str] = "hard"
     field: ClassVar[str] = "votes"
+    one_label: ClassVar[bool] = True
     shared: ClassVar[str] = "labels of public examples"
     unprotected: ClassVar[str] = "the labels are those of the silos' own models, without noise"
     leaves: ClassVar[str] = "hard labels: one class for each public example that is asked about"

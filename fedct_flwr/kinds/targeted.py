@@ -2,12 +2,13 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 
 from fedct_flwr.config import Policy
+from fedct_flwr.config.caps import AtOnce, caps_of
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind
 from fedct_flwr.kinds.words import CLASSES, Decided
@@ -207,26 +208,22 @@ class Targeted(Kind):
         """Raise ConfigError: no protection covers numbers."""
         raise ConfigError(f"the coordinator asks for {self.of}, which protection = {protection!r} does not cover")
 
-    def at_once(self, local_rounds: int, weight: float) -> str:
+    def at_once(self, limits: Mapping[str, float]) -> str:
         """Rounds of training, and what others count."""
-        return f"{local_rounds:,} rounds of training, others' {self.of} count {weight:g} at most"
+        caps = caps_of(Policy, AtOnce).values()
+        return ", ".join(cap.short.format(limit=limits[cap.name], of=self.of) for cap in caps)
 
     def may_ask(self, policy: Policy) -> str:
         """For how much training, and for others to count how much."""
-        return (
-            f"ask for {policy.max_local_rounds:,} rounds of training, and have others' count "
-            f"{policy.max_consensus_weight:g} beside 1 for the records"
-        )
+        return ", and ".join(self._said(policy, lambda cap: cap.may))
 
     def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
         """What the coordinator may ask of the silo in one message, beside what leaves."""
-        return {
-            f"Limits of each question for {self.of}": [
-                f"Rounds of training here: {policy.max_local_rounds:,}",
-                f"Others' {self.of} count at most {policy.max_consensus_weight:g} beside 1 for the silo's records, "
-                "when its model learns from both",
-            ]
-        }
+        return {f"Limits of each question for {self.of}": self._said(policy, lambda cap: cap.approval)}
+
+    def _said(self, policy: Policy, text: Callable[[AtOnce], str]) -> list[str]:
+        caps = caps_of(Policy, AtOnce).items()
+        return [text(cap).format(limit=getattr(policy, field), of=self.of) for field, cap in caps]
 
     def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str) -> None:
         getattr(message, field).packed = self.pack(votes)

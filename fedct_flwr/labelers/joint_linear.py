@@ -211,11 +211,26 @@ class JointLinear:
         weights = np.rint(bounded(moved) * WEIGHT_GRID) / WEIGHT_GRID
         return Descent(step + 1, weights, total + weights if step >= plan.steps // 2 else total)
 
+    def lost(self, progress: Descent) -> Descent:
+        """What follows where the sum of a step cannot be opened: the weights stay. Raises ValueError as ``step``."""
+        plan, (step, weights, total) = self.plan, progress
+        if step >= plan.steps:
+            raise ValueError(f"step {step} of {plan.steps}")
+        return Descent(step + 1, weights, total + weights if step >= plan.steps // 2 else total)
+
     def weights(self, progress: Descent) -> NDArray[np.float64]:
         """Of the labeler, ``(size, classes)``, once all steps are done. Raises ValueError before."""
         if progress.step < self.plan.steps:
             raise ValueError(f"only {progress.step} of {self.plan.steps} steps are done")
         return progress.total / (self.plan.steps - self.plan.steps // 2)
+
+    def opened(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The noisy mean of gradients between the weights of two steps, which anybody who has both can work out."""
+        return np.asarray(np.linalg.solve(self._preconditioner, before - after) - self.plan.ridge * before)
+
+    def probabilities(self, weights: NDArray[np.float64], X: Features) -> NDArray[np.float64]:
+        """Of each class, ``(n, classes)``."""
+        return np.asarray(np.exp(self._logits(self.features(X), weights)))
 
     def label(self, weights: NDArray[np.float64], X: Features) -> HardLabels:
         """The class of each example, ``(n,)``."""

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Final
 
-from fedct_flwr.config import LearnerSettings, PrivacySettings
+from fedct_flwr.config import LearnerSettings, PrivacySettings, SiloConfig
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import ConfigError, SiloName
@@ -21,6 +21,13 @@ def check_installed(privacy: PrivacySettings) -> None:
     if not privacy.enabled:
         return
     check_extra(privacy.chosen.extra, f"protection = {privacy.protection!r}")
+
+
+def check_all_installed(config: SiloConfig) -> None:
+    """The same for all that bounds what leaves a real silo, noise in sums too."""
+    check_installed(config.privacy)
+    if config.adds_noise:
+        check_extra("privacy", "kinds = ['joint']")
 
 
 def check_extra(extra: str, what: str) -> None:

@@ -7,6 +7,7 @@ asks for. Real data has classes that no linear model separates, so a real labele
 silo's own model; what the noise costs is what this shows.
 """
 
+import math
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import DpLinearLabeler
+from fedct_flwr.labelers.joint_linear import JointLinear, plan_for, train_together
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.public_features import PublicFeatures
 from fedct_flwr.privacy.planner import Estimate, Plan, judged
@@ -35,6 +37,8 @@ _TESTS: Final = 4_000
 _HALVINGS: Final = 12
 _UNPROTECTED: Final = 1e6
 """Stands for an infinite epsilon."""
+_UNPROTECTED_TOGETHER: Final = 20.0
+"""Noise in shares is measured for this epsilon at most, which keeps higher ones too: labels are those without noise."""
 _LARGEST_SEPARATION: Final = 100.0
 
 
@@ -47,9 +51,7 @@ def rehearse(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimat
     silos = min(plan.num_silos, _MOST_SILOS, max(1, _MOST_TRAINED_ON // records))
     rng = generator(seed, "rehearsal", "data")
     centers = _separated(plan, records, num_features, rng)
-    schema = Schema.numeric(
-        tuple(f"class {c}" for c in range(plan.num_classes)), tuple(f"column {i}" for i in range(num_features))
-    )
+    schema = _schema(plan, num_features)
     # Features are learned from a public set as large as planned; labels are judged on many more examples like it.
     public, judged_on = (_draw(centers, size, rng) for size in (min(plan.num_public, _MOST_PUBLIC), _JUDGED))
     # Noise and features are the same at all silos: one labeler, reset between them.
@@ -72,6 +74,42 @@ def rehearse(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimat
         "once, while training",
         float(np.mean([(labels == judged_on.y).mean() for labels in votes])),
         float((consensus == judged_on.y).mean()),
+    )
+
+
+def rehearse_together(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimate | None:
+    """What the linear joint labeler makes of the same stand-in data; None where silos cannot add up.
+
+    So many records are drawn in all as ``rehearse`` draws, and the noise is measured for those.
+    """
+    if not plan.honest:
+        return None
+    records, rng = min(plan.num_records, _MOST_TRAINED_ON // plan.num_silos), generator(seed, "rehearsal", "data")
+    centers = _separated(plan, min(plan.num_records, _MOST_RECORDS), num_features, rng)
+    public, judged_on = (_draw(centers, size, rng) for size in (min(plan.num_public, _MOST_PUBLIC), _JUDGED))
+    silos = [_draw(centers, max(1, records), rng) for _ in range(plan.num_silos)]
+    budget = plan_for(
+        max(1, records) * plan.num_silos,
+        plan.num_classes,
+        epsilon=min(plan.epsilon, _UNPROTECTED_TOGETHER),
+        delta=plan.delta,
+        honest=plan.honest,
+    )
+    labeler = JointLinear(budget, public.X, _schema(plan, num_features), seed=seed)
+    noises = [simulated(generator(seed, "rehearsal", "together", silo)) for silo in range(plan.num_silos)]
+    labels = labeler.label(train_together(labeler, silos, noises), judged_on.X)
+    return judged(
+        plan,
+        "fedct-joint",
+        "none" if math.isinf(plan.epsilon) else f"multiplier {labeler.noise.multiplier:.3g}",
+        None,
+        float((labels == judged_on.y).mean()),
+    )
+
+
+def _schema(plan: Plan, num_features: int) -> Schema:
+    return Schema.numeric(
+        tuple(f"class {c}" for c in range(plan.num_classes)), tuple(f"column {i}" for i in range(num_features))
     )
 
 

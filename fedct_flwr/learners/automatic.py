@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.catalog import make
-from fedct_flwr.learners.out_of_fold import OwnRecords
+from fedct_flwr.learners.out_of_fold import Looked, OwnRecords
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Answers, Examples, Features, Groups, HardLabels, TrainingError
@@ -39,7 +39,10 @@ MOST_WORK: Final = 5_000_000
 """Records times columns times classes up to which boosted trees are tried: beyond, they take minutes."""
 _MOST_CLASSES: Final = 10
 """Likewise, as they are trees for each class, however few its records are."""
-
+_TREES: Final = 50
+"""Of forests that are compared."""
+_LOSING: Final = 2.0
+"""Standard errors behind the best after which a simpler candidate is given up early."""
 
 BOOSTED: Final = "hist-gradient-boosting"
 
@@ -66,7 +69,10 @@ class Candidate:
 
 # Leaves of three records: shares of classes in them mean something, and class weights have an effect.
 SAFE: Final = Candidate("random-forest", leaf=3)
-"""For silos of few records, or of one class."""
+"""For silos of one class, or of few records of some class."""
+TINY: Final = Candidate("logistic-regression", strength=0.1)
+"""For silos of few records, where a forest is no better and takes 30 times as long; once they learn from others as
+well, they have many examples, and a forest is."""
 CANDIDATES: Final = (
     Candidate("logistic-regression"),
     SAFE,
@@ -127,11 +133,19 @@ class Automatic(OwnChoice):
         super().__init__(estimator(SAFE, random_state), transformer, balanced=SAFE.balanced, num_classes=num_classes)
 
     def _become(self, candidate: Candidate) -> None:
-        self._template, self._balanced = estimator(candidate, self._random_state), candidate.balanced
+        self._template, self._balanced = self._lightened(estimator(candidate, self._random_state)), candidate.balanced
+
+    def fit_parts(
+        self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
+    ) -> Self:
+        """Train what was chosen, or what suits these examples; one for few examples only on few."""
+        if self._choice == TINY:
+            self._become(TINY if len(y) < FEWEST else SAFE)
+        return super().fit_parts(parts, y, sample_weight)
 
     def _chosen_for(self, records: Examples, groups: Groups | None = None) -> Candidate:
         if safe_only(records.y):
-            return self._safe
+            return self._tiny if records.size < FEWEST else self._safe
         rows = at_most(records.size, self._seed, int(np.prod(records.X.shape[1:])))
         own = None if groups is None else groups[rows]
         table = _Table(self._views(records.X[rows]), records.y[rows], own)
@@ -143,6 +157,11 @@ class Automatic(OwnChoice):
     def _safe(self) -> Candidate:
         """For records that cannot tell."""
         return SAFE
+
+    @property
+    def _tiny(self) -> Candidate:
+        """For few records."""
+        return TINY
 
     @property
     def _candidates(self) -> tuple[Candidate, ...]:
@@ -188,30 +207,64 @@ def _chosen(table: _Table, candidates: tuple[Candidate, ...], num_classes: int, 
         view: OwnRecords(Examples(X, table.y), generator(seed, "automatic"), table.groups)
         for view, X in table.views.items()
     }
-    any_own = next(iter(own.values()))
-    predicted: dict[Candidate, NDArray[np.float64]] = {}
+    asked: dict[Candidate, Looked] = {}
     for candidate in candidates:
         rows, columns = table.views[candidate.view].shape
         boosted = num_classes <= _MOST_CLASSES and rows * columns * num_classes <= MOST_WORK
         if boosted or candidate.name != BOOSTED:
-            _predict(own[candidate.view], candidate, num_classes, predicted)
-    if not predicted:
+            asked[candidate] = _asked(own[candidate.view], candidate, num_classes)
+    any_own = next(iter(own.values()))
+    taken = _simplest(any_own, asked)
+    if taken is None:
         return None
-    best = predicted[min(predicted, key=lambda candidate: any_own.loss(predicted[candidate]))]
-    taken = next(candidate for candidate in predicted if any_own.compare(best, predicted[candidate]).errors >= -1.0)
     plain = replace(taken, balanced=False)
-    _predict(own[taken.view], plain, num_classes, predicted)
-    better = plain in predicted and any_own.compare(predicted[taken], predicted[plain]).errors > 1.0
-    return plain if better else taken
+    return plain if _better(any_own, asked[taken], _asked(own[taken.view], plain, num_classes)) else taken
 
 
-def _predict(
-    own: OwnRecords, candidate: Candidate, num_classes: int, predicted: dict[Candidate, NDArray[np.float64]]
-) -> None:
-    """Enter what a candidate says out of fold, unless it cannot learn these records: then it is not chosen."""
-    learner = SklearnLearner(estimator(candidate, seed=0), balanced=candidate.balanced)
+def _asked(own: OwnRecords, candidate: Candidate, num_classes: int) -> Looked:
+    learner = SklearnLearner(estimator(candidate, seed=0), balanced=candidate.balanced).lighter(_TREES)
+    return Looked(own, lambda part: part.predicted(learner, num_classes))
+
+
+def _simplest(own: OwnRecords, asked: Mapping[Candidate, Looked]) -> Candidate | None:
+    """The first candidate that is not worse than the best by more than a standard error; None if none can learn.
+
+    After a first look, candidates that have hardly a chance any more are given up.
+    """
+    still, taken = list(asked), None
+    for look in range(1, len(own.looks) + 1):
+        there, predicted = own.until(look), {}
+        for candidate in still:
+            # What cannot learn these records is not chosen.
+            with contextlib.suppress(TrainingError):
+                predicted[candidate] = asked[candidate].until(look)
+        if not predicted:
+            return taken
+        best = predicted[min(predicted, key=lambda candidate: there.loss(predicted[candidate]))]
+        errors = {candidate: there.compare(best, predicted[candidate]).errors for candidate in predicted}
+        taken = next(candidate for candidate in predicted if errors[candidate] >= -1.0)
+        before = list(predicted).index(taken)
+        still = [
+            candidate
+            for place, candidate in enumerate(predicted)
+            if place == before
+            or (place < before and errors[candidate] >= -_LOSING)
+            or (place > before and there.compare(predicted[taken], predicted[candidate]).gain > 0)
+        ]
+        if len(still) == 1:
+            break
+    return taken
+
+
+def _better(own: OwnRecords, first: Looked, second: Looked) -> bool:
+    """Whether the second is better by more than a standard error."""
     with contextlib.suppress(TrainingError):
-        predicted[candidate] = own.predicted(learner, num_classes)
+        for look in range(1, len(own.looks) + 1):
+            found = own.until(look).compare(first.until(look), second.until(look))
+            if found.gain <= 0:
+                return False
+        return found.errors > 1.0
+    return False
 
 
 def at_most(size: int, seed: int, columns: int = 1) -> NDArray[np.intp]:

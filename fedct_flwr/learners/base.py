@@ -50,6 +50,15 @@ class Choosing(Protocol):
 
 
 @runtime_checkable
+class Lightening(Protocol):
+    """A learner that has a cheaper version of itself, to compare what it learns with and without others' labels."""
+
+    def lighter(self) -> Learner:
+        """The same with less effort, untrained."""
+        ...
+
+
+@runtime_checkable
 class Resumable(Protocol):
     """A learner that trains on from where it stands instead of starting anew each round."""
 

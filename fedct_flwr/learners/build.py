@@ -14,8 +14,9 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.automatic import Automatic
 from fedct_flwr.learners.automatic_numbers import AutomaticRegressor
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.catalog import make, make_regressor, packages
+from fedct_flwr.learners.catalog import LANGUAGE, TRANSFORMER, make, make_regressor, packages
 from fedct_flwr.learners.colluder import Colluder
+from fedct_flwr.learners.language import Encoder, Tokens, same_folder
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
@@ -77,7 +78,7 @@ def learner_for(
     parameter, or one that takes no weights where pseudo-weight needs them; DataError for features that cannot be
     preprocessed.
     """
-    transformer = transformer_for(settings, schema, public.X, private)
+    transformer = transformer_for(settings, schema, public.unchanging, private)
     seed = random_state(settings.seed, "learner", silo)
     # What is tried out first are public examples: a record must not decide whether there is a learner.
     return untrained(settings, seed, len(schema.classes), public.X[:2], transformer, total_steps=total_steps)
@@ -101,12 +102,9 @@ def untrained(
         return learner
     if not num_classes:
         raise LearnerError(f"learner {settings.name!r} predicts a number, not probabilities: set calibration = 'none'")
-    if not isinstance(learner, SklearnLearner):
-        raise LearnerError(
-            f"learner {settings.name!r} is not calibrated, as it trains on from round to round: set calibration = "
-            "'none', or calibrate its probabilities by 'fedct predict --calibrate-with'"
-        )
-    learner.check_calibrated()
+    # Networks always know probabilities.
+    if isinstance(learner, SklearnLearner):
+        learner.check_calibrated()
     return learner
 
 
@@ -124,6 +122,8 @@ def _untrained(
         estimator = prepare_regressor(make_regressor(name, settings.params, **wanted), name, seed)
         return SklearnRegressor(estimator, transformer, packages=packages(name))
     params, augment = split_augment(settings.params)
+    if name in LANGUAGE:
+        params, augment = _beside_folder(settings, transformer), ()
     model = make(name, params, **wanted)
     if not is_network(model):
         if augment:
@@ -169,6 +169,18 @@ def _untrained(
     )
     learner.check_output(examples)
     return learner
+
+
+def _beside_folder(settings: LearnerSettings, transformer: Any) -> dict[str, Any]:
+    """The parameters of the learner itself, without those of how text is read. Raises LearnerError."""
+    encoder, params = Encoder.of(settings.params, settings.name)
+    if settings.name != TRANSFORMER:
+        return params
+    if not isinstance(transformer, Tokens):
+        raise LearnerError(f"learner {settings.name!r} reads tokens of text, and there are none")
+    # A model file's preprocessing knows which folder its weights belong to.
+    same_folder(encoder.folder, transformer.fingerprint_)
+    return {**params, "folder": encoder.folder}
 
 
 def _automatic(settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any) -> Learner:

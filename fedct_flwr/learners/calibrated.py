@@ -9,8 +9,8 @@ classes, do not depend on it.
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Self, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
 from fedct_flwr.config import LearnerSettings
-from fedct_flwr.learners.base import Calibratable, Learner, Probabilistic
+from fedct_flwr.learners.base import Calibratable, Learner, Probabilistic, Resumable
 from fedct_flwr.seeding import random_state
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, Groups, HardLabels, SiloName
 
@@ -29,6 +29,10 @@ logger = logging.getLogger("flwr.fedct")
 Method: TypeAlias = Literal["sigmoid", "isotonic"]
 Fit: TypeAlias = Callable[[Learner, Examples], object]
 """Trains a learner on these private records, and on whatever else it learns."""
+
+ARRAYS: Final = "calibration."
+"""How names of a calibration's arrays begin."""
+_TWO: Final = 2
 
 FOLDS: Final = 5
 """Parts that records are predicted in, each by a model of the others; so many of each class are needed."""
@@ -43,6 +47,30 @@ class Calibration(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyp
 
     def __init__(self, method: str, curves: Sequence[tuple[Any, Any]]) -> None:
         self.method, self.curves = method, curves
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """All that it is made of by name, for a file of arrays; each ``(points,)``."""
+        return {
+            f"{ARRAYS}{self.method}.{number}.{axis}": np.asarray(values, dtype=np.float64)
+            for number, curve in enumerate(self.curves)
+            for axis, values in enumerate(curve)
+        }
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], num_classes: int) -> Self | None:
+        """What ``arrays`` gave, among others; None without. Raises ValueError for what is no calibration of these."""
+        found = {name: np.asarray(values) for name, values in arrays.items() if name.startswith(ARRAYS)}
+        if not found:
+            return None
+        method = next(iter(found)).split(".")[1]
+        curves = [
+            (found.pop(f"{ARRAYS}{method}.{number}.0", None), found.pop(f"{ARRAYS}{method}.{number}.1", None))
+            for number in range(1 if num_classes == _TWO else num_classes)
+        ]
+        if found or method not in get_args(Method) or not all(_is_curve(*curve, method) for curve in curves):
+            raise ValueError("no calibration of so many classes")
+        return cls(method, curves)
 
     @classmethod
     def fitted(cls, probabilities: NDArray[np.float64], y: HardLabels, method: Method) -> Self:
@@ -138,9 +166,10 @@ def calibration_for(
 ) -> Calibration | None:
     """The calibration of a trained learner, by records that copies of it have not seen.
 
-    The records are cut into folds, of which ``groups`` ``(n,)`` stay whole. ``fit`` trains a copy on all but one. None
-    where the records cannot tell: fewer than ``FOLDS`` of a class that the learner knows, or of their groups.
-    Raises TrainingError.
+    The records are cut into folds, of which ``groups`` ``(n,)`` stay whole. ``fit`` trains a copy on all but one: once
+    for each fold, but for one fold alone where the learner is a network, which takes long to train. None where the
+    records cannot tell: fewer than ``FOLDS`` of a class that the learner knows, or of their groups. Raises
+    TrainingError.
     """
     if not isinstance(learner, Probabilistic) or not private.size:
         return None
@@ -151,25 +180,45 @@ def calibration_for(
         return None
     if groups is not None and min(len(np.unique(groups[private.y == c])) for c in known) < FOLDS:
         return None
-    folds = (StratifiedKFold if groups is None else StratifiedGroupKFold)(FOLDS, shuffle=True, random_state=seed)
-    unseen = np.zeros((private.size, num_classes))
+    splits = (StratifiedKFold if groups is None else StratifiedGroupKFold)(FOLDS, shuffle=True, random_state=seed)
+    folds = [*splits.split(private.X, private.y, groups)]
+    if isinstance(learner, Resumable):
+        # Folds of whole groups may lack a class.
+        folds = [fold for fold in folds if len(np.unique(private.y[fold[1]])) == len(known)][:1]
+    unseen: list[NDArray[np.float64]] = []
     other = copy.deepcopy(learner)
-    for rest, part in folds.split(private.X, private.y, groups):
+    for rest, part in folds:
         fit(other, Examples(private.X[rest], private.y[rest]))
         found = other.probabilities(private.X[part], num_classes)
         if found is None:
             return None
-        unseen[part] = found
+        unseen.append(found)
     # A class that the silo has no record of, and learned from others, cannot be judged here.
-    if set(_classes(learner)) != set(known.tolist()):
+    if not unseen or _classes(learner, num_classes) != set(known.tolist()):
         return None
-    return Calibration.fitted(unseen[:, known], np.searchsorted(known, private.y).astype(LABEL_DTYPE), method)
+    # In the order of the records, as far as they were predicted.
+    rows = np.concatenate([part for _, part in folds])
+    order = np.argsort(rows)
+    y = np.searchsorted(known, private.y[rows[order]]).astype(LABEL_DTYPE)
+    return Calibration.fitted(np.concatenate(unseen)[order][:, known], y, method)
 
 
-def _classes(learner: Learner) -> Sequence[int]:
+def _is_curve(first: NDArray[Any] | None, second: NDArray[Any] | None, method: str) -> bool:
+    """Whether it may be what a fit gives: numbers, in pairs, from left to right."""
+    if first is None or second is None or not first.shape == second.shape != (0,) or first.ndim != 1:
+        return False
+    numbers = all(part.dtype == np.float64 and np.isfinite(part).all() for part in (first, second))
+    if method == "sigmoid":
+        return numbers and len(first) == 1
+    return numbers and bool((np.diff(first) > 0).all() and (second >= 0).all() and (second <= 1).all())
+
+
+def _classes(learner: Learner, num_classes: int) -> set[int]:
+    """The classes that a trained model may say; a network says any."""
+    if isinstance(learner, Resumable):
+        return set(range(num_classes))
     trained = getattr(learner, "parts", (None, None))[1]
-    found: list[int] = np.asarray(getattr(trained, "classes_", ())).astype(int).tolist()
-    return found
+    return set(np.asarray(getattr(trained, "classes_", ())).astype(int).tolist())
 
 
 class _AsTheyAre(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -16,6 +16,9 @@ from fedct_flwr.types import LearnerError
 TORCHVISION: Final = "torchvision"
 TFIDF: Final = "tfidf-linear"
 """The learner that reads columns of text, see ``learners.text``."""
+EMBEDDING: Final = "sentence-embedding"
+TRANSFORMER: Final = "transformer"
+"""The learners that read text by a language model from a folder, see ``learners.language``."""
 
 CLASSIFIERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
@@ -62,6 +65,13 @@ NETWORKS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 """The networks of the FedCT paper, a small one for images of any size, and torchvision's by their ``model``'s name."""
 
+LANGUAGE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    # Embeddings have length 1, so a linear model needs large weights.
+    EMBEDDING: ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000, "C": 5.0}),
+    TRANSFORMER: ("fedct_flwr.learners.transformer.classifier", {}),
+}
+"""Classifiers of text that need a language model's folder among their parameters."""
+
 MAKING: Final = threading.RLock()
 """Held while a learner is made: torch has one random generator for all threads, and networks begin with what it gives.
 """
@@ -77,7 +87,8 @@ LEARNER_FOLDER: Final = "FEDCT_LEARNER_FOLDER"
 
 SHORT_NAMES: Final = {**CLASSIFIERS, **NETWORKS}
 
-_ALL_NAMES: Final = {**REGRESSORS, **SHORT_NAMES}
+_OF_CLASSES: Final = {**SHORT_NAMES, **LANGUAGE}
+_ALL_NAMES: Final = {**REGRESSORS, **_OF_CLASSES}
 
 NAMES: Final = (AUTO, *_ALL_NAMES)
 """All short names; the first leads to a choice, see ``automatic``."""
@@ -86,6 +97,8 @@ _EXTRAS: Final = {
     "torch": "torch",
     "safetensors": "torch",
     "torchvision": "vision",
+    "transformers": "language",
+    "peft": "language",
     "xgboost": "boost",
     "imodels": "rules",
     "six": "rules",
@@ -114,9 +127,9 @@ def make(name: str, params: dict[str, Any], **wanted: Any) -> Any:
     arguments, and so are those of ``wanted`` that it takes. Importing and calling run code, see ``check_allowed``.
     Raises LearnerError for whatever goes wrong, naming the nearest name or the missing extra.
     """
-    if name in REGRESSORS and name not in SHORT_NAMES:
+    if name in REGRESSORS and name not in _OF_CLASSES:
         raise LearnerError(f"learner {name!r} predicts a number, and here classes are predicted: choose another")
-    return _make(name, params, SHORT_NAMES, wanted)
+    return _make(name, params, _OF_CLASSES, wanted)
 
 
 def make_regressor(name: str, params: dict[str, Any], **wanted: Any) -> Any:
@@ -124,7 +137,7 @@ def make_regressor(name: str, params: dict[str, Any], **wanted: Any) -> Any:
 
     Raises LearnerError, also for the short name of what predicts classes.
     """
-    if name in SHORT_NAMES and name not in REGRESSORS:
+    if name in _OF_CLASSES and name not in REGRESSORS:
         raise LearnerError(f"learner {name!r} predicts classes, and here a number is predicted: {SOME_REGRESSORS}")
     return _make(name, params, REGRESSORS, wanted)
 

@@ -2,7 +2,7 @@
 
 Each silo compares, on its own records, models that have learned the consensus labels with one that has not, all on
 records that they have not seen (``out_of_fold``). It takes the largest weight of pseudo-labels that does not look worse
-than none, by more than a standard error and by more than a margin. To choose what looks best instead would throw away
+than none, by more than a standard error and a margin. To choose what looks best instead would throw away
 most of what co-training gains where records are few: ``python -m benchmarks no-harm``. Without the margin, a silo whose
 own model makes no error would keep to it for being a little less sure of the same classes.
 
@@ -11,14 +11,14 @@ fewer silos there are.
 """
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.base import Learner
-from fedct_flwr.learners.out_of_fold import Evidence, OwnRecords, Pseudo, chosen
+from fedct_flwr.learners.base import Learner, Lightening
+from fedct_flwr.learners.out_of_fold import Evidence, Looked, OwnRecords, Pseudo, chosen
 from fedct_flwr.learners.out_of_fold_values import OwnValues
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
@@ -27,9 +27,15 @@ WEIGHTS: Final = (1.0, 0.3, 0.1)
 """Of pseudo-labels, from the first that is tried; 0 where none of them will do."""
 MOST_ERRORS: Final = 1.0
 """Standard errors by which a model may look worse and still be trusted."""
-MARGIN: Final = 0.02
-"""Brier's score, in 0..2, by which a model may look worse and still be trusted: a hundredth in the probability of a
-class that is as likely as not."""
+FEW: Final = 40
+MOST_ERRORS_OF_FEW: Final = 2.0
+"""The same with fewer records than these: what they say of others is mostly chance."""
+SURELY_GOOD: Final = 0.5
+SURELY_BAD: Final = 3.0
+"""Standard errors by which a model looks better, or worse, after a first look, and that is enough."""
+MARGIN: Final = 0.01
+"""Brier's score, in 0..2, by which a model may look worse in addition: half a hundredth in the probability of a class
+that is as likely as not."""
 
 
 class Trust(NamedTuple):
@@ -56,7 +62,7 @@ class Deciding:
     def __init__(self, private: Examples, num_classes: int, seed: int, silo: str, groups: Groups | None = None) -> None:
         self._private, self._num_classes, self._groups = private, num_classes, groups
         self._seed, self._silo = seed, silo
-        self._alone: NDArray[np.float64] | None = None
+        self._alone: Looked | None = None
         self._known: tuple[bytes, Trust] | None = None
 
     @property
@@ -77,29 +83,37 @@ class Deciding:
         """What was decided last, if that was on the same."""
         return self._known[1] if self._known and self._known[0] == digest else None
 
-    def _decide(self, digest: bytes, said: Callable[[float], NDArray[np.float64]]) -> Trust:
+    def _decide(self, digest: bytes, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
         """Decide on what the digest names; ``said``: of own records, with what is learned of others at a weight."""
         decided = self._first_trusted(said) if self._can_tell else Trust(WEIGHTS[0])
         self._known = digest, decided
         return decided
 
-    def _first_trusted(self, said: Callable[[float], NDArray[np.float64]]) -> Trust:
+    def _first_trusted(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
         first = None
         if self._alone is None:
-            self._alone = said(0.0)
+            self._alone = Looked(self._own, partial(said, 0.0))
         for weight in WEIGHTS:
             try:
-                there = said(weight)
+                evidence, trusted = self._judged(self._alone, Looked(self._own, partial(said, weight)))
             except self.all_or_nothing:
                 # What fails at full weight fails in the fit to come, too.
                 if weight == WEIGHTS[0]:
                     raise
                 break
-            evidence = self._own.compare(self._alone, there)
             first = first or evidence
-            if evidence.errors >= -MOST_ERRORS or evidence.gain >= -self.margin:
+            if trusted:
                 return Trust(weight, first)
         return Trust(0.0, first)
+
+    def _judged(self, alone: Looked, there: Looked) -> tuple[Evidence, bool]:
+        """What a first look says if it is clear, else all records."""
+        for look in range(1, len(self._own.looks) + 1):
+            evidence = self._own.until(look).compare(alone.until(look), there.until(look))
+            if evidence.errors >= SURELY_GOOD or evidence.gain < -SURELY_BAD * evidence.error - self.margin:
+                break
+        most = MOST_ERRORS if self._private.size >= FEW else MOST_ERRORS_OF_FEW
+        return evidence, evidence.gain >= -most * evidence.error - self.margin
 
 
 class Guard(Deciding):
@@ -119,8 +133,9 @@ class Guard(Deciding):
         if known := self._decided_on(digest):
             return known
         X, y = chosen(public, np.flatnonzero(labeled)), targets[labeled]
+        light = learner.lighter() if isinstance(learner, Lightening) else learner
 
-        def said(weight: float) -> NDArray[np.float64]:
-            return self._own.predicted(learner, self._num_classes, Pseudo(X, y, weight) if weight else None)
+        def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
+            return own.predicted(light, self._num_classes, Pseudo(X, y, weight) if weight else None)
 
         return self._decide(digest, said)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.learners.guard import Deciding, Trust
+from fedct_flwr.learners.out_of_fold import OwnRecords
 from fedct_flwr.types import Examples, Features
 
 
@@ -35,8 +36,8 @@ class SoftGuard(Deciding):
         The same lesson always gives the same decision. Leaves the learner to be trained. Raises TrainingError.
         """
 
-        def said(weight: float) -> NDArray[np.float64]:
-            return self._own.said(lambda records: lesson.train(records, weight), lesson.answer)
+        def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
+            return own.said(lambda records: lesson.train(records, weight), lesson.answer)
 
         return self._decided_on(lesson.digest) or self._decide(lesson.digest, said)
 

@@ -4,6 +4,8 @@ Folds are the same for all models that are compared, so that differences are pai
 """
 
 from collections.abc import Callable, Iterator
+from copy import copy
+from functools import cached_property
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +20,10 @@ from fedct_flwr.types import Examples, Features, HardLabels
 FOLDS: Final = 5
 _ENOUGH: Final = 500
 """Records that are predicted out of fold, where there are so many: more fits would tell little more."""
+_LOOK: Final = 2
+"""Folds of a first look, after which clear cases are decided."""
+_SEEN: Final = 30
+"""Records below which a first look tells too little."""
 
 
 class Pseudo(NamedTuple):
@@ -62,9 +68,7 @@ class OwnRecords:
     def __init__(self, private: Examples, rng: Generator, groups: NDArray[np.generic] | None = None) -> None:
         self._private = private
         self._fold = _folds(private.y, rng, groups)
-        asked = min(FOLDS, max(2, int(np.ceil(_ENOUGH * FOLDS / max(1, private.size)))))
-        self._asked = self._fold < asked
-        self._number = asked
+        self._asked = range(min(FOLDS, max(2, int(np.ceil(_ENOUGH * FOLDS / max(1, private.size))))))
 
     @property
     def records(self) -> Examples:
@@ -79,9 +83,21 @@ class OwnRecords:
 
     @property
     def y(self) -> HardLabels:
-        """The classes of the records that are asked about."""
-        labels: HardLabels = self._private.y[self._asked]
+        """The classes of the records that are asked about, fold by fold."""
+        places = [np.flatnonzero(self._fold == fold) for fold in self._asked]
+        labels: HardLabels = self._private.y[np.concatenate(places)]
         return labels
+
+    @cached_property
+    def looks(self) -> tuple[Self, ...]:
+        """The same records in two looks, of which each asks about other folds; one where a first tells too little."""
+        first, rest = copy(self), copy(self)
+        first._asked, rest._asked = self._asked[:_LOOK], self._asked[_LOOK:]
+        return (first, rest) if rest._asked and len(first.y) >= _SEEN and first.can_tell else (self,)
+
+    def until(self, look: int) -> Self:
+        """The records of the first looks up to this one, from 1."""
+        return self if look == len(self.looks) else self.looks[0]
 
     def predicted(self, learner: Learner, num_classes: int, pseudo: Pseudo | None = None) -> NDArray[np.float64]:
         """Probabilities of each class for the records asked about, ``(asked, num_classes)``, each from a new fit.
@@ -90,7 +106,7 @@ class OwnRecords:
         is sure of its class. It is left trained on something: fit it anew. Raises TrainingError.
         """
         if not self.divided:
-            return np.zeros((int(self._asked.sum()), num_classes))
+            return np.zeros((len(self.y), num_classes))
         return self.said(
             lambda records: fit_with(learner, records, pseudo), lambda X: probabilities(learner, X, num_classes)
         )
@@ -107,17 +123,15 @@ class OwnRecords:
 
         They have to be ``divided``. Raises TrainingError.
         """
-        found: NDArray[np.float64] | None = None
+        found = []
         # These fits are small and many: threads of silos on the same cores only wait for each other.
         with threadpool_limits(1):
-            for fold in range(self._number):
+            for fold in self._asked:
                 there = self._fold == fold
                 if there.any() and not there.all():
                     train(Examples(self._private.X[~there], self._private.y[~there]))
-                    values = answer(self._private.X[there])
-                    found = np.zeros((self._private.size, *values.shape[1:])) if found is None else found
-                    found[there] = values
-        return np.zeros(0) if found is None else found[self._asked]
+                    found.append(np.asarray(answer(self._private.X[there]), dtype=np.float64))
+        return np.concatenate(found) if found else np.zeros(0)
 
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
         """How much better the ``second`` predictions are than the first, both as ``predicted`` gives them."""
@@ -128,6 +142,20 @@ class OwnRecords:
         """The mean loss of predictions, of which each class counts the same."""
         weights = class_weights(np.bincount(self.y).astype(np.float64))[self.y]
         return float((weights * losses(predicted, self.y)).mean())
+
+
+class Looked:
+    """What a model says of own records, asked as far as somebody wants to know."""
+
+    def __init__(self, own: OwnRecords, ask: Callable[[OwnRecords], NDArray[np.float64]]) -> None:
+        self._own, self._ask = own, ask
+        self._said: list[NDArray[np.float64]] = []
+
+    def until(self, look: int) -> NDArray[np.float64]:
+        """Of ``own.until(look)``, ``(asked, ...)``. Raises TrainingError."""
+        for part in self._own.looks[len(self._said) : look]:
+            self._said.append(self._ask(part))
+        return np.concatenate(self._said[:look])
 
 
 def chosen(X: Features, positions: NDArray[np.intp]) -> Features:

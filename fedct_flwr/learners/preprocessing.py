@@ -6,12 +6,12 @@ here in fewer steps, to the same bits: a thousand silos that prepare the same pu
 
 import copy
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, Final, NamedTuple, Self
+from functools import lru_cache, partial
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
@@ -19,6 +19,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners.shared import once
+from fedct_flwr.learners.skops_file import share
 from fedct_flwr.types import DataError, Features, TrainingError
 
 _IMAGES: Final = 4
@@ -34,7 +36,7 @@ _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 
 
-def fitted(kind: str, schema: Schema, *references: Features, texts: bool = False) -> Any:
+def fitted(kind: str, schema: Schema, *references: Features, texts: Any = None) -> Any:
     """What a learner's ``preprocessing`` calls for, fitted to all of these examples; None where nothing is to be done.
 
     That is so with 'none', and with images, which are numbers in 0..1 as they come. ``texts``, and errors, are as for
@@ -45,13 +47,13 @@ def fitted(kind: str, schema: Schema, *references: Features, texts: bool = False
     return standard(schema, *references, texts=texts)
 
 
-def standard(schema: Schema, *references: Features, texts: bool = False) -> Any:
+def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
     """A fitted transformer: numeric columns imputed by their mean and scaled, categorical ones one-hot.
 
-    A missing category becomes a category of its own. Columns of text are left out, or become the TF-IDF of their words
-    and pairs of words (``texts``); then what comes out is sparse. ``references``, each ``(n, columns)``, are the
-    examples whose statistics are used, as if below one another: the public set and the silo's own private data,
-    nothing else.
+    A missing category becomes a category of its own. Columns of text are left out, or become what a copy of the
+    transformer ``texts`` makes of each of them; with ``Words`` the result is sparse. ``references``, each
+    ``(n, columns)``, are the examples whose statistics are used, as if below one another: the public set and the silo's
+    own private data, nothing else.
     Raises DataError where features are no table.
     """
     for reference in references:
@@ -60,9 +62,9 @@ def standard(schema: Schema, *references: Features, texts: bool = False) -> Any:
                 f"preprocessing = 'standard' is for tables, but features have shape {reference.shape[1:]}: use 'none'"
             )
     if schema.texts:
-        return _beside_text(schema, np.concatenate(references) if len(references) > 1 else references[0], texts=texts)
+        return _beside_text(schema, np.concatenate(references) if len(references) > 1 else references[0], texts)
     width = references[0].shape[1]
-    known = tuple(tuple(_values(_stacked(references, [position])[:, 0])) for position in schema.categorical)
+    known = tuple(_known(references, position) for position in schema.categorical)
     try:
         fitted = copy.copy(_encoding(width, schema.categorical, known))
         fitted.transformers_ = [
@@ -74,7 +76,7 @@ def standard(schema: Schema, *references: Features, texts: bool = False) -> Any:
     return fitted
 
 
-def _beside_text(schema: Schema, reference: Features, *, texts: bool) -> Any:
+def _beside_text(schema: Schema, reference: Features, texts: Any) -> Any:
     """The transformer for examples with columns of text, fitted: what is fitted fast otherwise, and words if asked for.
 
     Raises DataError where there is nothing to learn.
@@ -85,8 +87,8 @@ def _beside_text(schema: Schema, reference: Features, *, texts: bool) -> Any:
     encode = make_pipeline(Numbers(), *(step for _, step in _encoder().steps))
     scale = make_pipeline(Numbers(), *(step for _, step in _scaling().steps))
     parts = [(_NUMERIC, scale, numeric), (_CATEGORICAL, encode, categorical)]
-    words = [(f"text{i}", Words(), i) for i in schema.texts] if texts else []
-    transformer = ColumnTransformer(parts + words, **({"sparse_threshold": 1.0} if texts else {}))
+    words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
+    transformer = ColumnTransformer(parts + words, **({"sparse_threshold": 1.0} if isinstance(texts, Words) else {}))
     try:
         return transformer.fit(as_input(reference))
     except ValueError as error:
@@ -101,10 +103,11 @@ def transformed(transformer: Any, X: Features) -> Features:
         raise TrainingError(f"the features could not be preprocessed: {error}") from error
 
 
-def apply(transformer: Any, *parts: Features) -> Features:
+def apply(transformer: Any, *parts: Features, single: bool = False) -> Features:
     """What ``transformer.transform`` gives of examples in several parts ``(n, columns)``, as if below one another.
 
-    For any transformer; raises what that raises.
+    For any transformer; raises what that raises. ``single``: whoever takes it rounds to single precision, so that it
+    may be rounded here.
     """
     parts = tuple(map(as_input, parts))
     steps = _own_steps(transformer, parts)
@@ -117,18 +120,32 @@ def apply(transformer: Any, *parts: Features) -> Features:
     offset, step = len(numeric.columns) if numeric else 0, steps[_CATEGORICAL]
     width = sum(map(len, step.last.categories_))
     # As NumPy puts them next to each other: what learners sum up in which order depends on it.
-    together = np.zeros((sum(map(len, parts)), offset + width), order="F" if offset and width == 1 else "C")
+    order: Literal["F", "C"] = "F" if offset and width == 1 else "C"
+    together = np.zeros((sum(map(len, parts)), offset + width), np.float32 if single else np.float64, order)
     end = 0
-    # Some rows at a time, which then are in the processor's cache, and need no other copy.
-    for X in (part[start : start + _BLOCK] for part in parts for start in range(0, len(part), _BLOCK)):
-        rows = slice(end, end := end + len(X))
-        if numeric:
-            together[rows, :offset] = _scaled(numeric, [X])
-        _encode(step, X, together[rows, offset:])
+    for part in parts:
+        shared = None if part.flags.writeable else once(part, step.last, partial(_encoded, step, part, width))
+        # Some rows at a time, which then are in the processor's cache, and need no other copy.
+        for start in range(0, len(part), _BLOCK):
+            X = part[start : start + _BLOCK]
+            rows = slice(end, end := end + len(X))
+            if numeric:
+                together[rows, :offset] = _scaled(numeric, [X])
+            if shared is None:
+                _encode(step, X, together[rows, offset:])
+            else:
+                together[rows, offset:] = shared[start : start + _BLOCK]
     return together
 
 
-def _encode(step: "_Step", X: NDArray[np.float64], found: NDArray[np.float64]) -> None:
+def _encoded(step: "_Step", X: NDArray[np.float64], width: int) -> NDArray[np.bool_]:
+    """The categories of all rows, one-hot ``(n, width)``."""
+    found = np.zeros((len(X), width), dtype=np.bool_)
+    _encode(step, X, found)
+    return found
+
+
+def _encode(step: "_Step", X: NDArray[np.float64], found: NDArray[Any]) -> None:
     """Put a one where the category is, in rows of zeros."""
     rows, offset = np.arange(len(X)), 0
     for position, known in zip(step.columns, step.last.categories_, strict=True):
@@ -159,9 +176,11 @@ def _encoding(num_columns: int, categorical: tuple[int, ...], known: tuple[tuple
     others = set(categorical)
     # A column nobody here has ever measured stays, as zeros: silos and public set keep the same columns.
     numeric = [position for position in range(num_columns) if position not in others]
-    return ColumnTransformer([(_NUMERIC, _scaling(), numeric), (_CATEGORICAL, _encoder(), list(categorical))]).fit(
-        table
-    )
+    found = ColumnTransformer([(_NUMERIC, _scaling(), numeric), (_CATEGORICAL, _encoder(), list(categorical))])
+    found.fit(table)
+    for _, step, _ in (*found.transformers, *found.transformers_):
+        share(step)
+    return found
 
 
 def _encoder() -> Pipeline:
@@ -181,7 +200,7 @@ def _fitted_scaling(references: Sequence[Features], columns: Sequence[int]) -> P
     parts = [_scaled_block(_stacked(references, columns[at : at + each])) for at in range(0, len(columns), each)]
     if len(parts) == 1:
         return parts[0]
-    steps = _scaling().fit(np.zeros((1, len(columns))))
+    steps = _scaling_alike(len(columns))
     for position, names in enumerate([("statistics_",), ("mean_", "var_", "scale_")]):
         for name in names:
             setattr(steps[position], name, np.concatenate([getattr(part[position], name) for part in parts]))
@@ -191,14 +210,33 @@ def _fitted_scaling(references: Sequence[Features], columns: Sequence[int]) -> P
 
 def _scaled_block(block: NDArray[np.float64]) -> Pipeline:
     """The same for all of a few columns ``(n, columns)``."""
-    steps = _scaling()
     if np.isnan(block).any():
-        return steps.fit(block)
+        return _scaling().fit(block)
     # Where nothing is missing, a masked copy of all of it says no more than its mean, and filling it in gives it back.
-    imputer, scaler = (step for _, step in steps.steps)
-    imputer.fit(block[:1]).statistics_ = block.sum(axis=0) / len(block)
-    scaler.fit(block)
+    steps = _scaling_alike(block.shape[1])
+    steps[0].statistics_ = block.sum(axis=0) / len(block)
+    steps[1].fit(block)
     return steps
+
+
+def _scaling_alike(columns: int) -> Pipeline:
+    """The steps of so many numeric columns, fitted but for what they learn of the values."""
+    return make_pipeline(*(copy.copy(step) for _, step in _scaling_of_zeros(columns).steps))
+
+
+@lru_cache(maxsize=16)
+def _scaling_of_zeros(columns: int) -> Pipeline:
+    return _scaling().fit(np.zeros((1, columns)))
+
+
+def _known(references: Sequence[Features], position: int) -> tuple[float, ...]:
+    """The values that a categorical column has in any of the references, sorted."""
+    each = [once(part, position, partial(_values_in, part, position)) for part in references]
+    return tuple(np.unique(np.concatenate(each)).tolist())
+
+
+def _values_in(part: Features, position: int) -> NDArray[np.floating[Any]]:
+    return _values(part[:, position])
 
 
 def _values(column: NDArray[np.float64]) -> NDArray[np.floating[Any]]:

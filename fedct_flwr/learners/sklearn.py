@@ -5,6 +5,7 @@ that a silo or a command needs.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import Pipeline
+from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.files.atomic import write_atomically
@@ -31,6 +33,9 @@ CONTAINERS: Final = frozenset({"collections.OrderedDict", "functools.partial"})
 and call nothing when they are made; the parts are looked at like all others."""
 
 _LONGEST_REASON: Final = 300
+_FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
+_TREES: Final = 25
+"""Of forests that show how good labels of others are."""
 
 
 def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
@@ -90,6 +95,7 @@ class SklearnLearner:
     """
 
     suffix = ".skops"
+    _most_trees = 0
 
     def __init__(
         self,
@@ -198,6 +204,20 @@ class SklearnLearner:
         """Whether its probabilities were fitted to records that it had not learned."""
         return isinstance(self._trained, Calibrated)
 
+    def lighter(self, trees: int = _TREES) -> Self:
+        """The same, untrained, with at most so many trees in a forest: enough to compare what it learns."""
+        light = copy(self)
+        light._most_trees, light._trained = trees, None
+        light._template = light._lightened(self._template)
+        return light
+
+    def _lightened(self, template: Any) -> Any:
+        # By its parameters: to import forests takes a while, and a command may need none.
+        trees = template.get_params().get("n_estimators", 0) if type(template).__name__ in _FORESTS else 0
+        if 0 < self._most_trees < trees:
+            return clone(template).set_params(n_estimators=self._most_trees)
+        return template
+
     @property
     def parts(self) -> tuple[Any, Any]:
         """The transformer (None for none) and the trained classifier."""
@@ -219,13 +239,24 @@ class SklearnLearner:
 
     def _transform(self, *parts: Features) -> Features:
         if self._transformer is None:
-            return np.concatenate(parts) if len(parts) > 1 else parts[0]
-        return apply(self._transformer, *parts)
+            # What is shared with other silos stays as it is, whatever an estimator does with its input.
+            # Sparse rows have no flags.
+            flags = getattr(parts[0], "flags", None)
+            shared = flags is not None and not flags.writeable
+            return np.concatenate(parts) if len(parts) > 1 or shared else parts[0]
+        return apply(self._transformer, *parts, single=_takes_single(self._template))
 
 
 def said(error: Exception) -> str:
     """Type and text, without the paragraphs of advice that scikit-learn may add; it may quote a file at any length."""
     return cut(f"{type(error).__name__}: {error}".partition("\n")[0].removesuffix(": "), _LONGEST_REASON)
+
+
+def _takes_single(estimator: object) -> bool:
+    """Whether it rounds its input to single precision anyway, as scikit-learn's trees and forests do."""
+    # By name: a forest takes a second to import, and nobody may have asked for one.
+    forest = any(base.__name__ == "BaseForest" for base in type(estimator).__mro__)
+    return forest or isinstance(estimator, BaseDecisionTree)
 
 
 def _soft_ones() -> str:

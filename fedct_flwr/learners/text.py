@@ -17,16 +17,28 @@ from fedct_flwr.config import LearnerSettings
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import preprocessing
-from fedct_flwr.learners.catalog import NETWORKS, REGRESSORS, SHORT_NAMES, TFIDF, make, make_regressor
+from fedct_flwr.learners.catalog import (
+    EMBEDDING,
+    LANGUAGE,
+    NETWORKS,
+    REGRESSORS,
+    SHORT_NAMES,
+    TFIDF,
+    TRANSFORMER,
+    make,
+    make_regressor,
+)
+from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
 
-Reading: TypeAlias = Literal["nothing", "tf-idf", "texts", "table", "choice"]
-"""What a learner takes of text: nothing; numbers by TF-IDF; one text for each record; all columns by their names; or
-nothing or TF-IDF, whichever suits the records."""
+Reading: TypeAlias = Literal["nothing", "tf-idf", "sentences", "tokens", "texts", "table", "choice"]
+"""What a learner takes of text: nothing; numbers by TF-IDF; an encoder's embeddings; tokens; one text for each record;
+all columns by their names; or nothing or TF-IDF, whichever suits the records."""
 
 _IMAGES: Final = 4
 """Axes of images."""
+_READINGS: Final[dict[str, Reading]] = {TFIDF: "tf-idf", EMBEDDING: "sentences", TRANSFORMER: "tokens"}
 _PROBED: Final = {"num_classes": 2, "num_features": 1, "num_channels": 3}
 _INSTEAD: Final = f"use {TFIDF!r}, or a scikit-learn pipeline of your own that begins with the text"
 
@@ -46,9 +58,9 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
         if (views := views_for(schema, *references)) is not None:
             return views
     if not schema.texts:
-        if settings.name == TFIDF:
+        if settings.name in (TFIDF, *LANGUAGE):
             raise LearnerError(
-                f"learner {TFIDF!r} reads columns of text, and none is named: name them in text-columns, or in "
+                f"learner {settings.name!r} reads columns of text, and none is named: name them in text-columns, or in "
                 "data.toml or study.toml as text"
             )
         return preprocessing.fitted(settings.preprocessing, schema, *references)
@@ -57,10 +69,18 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
         return Texts(list(schema.texts))
     if reading == "table":
         return Table([column.name for column in schema.columns], list(schema.texts))
-    if reading == "tf-idf":
+    if reading == "tokens":
+        return Tokens(list(schema.texts), *_encoder(settings)[:2]).fit(references[0])
+    if reading in ("tf-idf", "sentences"):
         if settings.preprocessing == "none":
-            raise LearnerError(f"preprocessing = 'none' has no effect on learner {TFIDF!r}: leave it out")
-        return preprocessing.fitted("standard", schema, *references, texts=True)
+            raise LearnerError(f"preprocessing = 'none' has no effect on learner {settings.name!r}: leave it out")
+        if reading == "tf-idf":
+            return preprocessing.fitted("standard", schema, *references, texts=preprocessing.Words())
+        sentences = Sentences(*_encoder(settings)[:2])
+        # The first are the public set's: embedded once, by whoever comes first on this machine.
+        for position in schema.texts:
+            sentences.fit(()).keep(references[0][:, position])
+        return preprocessing.fitted("standard", schema, *references, texts=sentences)
     others = schema.without_texts
     if not others:
         raise LearnerError(f"learner {settings.name!r} reads no text, and all columns hold text: {_INSTEAD}")
@@ -76,8 +96,8 @@ def reading_of(settings: LearnerSettings, *, number: bool = False) -> Reading:
     by an import path with ``preprocessing = 'none'``, takes the table. Raises LearnerError for one that cannot be made.
     """
     name = settings.name
-    if name == TFIDF:
-        return "tf-idf"
+    if name in _READINGS:
+        return _READINGS[name]
     if name == AUTO:
         return "nothing" if settings.preprocessing == "none" else "choice"
     if name in SHORT_NAMES or name in REGRESSORS or name in NETWORKS:
@@ -99,13 +119,36 @@ def unread(settings: LearnerSettings, schema: Schema) -> str:
     texts = listed([schema.columns[position].name for position in schema.texts])
     if reading == "nothing":
         return f"learner {settings.name!r} reads no text and does not use {texts}: {_INSTEAD}, or leave the columns out"
-    if reading == "texts" and schema.without_texts:
-        others = listed([schema.columns[position].name for position in schema.without_texts])
+    others = listed([schema.columns[position].name for position in schema.without_texts])
+    if reading == "tokens" and others:
+        return f"learner {settings.name!r} reads text alone and does not use {others}: {EMBEDDING!r} uses all columns"
+    if reading == "texts" and others:
         return (
             f"learner {settings.name!r} begins with text and does not use {others}: begin it with a "
             "ColumnTransformer to use all columns"
         )
     return ""
+
+
+def unusual_texts(settings: LearnerSettings, schema: Schema, *parts: Features) -> str:
+    """One sentence on texts ``(n, columns)`` that this learner cuts or that are empty; empty if there are none.
+
+    Raises LearnerError for a language model that cannot be loaded.
+    """
+    if settings.name not in LANGUAGE or not schema.texts:
+        return ""
+    encoder, _ = Encoder.of(settings.params, settings.name)
+    columns = [list(schema.texts)] if settings.name == TRANSFORMER else [[position] for position in schema.texts]
+    texts = ["\n".join(row) for part in parts for chosen in columns for row in part[:, chosen]]
+    said = unusual(encoder, texts)
+    return f"learner {settings.name!r}: {said}" if said else ""
+
+
+def _encoder(settings: LearnerSettings) -> Encoder:
+    """What a learner's parameters say of its language model. Raises LearnerError."""
+    encoder, _ = Encoder.of(settings.params, settings.name)
+    encoder.check()
+    return encoder
 
 
 def with_plain_numbers(model: Any) -> Any:

@@ -22,8 +22,9 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.augment import augmented
 from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners.out_of_memory import said_in_one_sentence
 from fedct_flwr.learners.tensors import weights_in
-from fedct_flwr.learners.trained_network import TrainedNetwork, as_floats, seeded
+from fedct_flwr.learners.trained_network import TrainedNetwork, as_floats, over, seeded
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3
@@ -120,7 +121,7 @@ class TorchLearner(TrainedNetwork):
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the weights that are trained."""
-        return tuple(name for name, _ in self._network.named_parameters())
+        return tuple(name for name, weight in self._network.named_parameters() if weight.requires_grad)
 
     @property
     def reach(self) -> float | None:
@@ -143,6 +144,7 @@ class TorchLearner(TrainedNetwork):
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over parameters and buffers; the optimizer stays. Raises TrainingError if they do not fit."""
+        self._calibration = None
         try:
             self._network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in weights.items()})
         except RuntimeError as error:
@@ -185,7 +187,7 @@ class TorchLearner(TrainedNetwork):
         By an Adam of their own, with a rate that declines from 1e-3 to 0 along a cosine (Lin et al., arXiv:2006.07242,
         §4.1). Which examples a step takes depends on where training stands. Raises TrainingError.
         """
-        adam = torch.optim.Adam(self._network.parameters(), lr=_DISTILLATION_RATE)
+        adam = torch.optim.Adam(self._trained, lr=_DISTILLATION_RATE)
         declining = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
         everything, wanted = self._tensor(X), torch.from_numpy(targets).to(self._device)
         seed = self._seed + self._steps_done
@@ -194,6 +196,7 @@ class TorchLearner(TrainedNetwork):
         with self._undone_if_it_fails():
             with seeded(seed, self._device):
                 worst = self._descend(batches, adam, after=declining.step)
+            self._calibration = None
             self._steps_done += steps
             _check_finite(worst)
 
@@ -222,7 +225,7 @@ class TorchLearner(TrainedNetwork):
         if self._training.optimizer == "adam":
             return super()._make_optimizer()
         return torch.optim.SGD(
-            self._network.parameters(),
+            self._trained,
             lr=self._learning_rate,
             weight_decay=self._weight_decay,
             fused=self._device.type in ("cpu", "cuda"),
@@ -232,7 +235,8 @@ class TorchLearner(TrainedNetwork):
     def _undone_if_it_fails(self) -> Iterator[None]:
         before = self.dump()
         try:
-            yield
+            with said_in_one_sentence(self._lower_for_memory):
+                yield
         except TrainingError:
             self.restore(before)
             raise
@@ -260,6 +264,7 @@ class TorchLearner(TrainedNetwork):
             worst = self._descend(
                 batches, self._optimizer, weights=weights, of_class=of_class, correct=self._correcting(correction)
             )
+        self._calibration = None
         self._steps_done += steps
         _check_finite(worst)
 
@@ -271,6 +276,7 @@ class TorchLearner(TrainedNetwork):
         with seeded(seed, self._device):
             batches = self._soft_batches(private, public, targets, weight, seed)
             worst = self._descend(batches, self._optimizer, weights=weights)
+        self._calibration = None
         self._steps_done += steps
         _check_finite(worst)
 
@@ -290,7 +296,7 @@ class TorchLearner(TrainedNetwork):
             certain, wanted = certain * of_class, wanted * of_class
         rows = torch.randint(private.size, (self._training.steps, size), generator=rng).to(device)
         public_rows = torch.randint(len(labeled), (self._training.steps, _PUBLIC_BATCH * size), generator=rng)
-        public_rows = torch.from_numpy(labeled)[public_rows].to(device)
+        public_rows = over(labeled)[public_rows].to(device)
         for own, other in zip(rows, public_rows, strict=True):
             yield torch.cat([X[own], U[other]]), torch.cat([certain[y[own]], wanted[other]])
 

@@ -4,7 +4,7 @@ Data stay on the device: the arrays that a round needs are taken there once. Ima
 become 0..1 batch by batch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from fedct_flwr.datasets.images import are_bytes
 from fedct_flwr.learners.answered import check_probabilities
+from fedct_flwr.learners.calibrated import ARRAYS, Calibration
 from fedct_flwr.learners.catalog import MAKING
+from fedct_flwr.learners.out_of_memory import said_in_one_sentence
 from fedct_flwr.learners.preprocessing import apply
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, Features, HardLabels, LearnerError, TrainingError
 
@@ -68,6 +70,7 @@ class TrainedNetwork:
         self._transformer = transformer
         # The two arrays that every round needs, private and public, and their tensors on the device.
         self._resident: list[tuple[Features, Tensor]] = []
+        self._calibration: Calibration | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -77,6 +80,20 @@ class TrainedNetwork:
             self._network = self._make_network().to(self._device)
         self._optimizer = self._make_optimizer()
         self._steps_done = 0
+        self._calibration = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy does without the data."""
+        return {**self.__dict__, "_resident": []}
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Answer with calibrated probabilities until it is trained on; classes stay the same."""
+        self._calibration = calibration
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What maps the softmax to its probabilities, fitted to records that it had not learned; None for nothing."""
+        return self._calibration
 
     def check_output(self, X: Features) -> None:
         """Raise LearnerError unless the network maps examples like these to one logit per class."""
@@ -100,13 +117,13 @@ class TrainedNetwork:
 
     @torch.inference_mode()
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
-        """The softmax of the network's logits, ``(n, num_classes)``."""
+        """The softmax of the network's logits, perhaps calibrated, ``(n, num_classes)``."""
         network = self._network.eval()
-        batches = torch.split(self._tensor(X), _PREDICT_BATCH)
-        parts = [network(as_floats(batch)).double().softmax(dim=1) for batch in batches]
-        found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
+        with said_in_one_sentence(self._lower_for_memory):
+            parts = [network(as_floats(batch)).double().softmax(dim=1) for batch in self._split(self._tensor(X))]
+            found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
         check_probabilities(found, model=type(self._network).__name__)
-        return found
+        return found if self._calibration is None else self._calibration.apply(found)
 
     @property
     def transformer(self) -> Any:
@@ -135,7 +152,7 @@ class TrainedNetwork:
         everything = self._on_device(public)
         if len(positions) == len(public):
             return self._predict(everything)
-        return self._predict(everything[torch.from_numpy(positions).to(self._device)])
+        return self._predict(everything[over(positions).to(self._device)])
 
     def dump(self) -> bytes:
         """Network and optimizer in safetensors format."""
@@ -143,6 +160,8 @@ class TrainedNetwork:
         for number, values in self._optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
         tensors["steps"] = torch.tensor(self._steps_done)
+        if self._calibration is not None:
+            tensors |= {name: torch.from_numpy(values) for name, values in self._calibration.arrays.items()}
         return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
 
     def restore(self, state: bytes) -> None:
@@ -160,6 +179,8 @@ class TrainedNetwork:
                     moments.setdefault(int(number), {})[field] = value
             groups = self._optimizer.state_dict()["param_groups"]
             self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+            arrays = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith(ARRAYS)}
+            self._calibration = Calibration.of_arrays(arrays, self._num_classes)
         except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
             raise TrainingError(f"the stored state does not fit the network: {error}") from error
 
@@ -170,8 +191,9 @@ class TrainedNetwork:
     @torch.inference_mode()
     def _logits(self, X: Tensor) -> Tensor:
         network = self._network.eval()
-        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda"):
-            logits = torch.cat([network(as_floats(part)) for part in torch.split(X, _PREDICT_BATCH)])
+        precision = torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._device.type == "cuda")
+        with precision, said_in_one_sentence(self._lower_for_memory):
+            logits = torch.cat([network(as_floats(part)) for part in self._split(X)])
         # The largest of them is a class as well, where some are NaN.
         if torch.isnan(logits).any():
             raise TrainingError(
@@ -179,9 +201,22 @@ class TrainedNetwork:
             )
         return logits
 
+    def _split(self, X: Tensor) -> Sequence[Tensor]:
+        """Examples in batches that the network takes at a time."""
+        return torch.split(X, getattr(self._network, "most_at_once", _PREDICT_BATCH))
+
+    @property
+    def _lower_for_memory(self) -> str:
+        """Which settings to lower where memory runs out."""
+        return str(getattr(self._network, "lower_for_memory", "batch-size"))
+
+    @property
+    def _trained(self) -> list[nn.Parameter]:
+        return [weight for weight in self._network.parameters() if weight.requires_grad]
+
     def _make_optimizer(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(
-            self._network.parameters(),
+            self._trained,
             lr=self._learning_rate,
             weight_decay=self._weight_decay,
             fused=self._device.type in ("cpu", "cuda"),
@@ -191,8 +226,8 @@ class TrainedNetwork:
         if self._transformer is not None:
             X = apply(self._transformer, X)
         if are_bytes(X):
-            return torch.from_numpy(np.ascontiguousarray(X)).to(self._device)
-        return torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)
+            return over(np.ascontiguousarray(X)).to(self._device)
+        return over(np.ascontiguousarray(X, dtype=np.float32)).to(self._device)
 
     def _on_device(self, X: Features) -> Tensor:
         for array, tensor in self._resident:
@@ -200,6 +235,24 @@ class TrainedNetwork:
                 return tensor
         self._resident = [*self._resident[-1:], (X, self._tensor(X))]
         return self._resident[-1][1]
+
+
+def over(array: NDArray[Any]) -> Tensor:
+    """A tensor over the memory of an array, which nobody writes to.
+
+    PyTorch warns of an array that is read-only, as those are that silos share: then it gets what that is a view of, or
+    a copy.
+    """
+    if array.flags.writeable:
+        return torch.from_numpy(array)
+    whole = array.base
+    if (
+        isinstance(whole, np.ndarray)
+        and whole.flags.writeable
+        and (whole.shape, whole.dtype) == (array.shape, array.dtype)
+    ):
+        return torch.from_numpy(whole)
+    return torch.from_numpy(array.copy())
 
 
 def as_floats(batch: Tensor) -> Tensor:

@@ -77,7 +77,7 @@ def views_for(schema: Schema, *references: Features) -> Views | None:
         return Views({PATCHES: patches_of(references[0]), PIXELS: Pixels()}, _OF_IMAGES, _OF_IMAGES[0], PATCHES)
     if not schema.texts:
         return None
-    words = preprocessing.fitted("standard", schema, *references, texts=True)
+    words = preprocessing.fitted("standard", schema, *references, texts=preprocessing.Words())
     if not schema.without_texts:
         return Views({WORDS: words}, (_OF_TEXT,), _OF_TEXT, "")
     table = preprocessing.fitted("standard", schema, *references)
@@ -99,6 +99,10 @@ class AutomaticViews(Automatic):
 
     @property
     def _safe(self) -> Candidate:
+        return self._seen.safe
+
+    @property
+    def _tiny(self) -> Candidate:
         return self._seen.safe
 
     @property

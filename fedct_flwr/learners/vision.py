@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from fedct_flwr.learners.torch_packages import mend_torchvision
 from fedct_flwr.types import ConfigError
 
 
@@ -10,13 +11,11 @@ def torchvision_network(model: str, num_classes: int, weights: str | None = None
 
     ``weights``, such as ``DEFAULT``, are what torchvision trained it to on ImageNet; it downloads them into torch's
     cache at first use; without them nothing is downloaded. Takes float images ``(n, 3, height, width)``. Raises
-    ConfigError for what is no classification network, for a trained one without a linear layer at its end, or where
-    torchvision does not go with the installed torch.
+    ConfigError for what is no classification network, or for a trained one without a linear layer at its end.
     """
-    try:
-        from torchvision import models
-    except RuntimeError as error:
-        raise ConfigError(f"torchvision was built for another torch, install both from one source: {error}") from error
+    mend_torchvision()
+    from torchvision import models
+
     # The others, for segmentation and detection, download what their backbone was trained to even without weights.
     if model not in models.list_models(module=models):
         raise ConfigError(

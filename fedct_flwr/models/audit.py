@@ -32,6 +32,8 @@ TYPES: Final = frozenset(
         "fedct_flwr.learners.calibrated.Calibration",
         "fedct_flwr.learners.image_features.Patches",
         "fedct_flwr.learners.image_features.Pixels",
+        "fedct_flwr.learners.language.Sentences",
+        "fedct_flwr.learners.language.Tokens",
         "fedct_flwr.learners.preprocessing.Numbers",
         "fedct_flwr.learners.preprocessing.Words",
         "fedct_flwr.learners.relabel.Relabeled",

@@ -30,6 +30,12 @@ _AT_COORDINATOR: Final = (
     "public, and is not hidden. The coordinator sees the votes themselves: nothing is promised against it. Several "
     "runs over the same silos add up, and the coordinator keeps no ledger of them. The public set is not protected."
 )
+_IN_SHARES: Final = (
+    "The labels keep this promise, and so does the model, which is made of them alone (post-processing). It compares "
+    "the run with one in which all votes of one silo are replaced by any others; which silos took part counts as "
+    "public, and is not hidden. It also holds against the coordinator, which opens the noisy sum of votes alone, if no "
+    "more silos collude with it than may-collude says. The public set is not protected."
+)
 _SIMULATED: Final = " In a simulation the noise comes from the run's seed, and protects nobody."
 _LEFT_OUT: Final = (
     " This card leaves out all that was computed from the silos' votes or records without noise: scores of their "
@@ -66,17 +72,23 @@ def promised(config: RunConfig, kind: Kind) -> dict[str, Any]:
     }
 
 
+def promised_together(epsilon: float, delta: float) -> dict[str, Any]:
+    """What the joint labeler promises: the noise of all silos, for these totals."""
+    return {"protection": "joint labeler", "epsilon": epsilon, "delta": delta, "unit": _UNIT, "words": _KEPT}
+
+
 def promised_by_noise(spent: Spending) -> dict[str, Any]:
     """What noise on counts of votes promises. Raises ValueError where there was no such noise."""
     if spent.noise is None:
         raise ValueError("there is no noise on votes to tell of")
-    at_coordinator = spent.unit is PrivacyUnit.SILO
+    of_silo = spent.unit is PrivacyUnit.SILO
+    words = (_IN_SHARES if spent.noise.honest else _AT_COORDINATOR) if of_silo else _KEPT
     return {
-        "protection": f"{spent.noise.mechanism} noise at the {spent.where}",
+        "protection": f"{spent.noise.mechanism} noise {spent.added_by}",
         "epsilon": spent.epsilon,
         "delta": spent.delta,
-        "unit": _SILO if at_coordinator else _UNIT,
-        "words": _AT_COORDINATOR if at_coordinator else _KEPT,
+        "unit": _SILO if of_silo else _UNIT,
+        "words": words,
     }
 
 
@@ -123,7 +135,7 @@ def card(
             "title": title,
             "rounds": len(rounds),
             **({} if of_silos else {"silos": silos}),
-            **({"quorum": config.quorum} if config.algorithm == "fedct-qualified" else {}),
+            **config.method.facts,
         },
         "privacy": dict(privacy),
         "learner": {

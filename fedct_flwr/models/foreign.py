@@ -68,9 +68,9 @@ class ForeignModel:
         labels, probabilities = zip(*pieces, strict=True)
         return np.concatenate(labels), None if probabilities[0] is None else np.concatenate(probabilities)
 
-    def to_onnx(self) -> bytes:
+    def to_onnx(self, threshold: tuple[float, int] | None = None) -> bytes:
         """What ``onnx_export.to_onnx`` makes of it."""
-        content: bytes = self._ask(_to_onnx)
+        content: bytes = self._ask(_to_onnx, threshold)
         return content
 
     def _ask(self, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -125,7 +125,7 @@ def _predict(X: Features) -> tuple[Answers, NDArray[np.float64] | None]:
     return _model.predict(X), _model.probabilities(X)
 
 
-def _to_onnx() -> bytes:
+def _to_onnx(threshold: tuple[float, int] | None) -> bytes:
     from fedct_flwr.models.onnx_export import to_onnx
 
-    return to_onnx(_model)
+    return to_onnx(_model, threshold)

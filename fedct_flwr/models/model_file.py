@@ -25,7 +25,7 @@ from fedct_flwr.datasets.schema import Column, Schema, check_names
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
-from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, make, package
+from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.regressor import SklearnRegressor
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, TrainingError
@@ -57,7 +57,9 @@ class Model:
     @property
     def calibrated(self) -> bool:
         """Whether its probabilities were fitted to records that it had not learned."""
-        return isinstance(self.learner, SklearnLearner) and self.learner.calibrated
+        if isinstance(self.learner, SklearnLearner):
+            return self.learner.calibrated
+        return getattr(self.learner, "calibration", None) is not None
 
     def probabilities(self, X: Features) -> NDArray[np.float64] | None:
         """Of each class, ``(n, classes)``; None if the model knows none. Raises TrainingError."""
@@ -139,6 +141,14 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     return Model(description, schema, learner)
 
 
+def blank(description: ModelDescription) -> Features:
+    """Two examples ``(2, ...)`` as the model takes them: zeros, and empty texts."""
+    if not description.text:
+        return np.zeros((2, *description.shape), dtype=np.float32)
+    row = ["" if name in description.text else 0.0 for name, _ in description.columns]
+    return np.array([row, row], dtype=np.object_)
+
+
 def _dumped(transformer: Any) -> bytes | None:
     import skops.io
 
@@ -196,7 +206,7 @@ def _described(said: str | None, what: str) -> tuple[ModelDescription, Schema]:
 
 def _network(content: bytes, description: ModelDescription, what: str, packages: Collection[str]) -> Learner:
     name = description.learner
-    if name not in NETWORKS and package(name) not in packages:
+    if name not in NETWORKS and name != TRANSFORMER and package(name) not in packages:
         raise DataError(
             f"{what} is a network that {name!r} makes, which is code: if you trust it, add --package {package(name)}"
         )
@@ -216,7 +226,7 @@ def _network(content: bytes, description: ModelDescription, what: str, packages:
     try:
         preprocessing = tensors.preprocessing_in(content)
         transformer = None if preprocessing is None else read_object(preprocessing, what)
-        examples = np.zeros((2, *description.shape), dtype=np.float32)
+        examples = blank(description)
         # The names that torchvision knows say how large its networks are.
         if name in NETWORKS and name != TORCHVISION:
             wanted = wanted_of(len(description.classes), examples, transformer)

@@ -1,9 +1,11 @@
 """A global model as ONNX, for programs without Python: from a table's columns to the class and its probabilities.
 
 The input ``features`` is ``(n, columns)`` in double precision (tables; a category is its position among the column's
-categories, NaN is missing) or the features as they are in single precision (networks without preprocessing). The
+categories, NaN is missing) or the features as they are in single precision (networks without preprocessing), or the
+numbers of tokens in single precision, -1 behind the end of a text (language models). The
 outputs are ``label``, the number of the class, and ``probabilities`` ``(n, classes)`` if the model knows any. The
-model's description stands in the file's metadata under ``fedct``. Needs the extra ``onnx``.
+model's description stands in the file's metadata under ``fedct``; where a threshold was chosen, it stands there, too,
+under ``threshold``. Needs the extra ``onnx``.
 """
 
 import copy
@@ -13,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
+from fedct_flwr.learners.language import Tokens
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.models.model_file import Model
+from fedct_flwr.models.model_file import Model, blank
 from fedct_flwr.types import ConfigError, Features
 
 if TYPE_CHECKING:
@@ -39,8 +42,12 @@ class _Exportable(Protocol):
     def to_onnx(self, examples: Features, outputs: tuple[str, str]) -> bytes: ...
 
 
-def to_onnx(model: Model) -> bytes:
-    """The model in ONNX format. Raises ConfigError where there is no converter for it, or an extra is missing."""
+def to_onnx(model: Model, threshold: tuple[float, int] | None = None) -> bytes:
+    """The model in ONNX format.
+
+    With a ``threshold`` and the position of one of two classes, the label is that class from this probability on.
+    Raises ConfigError where there is no converter for it, an extra is missing, or no probability to compare with.
+    """
     if model.calibrated:
         raise ConfigError(
             "no converter makes ONNX of a calibrated model: use it with 'fedct predict', or export the model of a run "
@@ -57,10 +64,46 @@ def to_onnx(model: Model) -> bytes:
             f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
             "predict'"
         ) from error
+    if threshold:
+        if len(whole.graph.output) == 1:
+            raise ConfigError("--threshold needs probabilities, and the model knows none: leave it out")
+        _decide(whole, *threshold)
+        entry = whole.metadata_props.add()
+        entry.key = "threshold"
+        entry.value = json.dumps({"value": threshold[0], "positive": model.schema.classes[threshold[1]]})
     entry = whole.metadata_props.add()
     entry.key, entry.value = "fedct", json.dumps(model.description.model_dump(by_alias=True))
     content: bytes = whole.SerializeToString()
     return content
+
+
+def _decide(whole: "onnx.ModelProto", threshold: float, positive: int) -> None:
+    """Have the label tell whether the positive one of two classes has this probability."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    label, probabilities = (output.name for output in whole.graph.output)
+    # Names with a colon are no converter's.
+    for node in whole.graph.node:
+        node.output[:] = ["threshold:before" if name == label else name for name in node.output]
+        node.input[:] = ["threshold:before" if name == label else name for name in node.input]
+    kind = helper.tensor_dtype_to_np_dtype(whole.graph.output[0].type.tensor_type.elem_type)
+    constants: dict[str, Any] = {
+        "threshold:column": np.int64(positive),
+        "threshold:value": np.float64(threshold),
+        "threshold:yes": np.array([positive], dtype=kind),
+        "threshold:no": np.array([1 - positive], dtype=kind),
+    }
+    whole.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()
+    )
+    whole.graph.node.extend(
+        [
+            helper.make_node("Cast", [probabilities], ["threshold:double"], to=TensorProto.DOUBLE),
+            helper.make_node("Gather", ["threshold:double", "threshold:column"], ["threshold:chance"], axis=1),
+            helper.make_node("GreaterOrEqual", ["threshold:chance", "threshold:value"], ["threshold:is"]),
+            helper.make_node("Where", ["threshold:is", "threshold:yes", "threshold:no"], [label]),
+        ]
+    )
 
 
 def _kind(model: Model) -> str:
@@ -73,7 +116,7 @@ def _converted(model: Model) -> "onnx.ModelProto":
     from onnx.compose import merge_models
 
     learner = model.learner
-    example = np.zeros((2, *model.description.shape))
+    example = blank(model.description)
     if isinstance(learner, SklearnLearner):
         transformer, classifier = learner.parts
         core = _classifier(classifier, _prepared(transformer, example).shape[1])
@@ -83,7 +126,7 @@ def _converted(model: Model) -> "onnx.ModelProto":
     else:
         raise TypeError("Unknown learner")
     core.ir_version = _IR
-    if transformer is None and isinstance(learner, _Exportable):
+    if (transformer is None or isinstance(transformer, Tokens)) and isinstance(learner, _Exportable):
         return _renamed(core)
     before = _preprocessing(transformer, example.shape[1], core.opset_import)
     return merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
@@ -103,7 +146,9 @@ def _renamed(network: "onnx.ModelProto") -> "onnx.ModelProto":
 
 
 def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
-    """Scikit-learn's classifiers, XGBoost's and LightGBM's, on features in single precision."""
+    """Scikit-learn's classifiers, XGBoost's, LightGBM's and CatBoost's, on features in single precision."""
+    if type(classifier).__module__.startswith("catboost."):
+        return _catboost(classifier)
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import FloatTensorType
 
@@ -126,6 +171,24 @@ def _classifier(classifier: Any, width: int) -> "onnx.ModelProto":
     )
     if not hasattr(classifier, "predict_proba"):
         del core.graph.output[1:]
+    return core
+
+
+def _catboost(classifier: Any) -> "onnx.ModelProto":
+    """What CatBoost itself writes, with names and outputs as the other converters have them."""
+    from catboost.utils import convert_to_onnx_object
+    from onnx import TensorProto, helper
+
+    core: onnx.ModelProto = convert_to_onnx_object(classifier)
+    trees, by_class = core.graph.node
+    core.graph.node.remove(by_class)  # maps from classes to probabilities, in place of columns
+    core.graph.input[0].name = trees.input[0] = _PREPARED
+    trees.output[:] = [LABEL, PROBABILITIES]
+    core.graph.output[0].name = LABEL
+    chances = helper.make_tensor_value_info(PROBABILITIES, TensorProto.FLOAT, [None, len(classifier.classes_)])
+    core.graph.output[1].CopyFrom(chances)
+    del core.opset_import[:]
+    core.opset_import.extend([helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)])
     return core
 
 

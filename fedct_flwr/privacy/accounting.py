@@ -42,6 +42,8 @@ _GRID: Final = 1e-4
 _ORDERS: Final = np.array(
     [1 + tenth / 10 for tenth in range(1, 100)] + list(range(11, 64)) + [2.0**power for power in range(6, 21)]
 )
+_HOPELESS: Final = 30.0
+"""A tighter bound does not bring an epsilon of more than this, by Rényi DP, down to a third of it."""
 _SAMPLED_ORDERS: Final = 512
 """Beyond this order, a Poisson sample's divergence takes longer than it is worth."""
 
@@ -90,14 +92,21 @@ def _epsilon(counted: tuple[tuple[DpEvent, int], ...], delta: float) -> Epsilon:
 
 
 def fits(event: DpEvent, limit: float, delta: float) -> bool:
-    """Whether the event costs at most ``limit`` at ``delta``; quickly where that is plain. Raises as ``epsilon``."""
+    """Whether the event costs at most ``limit`` at ``delta``; quickly where that is plain. Raises as ``epsilon``.
+
+    An event that Rényi DP finds far too dear does not fit: its loss distribution would fill the memory, and whoever
+    asks a silo for little noise must not make it do so.
+    """
     leaves = _leaves(event, delta)
     slack = limit * (1 + 1e-9)  # thirty times 0.1 is more than 3 in floating point
     if _pure_composition(leaves) <= slack:
         return True
     if delta == 0:
         return False
-    return _renyi(leaves, delta) <= slack or _loss_distribution(leaves, delta, pessimistic=True) <= slack
+    quick = _renyi(leaves, delta)
+    if quick <= slack or quick > max(_HOPELESS, 3 * limit):
+        return quick <= slack
+    return _loss_distribution(leaves, delta, pessimistic=True) <= slack
 
 
 def quick_epsilon(event: DpEvent, delta: float) -> float:

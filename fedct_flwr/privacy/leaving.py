@@ -16,6 +16,8 @@ class Answers:
     probabilities: bool = False
     values: bool = False
     """Of a quantity, in place of probabilities."""
+    summed: bool = False
+    """Whether only sums over silos can be read, in place of each silo's labels or votes."""
 
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
@@ -23,17 +25,22 @@ class Answers:
         counted = config.privacy.chosen.covers_votes and "counts" in config.policy.kinds
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
         # No protection covers these, so settings that let them out under one are refused.
-        probabilities = "soft" in config.policy.kinds
-        labels = "hard" in config.policy.kinds or not (students or probabilities)
-        return cls(labels, students, config.transfer.lessons, probabilities)
+        kinds = set(config.policy.kinds)
+        probabilities = bool(kinds & {"soft", "soft-sum"})
+        labels = bool(kinds & {"hard", "sum"}) or not (students or probabilities)
+        summed = kinds <= set(config.policy.adds)
+        return cls(labels, students, config.transfer.lessons, probabilities, summed=summed)
 
     def words(self, privacy: PrivacySettings) -> str:
         """What leaves under this protection."""
         parts = [privacy.chosen.leaves] if self.labels else []
-        return "; or, where votes are asked for, ".join([*parts, *self._votes()])
+        sums = "; only sums of them over all silos can be read" if self.summed else ""
+        return "; or, where votes are asked for, ".join([*parts, *self._votes()]) + sums
 
     def bare(self) -> str:
         """What leaves without any noise."""
+        if self.summed:
+            return "parts of sums over all silos, in which nobody can read a single silo's part"
         parts = ["the labels of the models themselves"] if self.labels else []
         students = ["the votes of students, which learned from the labels of models trained on the records"]
         sure = ["the probabilities of classes that the models themselves give"]

@@ -6,17 +6,21 @@ Whatever is wrong with the ledger (how it is kept, ``ledger_file`` knows), nothi
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from dp_accounting import ComposedDpEvent, DpEvent, SelfComposedDpEvent, UnsupportedEventError
 
-from fedct_flwr.privacy.accounting import Epsilon, epsilon, fits
+from fedct_flwr.privacy.accounting import Epsilon, fits
 from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.calibration import epsilon_in_time
 from fedct_flwr.privacy.events import check, from_json, to_json
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile
 from fedct_flwr.types import RunError
+
+if TYPE_CHECKING:
+    from fedct_flwr.privacy.common_budget import CommonBudget
 
 CLOCK_TOLERANCE: Final = 120.0
 """Seconds that the clock may go back: time servers correct it by less."""
@@ -50,14 +54,17 @@ class Ledger:
         is charged here first with the event that describes it; if the events of a study follow from its settings and
         not from answers that were released (else they need a privacy filter); and against accidents, not against
         somebody who writes to the state folder. Budgets are per study: what several studies ask of the same data set
-        adds up (``spent_on``).
+        adds up (``spent_on``), unless they have a budget in ``common``.
 
     A charge takes milliseconds, and up to seconds where only the slowest accountant can tell whether it still fits.
     """
 
-    def __init__(self, state: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, state: Path, clock: Callable[[], float] = time.time, common: "CommonBudget | None" = None
+    ) -> None:
         self._kept = LedgerFile(state)
         self._clock = clock
+        self._common = common
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +75,8 @@ class Ledger:
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
         self._kept.close()
+        if self._common:
+            self._common.close()
 
     def charge(self, study: str, data_set: str, budget: Budget, event: DpEvent) -> None:
         """Spend ``event`` from the budget; only if this returns may the release happen.
@@ -159,15 +168,15 @@ class Ledger:
             budget = _budget(ledger, study, data_set)
             if budget is None:
                 return None
-            spent, charges = _events(ledger, study, data_set)
-        return Spent(epsilon(spent, budget.delta), charges, budget)
+            found = charged(ledger, study, data_set)
+        return Spent(epsilon_in_time(composed(found), budget.delta), sum(found.values()), budget)
 
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """What all studies together have spent on the data set, at ``delta``. Raises LedgerError."""
         with self._kept.transaction() as ledger:
-            spent, _ = _events(ledger, None, data_set)
+            found = charged(ledger, None, data_set)
             studies = ledger.execute("SELECT DISTINCT study FROM charges WHERE data_set = ?", (data_set,)).fetchall()
-        return SpentOn(epsilon(spent, delta), frozenset(study for (study,) in studies))
+        return SpentOn(epsilon_in_time(composed(found), delta), frozenset(study for (study,) in studies))
 
     def _pay(
         self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, event: DpEvent, question: bytes
@@ -212,6 +221,9 @@ class Ledger:
     ) -> None:
         check(event)
         self._check_budget(ledger, study, data_set, budget, event)
+        if self._common:
+            (name,) = ledger.execute("SELECT id FROM ledger").fetchone()
+            self._common.charge(str(name), charged(ledger, None, data_set), event)
         ledger.execute(
             "INSERT INTO charges (study, data_set, time, event, question) VALUES (?, ?, ?, ?, ?)",
             (study, data_set, self._clock(), to_json(event), question),
@@ -223,7 +235,7 @@ class Ledger:
         """Raise BudgetExceeded unless all that was charged, and ``more``, is within the budget; or LedgerError."""
         self._check_clock(ledger)
         in_force = _in_force(ledger, study, data_set, budget)
-        spent, _ = _events(ledger, study, data_set)
+        spent = composed(charged(ledger, study, data_set))
         if not fits(ComposedDpEvent([spent, more]) if more else spent, in_force.epsilon, in_force.delta):
             raise BudgetExceeded(
                 f"the privacy budget of study {study} (epsilon {in_force.epsilon:g}, delta {in_force.delta:g}, per "
@@ -263,14 +275,18 @@ def _budget(ledger: sqlite3.Connection, study: str, data_set: str) -> Budget | N
     return Budget(found[0], found[1], PrivacyUnit(found[2])) if found else None
 
 
-def _events(ledger: sqlite3.Connection, study: str | None, data_set: str) -> tuple[DpEvent, int]:
-    """All that was charged, and in how many charges."""
+def charged(ledger: sqlite3.Connection, study: str | None, data_set: str) -> dict[str, int]:
+    """All events that were charged, as text, and how often each was; ``study`` None: by all studies."""
     rows = ledger.execute(
         "SELECT event, count(*) FROM charges WHERE data_set = ?1 AND (?2 IS NULL OR study = ?2) GROUP BY event",
         (data_set, study),
     ).fetchall()
+    return {str(event): int(times) for event, times in rows}
+
+
+def composed(found: Mapping[str, int]) -> DpEvent:
+    """What these events are together. Raises LedgerError."""
     try:
-        events = [SelfComposedDpEvent(from_json(event), count) for event, count in rows]
+        return ComposedDpEvent([SelfComposedDpEvent(from_json(event), times) for event, times in found.items()])
     except UnsupportedEventError:
         raise LedgerError("the privacy ledger holds an event that nobody knows; nothing is released") from None
-    return ComposedDpEvent(events), sum(count for _, count in rows)

@@ -22,6 +22,8 @@ _SET_ASIDE: Final = 2.0**-10
 _LEAST_NOISE: Final = 1e-3
 _MOST_NOISE: Final = 1e4
 """With it, noisy sums of labelers stay far within 64 bits."""
+_LARGEST_EXPONENT: Final = 700.0
+"""Of what floating point holds; no delta pays for so much."""
 
 
 def surely_honest(min_summands: int, may_collude: int) -> int:
@@ -113,7 +115,7 @@ class NoiseShares:
 
     def slack(self, epsilon: float) -> float:
         """What of delta pays for ``distance``."""
-        return self.distance * (1 + math.exp(epsilon))
+        return self.distance * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT)))
 
 
 def unlike_one(scale: float, shares: int) -> float:
@@ -132,7 +134,8 @@ def calibrated(
     shares = NoiseShares(least_multiplier(epsilon, delta), sensitivity, sums, numbers, honest)
     if shares.slack(epsilon) > delta * _SET_ASIDE:
         raise ConfigError(
-            f"the grid of the sums is too coarse for delta {delta:g} at epsilon {epsilon:g}: use a finer grid"
+            f"the grid of the sums is too coarse for delta {delta:g} at epsilon {epsilon:g}: lower epsilon, or raise "
+            "delta"
         )
     return shares
 

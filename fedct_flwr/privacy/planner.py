@@ -25,13 +25,18 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.random import Generator
 
+from fedct_flwr.config.mechanisms import NoisePlan
 from fedct_flwr.config.protections import PROTECTIONS
+from fedct_flwr.config.run import WHOLE_SET_UP_TO
 from fedct_flwr.consensus.counting import plurality
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.calibration import calibrate
 from fedct_flwr.privacy.mechanisms import Gaussian, Gumbel, RandomizedResponse, Xor
 from fedct_flwr.privacy.mechanisms.base import check_classes
 from fedct_flwr.privacy.randomness import SimulatedNoise
+from fedct_flwr.privacy.tally_shares import noisiest, shares_for
+from fedct_flwr.secure_sum.terms import FEWEST_SILOS
+from fedct_flwr.secure_sum.terms import MOST_SILOS as SUMMED_SILOS
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, HardLabels, VoteCounts
 
@@ -66,7 +71,8 @@ class Plan:
 
     ``accuracy`` is that of a silo's own model, ``majority`` the share of the largest class. ``queries`` are the labels
     that a silo is asked for in total; 0 stands for all public examples in each round. ``epsilon`` and ``delta`` are in
-    total, per record. An infinite epsilon is no noise. ``teachers`` = 0: as many as serve best. Raises ConfigError.
+    total, per record. An infinite epsilon is no noise. ``teachers`` = 0: as many as serve best. ``may_collude`` is of
+    silos that add up secure sums. Raises ConfigError.
     """
 
     num_silos: int
@@ -81,6 +87,7 @@ class Plan:
     majority: float = 0.0
     teachers: int = 0
     decay: float = DECAY
+    may_collude: int = 1
 
     def __post_init__(self) -> None:
         check_classes(self.num_classes)
@@ -97,6 +104,7 @@ class Plan:
             ("rounds", self.rounds, 1),
             ("queries", self.queries, 0),
             ("teachers", self.teachers, 0),
+            ("silos that may collude", self.may_collude, 0),
         ):
             if value < least:
                 raise ConfigError(f"the number of {name} is {value}; set it to {least} or more")
@@ -136,6 +144,12 @@ class Plan:
         """Different public examples among them, at most."""
         return min(self.labels, self.num_public)
 
+    @property
+    def honest(self) -> int:
+        """Silos whose noise counts in secure sums of all silos; 0 where these are too few or too many for any."""
+        fewest = max(FEWEST_SILOS, self.may_collude + 2)
+        return self.num_silos - self.may_collude if fewest <= self.num_silos <= SUMMED_SILOS else 0
+
     def accuracy_with(self, num_records: float) -> float:
         """What the learning curve says of a model trained on so many records; never worse than a class at random."""
         wrong: float = (1 - self.accuracy) * (num_records / self.num_records) ** -self.decay
@@ -159,16 +173,19 @@ class Verdict(StrEnum):
 
 
 class Estimate(NamedTuple):
-    """Accuracy of the labels of one silo and of the consensus, by a mechanism; ``noise`` says how much there is."""
+    """Accuracy of the labels of one silo and of the consensus, by a mechanism; ``noise`` says how much there is.
+
+    ``silo`` is None where only sums over the silos can be read.
+    """
 
     mechanism: str
     noise: str
-    silo: float
+    silo: float | None
     consensus: float
     verdict: Verdict
 
 
-def judged(plan: Plan, mechanism: str, noise: str, silo: float, consensus: float) -> Estimate:
+def judged(plan: Plan, mechanism: str, noise: str, silo: float | None, consensus: float) -> Estimate:
     """The estimate with its verdict.
 
     Noise: not clearly above guessing, which is a quarter of the way to a silo's own model. Costs accuracy: below that
@@ -194,6 +211,31 @@ def estimates(plan: Plan, seed: int) -> Iterator[Estimate]:
         yield _estimate(plan, name, noise, release, seed)
 
 
+def votes_in_sums(plan: Plan, seed: int, num_features: int) -> Estimate | None:
+    """Labels by PATE's noise, of which silos add shares in a secure sum; asked once, about so many as a run asks about.
+
+    The plan's epsilon is then each silo's as a whole. None where silos cannot add up.
+    """
+    if not plan.honest:
+        return None
+    name = "dp-pate, whole silos"
+    if math.isinf(plan.epsilon):
+        return _estimate(plan, name, "none", _as_it_is(plan), seed, on_sum=lambda counts, noise, rng: counts)
+    try:
+        wanted = NoisePlan("gaussian", plan.epsilon, plan.delta)
+        asked = min(plan.examples, WHOLE_SET_UP_TO)
+        shares = shares_for(wanted, 1, asked, plan.num_classes, plan.honest, quick=True)
+    except ConfigError:
+        return _estimate(plan, name, "more than can be drawn", _at_random(plan), seed, on_sum=lambda counts, *_: counts)
+    of_all = shares.share_scale * math.sqrt(plan.num_silos)
+
+    def add(counts: VoteCounts, noise: SimulatedNoise, rng: Generator) -> VoteCounts:
+        noisy = counts.astype(np.int64) * shares.grid + noise.discrete_gaussian(of_all, counts.shape)
+        return _ballots(noisiest(noisy, np.empty(0, dtype=LABEL_DTYPE), rng), plan.num_classes)
+
+    return _estimate(plan, name, f"scale {shares.scale:.3g} votes", _as_it_is(plan), seed, on_sum=add)
+
+
 def symmetric(accuracy: float, of: float, num_classes: int) -> float:
     """How often a label is repeated that is right with probability ``of``, for what results to be ``accuracy``.
 
@@ -208,8 +250,13 @@ def symmetric(accuracy: float, of: float, num_classes: int) -> float:
     return min(1.0, max((accuracy - back) / (of - back), 1 / num_classes))
 
 
-def _estimate(plan: Plan, name: str, noise: str, release: Release, seed: int) -> Estimate:
-    """Draw labels, perturb, tally and decide. The stand-in labels are the same for all mechanisms."""
+def _estimate(
+    plan: Plan, name: str, noise: str, release: Release, seed: int, on_sum: "Noisy | None" = None
+) -> Estimate:
+    """Draw labels, perturb, tally and decide. The stand-in labels are the same for all mechanisms.
+
+    ``on_sum`` perturbs the sum of the silos' votes, which is then all that can be read.
+    """
     examples = min(_MOST_EXAMPLES, max(_FEWEST_EXAMPLES, _LABELS_DRAWN // plan.num_silos))
     labels, lots = (generator(seed, "budget", scope) for scope in ("labels", "lots"))
     perturbed = generator(seed, "budget", "noise")
@@ -224,8 +271,10 @@ def _estimate(plan: Plan, name: str, noise: str, release: Release, seed: int) ->
         votes = release(of_silo, SimulatedNoise(perturbed), perturbed)
         right += float((_decide(votes, lots) == truth).mean())
         counts += votes
+    if on_sum:
+        counts = on_sum(counts, SimulatedNoise(perturbed), perturbed)
     consensus = float((_decide(counts, lots) == truth).mean())
-    return judged(plan, name, noise, right / plan.num_silos, consensus)
+    return judged(plan, name, noise, None if on_sum else right / plan.num_silos, consensus)
 
 
 def _strayed(labels: HardLabels, kept: float, num_classes: int, rng: Generator) -> HardLabels:

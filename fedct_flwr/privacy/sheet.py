@@ -96,8 +96,8 @@ def sheet(
             ]
         ),
         "## What was spent",
-        _table(accounts),
-        _verdict(accounts),
+        ledgers(accounts),
+        verdict(accounts),
         *_together(accounts),
         *_bare(unprotected),
         "## What is assumed",
@@ -123,7 +123,8 @@ def _advice(answers: Answers, *, simulated: bool) -> str:
         what = "values" if answers.values else "probabilities"
         return f"share labels or votes in place of {what}, which no protection covers, and {instead}"
     if not answers.students:
-        return "set `protection` under `[privacy]`"
+        joint = ", or choose the algorithm `fedct-joint`" if answers.summed else ""
+        return f"set `protection`{joint}" if simulated else "set `protection` under `[privacy]`"
     if simulated:
         return "set `privacy-level` to L1 or L2"
     return f"set `protection` to {' or '.join(f'`{name}`' for name in COVER_VOTES)} under `[privacy]`"
@@ -140,7 +141,8 @@ def factor(epsilon: float) -> str:
     return f"{2.718281828459045**epsilon:.3g}" if epsilon <= 20 else "more than a hundred million"
 
 
-def _table(accounts: Sequence[Spending]) -> str:
+def ledgers(accounts: Sequence[Spending]) -> str:
+    """What each ledger has, as a table in Markdown."""
     rows = ["| silo | charges | epsilon spent | of | at delta |", "| --- | --- | --- | --- | --- |"]
     rows += [
         f"| {printable(account.whom)} | {account.charges:,} | {account.epsilon:.4g} | {account.budget:g} "
@@ -150,7 +152,8 @@ def _table(accounts: Sequence[Spending]) -> str:
     return "\n".join(rows)
 
 
-def _verdict(accounts: Sequence[Spending]) -> str:
+def verdict(accounts: Sequence[Spending]) -> str:
+    """Whether all silos kept their promise, and how that was found."""
     said = (
         "This was recomputed just now from the events in each ledger, which has every draw of noise, by composition "
         "(pure, Rényi, and privacy loss distributions; the least bound counts)."

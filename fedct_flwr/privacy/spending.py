@@ -7,6 +7,8 @@ from typing import Any, Final, Self
 
 from fedct_flwr.privacy.budget import PrivacyUnit
 
+SILOS_TOGETHER: Final = "silos together"
+"""Who adds noise that comes in shares."""
 ALL_SILOS: Final = "all silos"
 """Whose spending it is where every silo spends the same."""
 
@@ -22,6 +24,10 @@ class NoiseOnVotes:
     """What Gumbel noise that is as good for the labels would cost; None where that is not known."""
     epsilon_moments: float | None = None
     """What FedKT's own accountant says; None where it says nothing of this noise."""
+    honest: int = 0
+    """Silos whose shares of the noise are counted, where it comes in shares; 0 where it is added in one place."""
+    may_collude: int = 0
+    """Silos that may collude, where noise comes in shares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +60,15 @@ class Spending:
 
     @property
     def where(self) -> str:
-        """Who adds the noise: a silo is protected by the coordinator alone, and a record by its silo."""
-        return "coordinator" if self.unit is PrivacyUnit.SILO else "silo"
+        """Who adds the noise: a record's silo; and that of a whole silo all silos in shares, or the coordinator."""
+        if self.unit is PrivacyUnit.EXAMPLE:
+            return "silo"
+        return SILOS_TOGETHER if self.noise and self.noise.honest else "coordinator"
+
+    @property
+    def added_by(self) -> str:
+        """The same in words, after "noise"."""
+        return "in shares of the silos" if self.where == SILOS_TOGETHER else f"at the {self.where}"
 
     @property
     def kept(self) -> bool:
@@ -80,6 +93,7 @@ class Spending:
             "queries": noise.queries,
             "scale": noise.scale,
             "delta": self.delta,
+            **({"honest": noise.honest, "may_collude": noise.may_collude} if noise.honest else {}),
             **{name: price for name, price in priced.items() if price is not None},
             "epsilon": self.epsilon,
             "accountant": self.accountant,
@@ -94,6 +108,8 @@ class Spending:
                 str(facts["mechanism"]),
                 int(facts["queries"]),
                 float(facts["scale"]),
+                honest=int(facts.get("honest", 0)),
+                may_collude=int(facts.get("may_collude", 0)),
                 **{name: None if price is None else float(price) for name, price in priced.items()},
             )
             return cls(

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 from numpy.random import Generator
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.mechanisms import NoisePlan
 from fedct_flwr.consensus.counting import Decide
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
@@ -21,26 +21,26 @@ TallyNoise: TypeAlias = CountNoise | ConfidentGaussian
 _LEAST_SCALE: Final = 0.05
 
 
-def tally_mechanism(config: RunConfig, kind: str, votes: int, num_queries: int, num_silos: int) -> TallyNoise:
-    """The mechanism of this kind, for silos with ``votes`` votes each, that keeps epsilon and delta of the run config.
+def tally_mechanism(plan: NoisePlan, votes: int, num_queries: int, num_silos: int) -> TallyNoise:
+    """The mechanism of this plan, for silos with ``votes`` votes each, that keeps the plan's epsilon and delta.
 
     With a ``gamma`` its scale is 1 / gamma in votes, whatever that costs. A confident Gaussian answers where more than
     ``quorum`` of all silos agree. Raises ConfigError where no noise keeps the budget.
     """
 
     def of(scale: float) -> TallyNoise:
-        if kind not in ON_COUNTS:
-            threshold = config.quorum * num_silos * votes
+        if plan.mechanism not in ON_COUNTS:
+            threshold = plan.quorum * num_silos * votes
             return ConfidentGaussian(scale, threshold=threshold, votes_per_unit=votes, unit=PrivacyUnit.SILO)
-        return ON_COUNTS[kind](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+        return ON_COUNTS[plan.mechanism](scale, votes_per_unit=votes, unit=PrivacyUnit.SILO)
 
-    if config.gamma:
-        return of(1 / config.gamma)
-    highest = 100 * votes * num_queries / config.epsilon
+    if plan.gamma:
+        return of(1 / plan.gamma)
+    highest = 100 * votes * num_queries / plan.epsilon
     scale = calibrate(
         lambda scale: of(scale).event(num_queries),
-        config.epsilon,
-        config.delta,
+        plan.epsilon,
+        plan.delta,
         min(_LEAST_SCALE, highest),
         highest,
         quick=num_queries > SLOW_QUERIES,
@@ -80,10 +80,10 @@ def spent_by(mechanism: TallyNoise, num_queries: int, delta: float, *, partition
     our accountants can promise for this mechanism whatever the votes are.
     """
     if isinstance(mechanism, ConfidentGaussian):
-        tightest, prices = epsilon_in_time(mechanism.event(num_queries), delta), {}
+        tightest, gumbel, paper = epsilon_in_time(mechanism.event(num_queries), delta), None, None
     else:
         price = price_of(mechanism, num_queries, times=partitions, delta=delta)
-        tightest, prices = price.tightest, {"epsilon_gumbel": price.gumbel.upper, "epsilon_moments": price.paper}
+        tightest, gumbel, paper = price.tightest, price.gumbel.upper, price.paper
     name = next(name for name, kind in MECHANISMS.items() if type(mechanism) is kind)
     return Spending(
         whom=ALL_SILOS,
@@ -91,5 +91,5 @@ def spent_by(mechanism: TallyNoise, num_queries: int, delta: float, *, partition
         epsilon=tightest.upper,
         delta=delta,
         accountant=tightest.accountant,
-        noise=NoiseOnVotes(name, num_queries, mechanism.scale, **prices),
+        noise=NoiseOnVotes(name, num_queries, mechanism.scale, gumbel, paper),
     )

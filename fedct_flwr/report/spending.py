@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import STUDY, RunConfig
 from fedct_flwr.privacy.budget import PrivacyUnit
-from fedct_flwr.privacy.spending import ALL_SILOS, Spending
+from fedct_flwr.privacy.spending import ALL_SILOS, SILOS_TOGETHER, Spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 
@@ -33,7 +34,7 @@ def spending(
         config = RunConfig.from_flower(settings)
     except ConfigError:
         return Books("The settings of this run are not those of this version: see its privacy sheet.")
-    if config.algorithm == "dp-fedavg":
+    if find_algorithm(config).kind is None and config.method.protects_silos:
         row = Spending(
             whom=ALL_SILOS,
             unit=PrivacyUnit.SILO,
@@ -43,7 +44,7 @@ def spending(
             accountant="settings",
         )
         return Books("The noise is measured for this epsilon over all rounds that the settings plan.", (row,))
-    if config.protection == "none":
+    if config.protection == "none" and not config.method.trains_together:
         return Books("No protection: no noise was added, and there is no formal guarantee.")
     if config.data == STUDY:
         return Books("Real silos keep their ledgers to themselves: ask each for its own privacy sheet.")
@@ -51,6 +52,10 @@ def spending(
 
 
 def _of_result(spent: Spending) -> Books:
+    if spent.where == SILOS_TOGETHER:
+        return Books(
+            f"Noise added by the silos, in shares, hides each {spent.protects}, from the coordinator too.", (spent,)
+        )
     whom = "not from the coordinator" if spent.where == "coordinator" else "from the coordinator too"
     return Books(f"Noise added by the {spent.where} hides each {spent.protects}, {whom}.", (spent,))
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fedct_flwr.algorithms.table import ALGORITHMS, what_leaves
 from fedct_flwr.config import STUDY
-from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
+from fedct_flwr.privacy.spending import SILOS_TOGETHER
 from fedct_flwr.report.gains import Gains
 from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Books, spending
@@ -97,7 +97,7 @@ class Run:
     @property
     def one_shot(self) -> bool:
         """Whether its silos are asked but once."""
-        return self.algorithm in ONE_SHOT
+        return self.algorithm in ALGORITHMS and ALGORITHMS[self.algorithm].asks_once
 
     @property
     def title(self) -> str:
@@ -108,8 +108,11 @@ class Run:
     def leaves(self) -> str:
         """What left a silo, in plain words; nothing for an algorithm that is not known."""
         scores = " and test scores" if self.settings.get("report-scores") else ""
-        known = self.algorithm in ALGORITHMS
-        return f"{what_leaves(ALGORITHMS[self.algorithm], self.quantity)}{scores}" if known else ""
+        if self.algorithm not in ALGORITHMS:
+            return ""
+        secure = self.settings.get("secure") is True
+        noisy = any(row.where == SILOS_TOGETHER for row in (self.spending.rows if self.spending else ()))
+        return f"{what_leaves(ALGORITHMS[self.algorithm], self.quantity, secure=secure, noisy=noisy)}{scores}"
 
     @property
     def kind(self) -> Kind:

@@ -164,7 +164,7 @@ class RunFolder:
         """Start a new run. Raises RunError if the folder exists: no run overwrites another."""
         check_new(path)
         folder = cls(path)
-        with folder._writing("the run folder"):
+        with _saying_what(path, "the run folder"):
             path.mkdir(parents=True, exist_ok=True)
             folder._take_lock()
             folder._write_json("config.json", {"settings": dict(settings), **facts, "versions": versions()})
@@ -388,12 +388,20 @@ class RunFolder:
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:
-        try:
+        with _saying_what(self.path, what):
+            # A silo that keeps its model makes a folder anew that was moved away: half a run would be written there.
+            (self.path / "config.json").stat()
             yield
-        except OSError as error:
-            raise RunError(
-                f"cannot write {what} to {self.path}: {error.strerror}; see to that, then resume the run or start anew"
-            ) from error
+
+
+@contextmanager
+def _saying_what(path: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot write {what} to {path}: {error.strerror}; see to that, then resume the run or start anew"
+        ) from error
 
 
 def versions() -> dict[str, str]:

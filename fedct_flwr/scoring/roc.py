@@ -27,7 +27,7 @@ def auc(y: HardLabels, probabilities: _Floats, positive: int | None = None) -> E
     there = np.flatnonzero(np.bincount(y)) if len(y) else np.zeros(0, dtype=np.intp)
     if len(there) < 2 or not np.isfinite(probabilities).all():
         return UNKNOWN
-    one_vs_rest = [_delong(y == c, probabilities[:, c]) for c in (there if positive is None else [positive])]
+    one_vs_rest = [delong(y == c, probabilities[:, c]) for c in (there if positive is None else [positive])]
     value = float(np.mean([found for found, _ in one_vs_rest]))
     variance = float(np.sum(np.mean([parts for _, parts in one_vs_rest], axis=0) ** 2))
     sizes = np.bincount(y)[there]
@@ -35,7 +35,7 @@ def auc(y: HardLabels, probabilities: _Floats, positive: int | None = None) -> E
     return area(min(1.0, max(0.0, value)), variance, fewer, len(y) - fewer)
 
 
-def _delong(positive: NDArray[np.bool_], score: _Floats) -> tuple[float, _Floats]:
+def delong(positive: NDArray[np.bool_], score: _Floats) -> tuple[float, _Floats]:
     """The area, and what each example ``(n,)`` adds to its standard error: the sum of squares is DeLong's variance."""
     m = int(positive.sum())
     n = len(positive) - m

@@ -7,7 +7,7 @@ number is not above the last one's.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -22,6 +22,8 @@ from fedct_flwr.secure_sum.masks import Masked, derive, pair_root
 from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
 from fedct_flwr.secure_sum.terms import Shape, Terms
 from fedct_flwr.types import FedctError, SiloName
+
+_NO_SESSION: Final = Header(Step.REFUSED, bytes(m.SESSION_SIZE))
 
 Shares: TypeAlias = tuple[bytes, bytes]
 """A share of a self-mask's seed and one of the key that wraps the pairwise seeds, of the same dealer."""
@@ -43,7 +45,7 @@ class Contribution(Protocol):
 
 
 @dataclass
-class _Sum:
+class Sum:
     """What a silo remembers of the sum that is under way."""
 
     number: int
@@ -55,7 +57,7 @@ class _Sum:
 
 
 @dataclass
-class _Session:
+class Session:
     """What a silo remembers of a session: keys that no message has ever carried."""
 
     name: bytes
@@ -65,7 +67,7 @@ class _Session:
     own: int = -1
     roots: dict[int, bytes] = field(default_factory=dict)
     seeds: Seeds | None = None
-    current: _Sum | None = None
+    current: Sum | None = None
     last: int = 0
     said: dict[tuple[Step, int], tuple[bytes, bytes]] = field(default_factory=dict)
 
@@ -82,8 +84,8 @@ class Summand:
         self._name = name
         self._key = key
         self._terms = terms
-        self._session: _Session | None = None
-        self._subjects: set[bytes] = set()
+        self.session: Session | None = None
+        self.subjects: set[bytes] = set()
 
     def answer(self, request: bytes, contribution: Contribution) -> bytes:
         """The reply to any message of the coordinator's; a refusal is a reply as well, which says a number only.
@@ -93,14 +95,14 @@ class Summand:
         try:
             header = Header.of(request)
         except SumRefused as refused:
-            return _refusal(Header(Step.REFUSED, bytes(m.SESSION_SIZE)), refused)
+            return refusal(refused)
         try:
             return self._repeated_or(header, request, contribution)
         except SumRefused as refused:
-            return _refusal(header, refused)
+            return refusal(refused, header)
 
     def _repeated_or(self, header: Header, request: bytes, contribution: Contribution) -> bytes:
-        steps: dict[Step, Callable[[_Session, Header, bytes], bytes]] = {
+        steps: dict[Step, Callable[[Session, Header, bytes], bytes]] = {
             Step.ROSTER: self._deal,
             Step.ASK: lambda session, header, request: self._add(session, header, request, contribution),
             Step.SURVIVORS: self._sign,
@@ -108,7 +110,7 @@ class Summand:
         }
         if header.step is Step.INVITE:
             return self._introduce(header, request)
-        session = self._session
+        session = self.session
         if session is None or session.name != header.session:
             raise SumRefused(Fault.SESSION)
         if header.step not in steps:
@@ -128,13 +130,13 @@ class Summand:
         if reader.take(m.DIGEST_SIZE) != self._terms.digest:
             raise SumRefused(Fault.TERMS)
         reader.end()
-        if self._session is None or self._session.name != header.session:
-            self._session = _Session(header.session, X25519PrivateKey.generate())
-        public = self._session.private.public_key().public_bytes_raw()
+        if self.session is None or self.session.name != header.session:
+            self.session = Session(header.session, X25519PrivateKey.generate())
+        public = self.session.private.public_key().public_bytes_raw()
         signature = self._key.sign(m.introduction(self._terms.digest, header.session, self._name, public))
         return Header(Step.INTRODUCED, header.session).encode() + public + signature
 
-    def _deal(self, session: _Session, header: Header, request: bytes) -> bytes:
+    def _deal(self, session: Session, header: Header, request: bytes) -> bytes:
         if session.members:
             raise SumRefused(Fault.NUMBER)
         members = m.decode_roster(request, self._terms.names)
@@ -158,7 +160,7 @@ class Summand:
         session.members, session.roster, session.own, session.roots = members, roster, own, roots
         return self._signed(session, Header(Step.DEALT, session.name), self._dealt(session, 1).encode())
 
-    def _add(self, session: _Session, header: Header, request: bytes, contribution: Contribution) -> bytes:
+    def _add(self, session: Session, header: Header, request: bytes, contribution: Contribution) -> bytes:
         if not session.members or header.number <= session.last:
             raise SumRefused(Fault.NUMBER)
         silos, own = len(session.members), session.own
@@ -177,22 +179,22 @@ class Summand:
                 raise SumRefused(Fault.NOT_DEALT)
             shares[own] = seeds.own_shares
             ask.shape.check_room(silos)
-            if ask.shape.subject in self._subjects:
+            if ask.shape.subject in self.subjects:
                 raise SumRefused(Fault.REPEATED)
             vector = _checked(contribution.vector(ask.shape), ask.shape)
             try:
                 contribution.charge(ask.shape)
             except FedctError:
                 raise SumRefused(Fault.UNCHARGED) from None
-            self._subjects.add(ask.shape.subject)
+            self.subjects.add(ask.shape.subject)
             masked = self._masked(session, seeds, vector, ask, name)
             tags = {other: tag(root, own, other, name) for other, root in session.roots.items()}
         session.last, session.said = number, {}
-        session.current = _Sum(number, ask.shape, name, ask.summands, shares)
+        session.current = Sum(number, ask.shape, name, ask.summands, shares)
         body = m.Answer(self._dealt(session, number + 1), masked, tags).encode()
         return self._signed(session, Header(Step.MASKED, session.name, number), body)
 
-    def _masked(self, session: _Session, seeds: Seeds, vector: NDArray[np.uint64], ask: m.Ask, name: bytes) -> bytes:
+    def _masked(self, session: Session, seeds: Seeds, vector: NDArray[np.uint64], ask: m.Ask, name: bytes) -> bytes:
         masked = Masked(vector, ask.shape.bits)
         masked.add(derive(seeds.self_mask, b"self mask", name))
         for other in self._terms.neighbours(session.own, ask.summands, len(session.members)):
@@ -203,7 +205,7 @@ class Summand:
                 masked.subtract(key)
         return masked.packed
 
-    def _sign(self, session: _Session, header: Header, request: bytes) -> bytes:
+    def _sign(self, session: Session, header: Header, request: bytes) -> bytes:
         current = self._current(session, header)
         reader = Reader(request)
         survivors = reader.members(len(session.members))
@@ -215,7 +217,7 @@ class Summand:
         content = m.survivor_list(session.roster, current.number, current.name, survivors)
         return Header(Step.SIGNED, session.name, current.number).encode() + self._key.sign(content)
 
-    def _open(self, session: _Session, header: Header, request: bytes) -> bytes:
+    def _open(self, session: Session, header: Header, request: bytes) -> bytes:
         current = self._current(session, header)
         ask = m.Open.decode(request, session.own, len(session.members))
         self._check_list(session, current, ask.survivors)
@@ -230,30 +232,30 @@ class Summand:
         opened = b"".join(current.shares[member][member not in ask.survivors] for member in current.summands)
         return self._signed(session, Header(Step.OPENED, session.name, current.number), opened)
 
-    def _check_list(self, session: _Session, current: _Sum, survivors: tuple[int, ...]) -> None:
+    def _check_list(self, session: Session, current: Sum, survivors: tuple[int, ...]) -> None:
         if not set(survivors) <= set(current.summands):
             raise SumRefused(Fault.LISTS)
         if len(survivors) < self._terms.fewest(len(session.members)):
             raise SumRefused(Fault.TOO_FEW)
 
-    def _check_signatures(self, session: _Session, current: _Sum, ask: m.Open) -> None:
+    def _check_signatures(self, session: Session, current: Sum, ask: m.Open) -> None:
         if len(ask.signatures) < self._terms.quorum(len(session.members)):
             raise SumRefused(Fault.UNCONFIRMED)
         content = m.survivor_list(session.roster, current.number, current.name, ask.survivors)
         for other, signature in ask.signatures.items():
             m.check_signature(self._terms.keys[session.members[other].name], signature, content)
 
-    def _current(self, session: _Session, header: Header) -> _Sum:
+    def _current(self, session: Session, header: Header) -> Sum:
         if session.current is None or session.current.number != header.number or not session.current.summands:
             raise SumRefused(Fault.NUMBER)
         return session.current
 
-    def _dealt(self, session: _Session, number: int) -> m.Deal:
+    def _dealt(self, session: Session, number: int) -> m.Deal:
         quorum = self._terms.quorum(len(session.members))
         session.seeds, dealt = deal(session.roots, session.own, number, quorum)
         return dealt
 
-    def _signed(self, session: _Session, header: Header, body: bytes) -> bytes:
+    def _signed(self, session: Session, header: Header, body: bytes) -> bytes:
         return m.signed(self._key, session.roster, header.encode() + body)
 
 
@@ -266,6 +268,7 @@ def _checked(vector: NDArray[np.uint64], shape: Shape) -> NDArray[np.uint64]:
     return vector
 
 
-def _refusal(header: Header, refused: SumRefused) -> bytes:
+def refusal(refused: SumRefused, asked: Header = _NO_SESSION) -> bytes:
+    """The reply that says by number why a silo does not do what it is asked."""
     member = 0 if refused.member is None else refused.member + 1
-    return Header(Step.REFUSED, header.session, header.number).encode() + bytes([refused.fault.number, member])
+    return Header(Step.REFUSED, asked.session, asked.number).encode() + bytes([refused.fault.number, member])

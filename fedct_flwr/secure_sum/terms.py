@@ -45,8 +45,9 @@ class Terms:
             raise ConfigError(f"min-summands is {self.min_summands}: give {FEWEST_SILOS} to {silos} silos")
         if self.min_summands < self.may_collude + 2:
             raise ConfigError(
-                f"min-summands ({self.min_summands}) is below may-collude + 2 ({self.may_collude + 2}): "
-                "the silos that collude could subtract their numbers and see a single silo's"
+                f"min-summands ({self.min_summands}) is below may-collude + 2 ({self.may_collude + 2}), so colluding "
+                "silos could subtract their numbers and see a single silo's: set may-collude to "
+                f"{self.min_summands - 2} or less, or raise min-summands"
             )
 
     @cached_property

@@ -85,8 +85,7 @@ class Personal:
                 if not known:
                     # Where a protection's labeler answers by itself, the model has learned only now.
                     self._write_judgment(question)
-                self._calibrate(question)
-                self._write(self._workplace.model, learner, progress)
+                self._write(self._workplace.model, learner, self._calibrated(question, progress))
                 self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
                 self._forget_others()
             self._keep_before()
@@ -109,17 +108,29 @@ class Personal:
             answered, progress = before
             state.put(self._name, _State(answered.digest, answered.model_digest, progress).to_bytes())
 
-    def _calibrate(self, question: Question) -> None:
+    def _calibrated(self, question: Question, progress: bytes) -> bytes:
         """Calibrate the model to be kept, if the silo wants that: models that have left records out learn as it did.
 
-        Raises TrainingError or ConfigError.
+        A network has learned in all rounds so far, of which only the last question is at hand: its copy learns that one
+        as often. Returns what is to be written of a network that stands at ``progress``. Raises TrainingError or
+        ConfigError.
         """
         site, kind = self._site, kind_of(question.instruction, self._site.terms)
+        if site.settings.calibration == "none" or self._workplace.model is None:
+            return progress
+        if isinstance(site.learner, Resumable):
+            site.learner.restore(progress)
 
-        def fit(learner: Learner, records: Examples) -> object:
-            return kind.cotrain(site.with_records(learner, records), question.instruction)
+        def fit(learner: Learner, records: Examples) -> None:
+            part, rounds = site.with_records(learner, records), 1
+            if isinstance(learner, Resumable):
+                learner.reset()
+                rounds = question.instruction.round
+            for _ in range(rounds):
+                kind.cotrain(part, question.instruction)
 
         calibrate(site.learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes, fit)
+        return site.learner.dump() if isinstance(site.learner, Resumable) else progress
 
     def _progress(self, learned: "_State | None", question: Question) -> bytes:
         """Where a network stands after a question: as it was ``learned`` before, or else as it is learned now.
@@ -143,18 +154,24 @@ class Personal:
         if path is None or path.exists() or not isinstance(learner, Saveable):
             return
         try:
-            if isinstance(learner, Resumable):
-                learner.reset()
-                nobody = np.full(len(site.public), ABSTAIN, dtype=LABEL_DTYPE)
-                for _ in range(_ROUNDS_ALONE):
-                    learner.advance(site.private, site.public.X, nobody, site.pseudo_weight)
-            else:
-                learner.fit(*site.private)
-                calibrate(learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes)
+            self._fit_alone(learner, site.private)
+            groups, num_classes = site.groups, site.terms.num_classes
+            calibrate(learner, site.settings, site.silo, site.private, groups, num_classes, self._fit_alone)
             with WRITING:
                 learner.save(path)
         except (TrainingError, OSError) as error:
             logger.warning("Silo %s: the model of before the study was not kept in %s: %s", site.silo, path, error)
+
+    def _fit_alone(self, learner: Learner, records: Examples) -> None:
+        """Train on records alone, a network as long as a run takes by default. Raises TrainingError."""
+        if not isinstance(learner, Resumable):
+            learner.fit(*records)
+            return
+        learner.reset()
+        public = self._site.public
+        nobody = np.full(len(public), ABSTAIN, dtype=LABEL_DTYPE)
+        for _ in range(_ROUNDS_ALONE):
+            learner.advance(records, public.X, nobody, self._site.pseudo_weight)
 
     def _write_judgment(self, question: Question) -> None:
         """Write what the silo makes of the consensus, for itself alone."""

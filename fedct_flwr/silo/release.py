@@ -8,7 +8,6 @@ the next question of the same price.
 
 import hashlib
 import json
-import logging
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -24,16 +23,13 @@ from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.protect import decides_labeler
 from fedct_flwr.privacy.budget import Budget, budget_of
 from fedct_flwr.privacy.events import from_json, to_json
-from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
-from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.silo.charging import check_secure, ledger_refusals
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
-from fedct_flwr.types import ConfigError, SiloName, TrainingError, Votes
-from fedct_flwr.wire.refusal import Refusal, Refused
-
-logger = logging.getLogger("flwr.fedct")
+from fedct_flwr.types import SiloName, TrainingError, Votes
 
 DATA_SET: Final = "records"
 """What the ledger calls a silo's records. One name for all that a silo's folder ever held: a digest of the file, or its
@@ -50,13 +46,18 @@ def account_of(config: SiloConfig, study: str) -> Spending:
     return account(Ledger(config.state), config.silo, study, config.privacy)
 
 
-def account(ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings) -> Spending:
-    """What a ledger says of a study; nothing spent where there is none. Raises LedgerError."""
+def account(
+    ledger: Ledger, silo: SiloName, study: str, privacy: PrivacySettings | Budget, data_set: str = DATA_SET
+) -> Spending:
+    """What a ledger says of a study; nothing spent where there is none. Raises LedgerError.
+
+    ``privacy``: the budget where the ledger has none yet. ``data_set``: what it calls that which was spent on.
+    """
     if not ledger.used:
         return Spending(whom=silo, budget=privacy.epsilon, delta=privacy.delta)
     with ledger:
-        found = ledger.spent(study, DATA_SET)
-        together = ledger.spent_on(DATA_SET, found.budget.delta if found else privacy.delta)
+        found = ledger.spent(study, data_set)
+        together = ledger.spent_on(data_set, found.budget.delta if found else privacy.delta)
     others = len(together.studies - {study})
     if found is None:
         return Spending(
@@ -109,11 +110,8 @@ class Release:
     secure: bool
 
     def __post_init__(self) -> None:
-        if self.secure and not self.noise(bytes(32)).secure:
-            raise ConfigError(
-                "this noise can be predicted, so it protects nobody: at a silo with real records only the operating "
-                "system's random numbers will do"
-            )
+        if self.secure:
+            check_secure(self.noise(bytes(32)))
 
     def answer(self, instruction: bytes, asked: Asked) -> Votes:
         """The labels ``(positions,)`` or counts of votes ``(positions, classes)`` that may leave.
@@ -123,15 +121,8 @@ class Release:
         Raises Refused (PRIVACY_BUDGET, LEDGER) after its sentence is in the log, or TrainingError.
         """
         question = hashlib.sha256(b"fedct question 1" + self.settings + instruction).digest()
-        try:
-            with self.ledger:
-                return _to_votes(self._answer(question, asked), len(asked.positions))
-        except BudgetExceeded as error:
-            logger.error("%s", error)
-            raise Refused(Refusal.PRIVACY_BUDGET) from error
-        except LedgerError as error:
-            logger.error("%s", error)
-            raise Refused(Refusal.LEDGER) from error
+        with ledger_refusals(), self.ledger:
+            return _to_votes(self._answer(question, asked), len(asked.positions))
 
     def _answer(self, question: bytes, asked: Asked) -> bytes:
         self._take_up()

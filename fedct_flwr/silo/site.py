@@ -19,6 +19,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, table_of
 from fedct_flwr.datasets.study_inspection import inspect_records
+from fedct_flwr.kinds.joint import STEPS
 from fedct_flwr.labelers.protect import labeler_for
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import build_learner, learner_for
@@ -28,7 +29,7 @@ from fedct_flwr.learners.guard_soft import SoftGuard
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
-from fedct_flwr.wire.content import Terms
+from fedct_flwr.wire.content import Joint, Terms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,7 +154,7 @@ def simulated_site(config: RunConfig, partition_id: int) -> Site:
         _learner(config, dataset, partition_id),
         config.learner_settings(partition_id, len(dataset.silos)),
         config.privacy_settings(config.asked_about(len(dataset.public))),
-        config.transfer_settings(min(silo.private.size for silo in dataset.silos)),
+        config.method.transfer_settings(dataset.fewest_records),
         dataset.schema,
         Terms.of(config.study, dataset.public, dataset.schema),
         groups=data.groups,
@@ -222,6 +223,26 @@ def _own_records(config: SiloConfig, study: StudyFolder, table: "pa.Table | None
         test, private = hold_out(records, (data.test_fraction,), rng)
         return SiloData(config.silo, private, test)
     return SiloData(config.silo, records, nothing, groups)
+
+
+def joint_of(study: StudyFolder) -> Joint | None:
+    """The joint labeler that coordinator and silos of this study agree upon, without weights and seed; None: none.
+
+    Raises ConfigError for wrong terms of sums.
+    """
+    agreed, sums = study.config.joint, study.sums
+    if agreed is None or sums is None:
+        return None
+    return Joint(
+        records=agreed.records,
+        steps=STEPS,
+        epsilon=agreed.epsilon,
+        delta=agreed.delta,
+        # Two or more, as the terms of sums have it.
+        honest=sums.min_summands - sums.may_collude,
+        columns=len(study.schema.without_texts) if agreed.labeler == "additive" else 0,
+        seed=0,
+    )
 
 
 def terms_of(study: StudyFolder) -> Terms:

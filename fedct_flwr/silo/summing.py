@@ -1,20 +1,110 @@
-"""A silo's answer to a message of secure sums that came over Flower."""
+"""A silo's part in secure sums: the answers that it keeps for them, and its replies to their messages."""
 
-from flwr.app import Message
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from fedct_flwr.secure_sum.silo import Contribution, Summand
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flwr.app import Context, Message
+from numpy.typing import NDArray
+
+from fedct_flwr import datasets
+from fedct_flwr.config import RunConfig
+from fedct_flwr.secure_sum.faults import Fault, SumRefused
+from fedct_flwr.secure_sum.kept import remind, to_bytes
+from fedct_flwr.secure_sum.silo import Contribution, Summand, refusal
+from fedct_flwr.secure_sum.terms import Shape, Terms
+from fedct_flwr.seeding import generator
+from fedct_flwr.silo.state import ContextState, LocalState
+from fedct_flwr.silo.workplace import open_workplace
+from fedct_flwr.types import SiloName
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refused
+
+ACTION: Final = "secure_sum"
+"""The ClientApp's function for these messages is registered by ``@app.query("secure_sum")``."""
+
+_ANSWERS: Final = "sum-"
+_SESSION: Final = "session-of-sums"
+_HEADER: Final = struct.Struct("<BQ")  # bits, the largest number and 0 for none
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The silo's contribution to sums: what it has kept for the subject that is asked for, and only that."""
+
+    state: LocalState
+
+    def keep(self, vector: NDArray[np.uint64], shape: Shape, kept: int) -> None:
+        """Keep what the silo adds to the sum of this shape, and the last ``kept`` others."""
+        name = _ANSWERS + shape.subject.hex()
+        self.state.put(name, _HEADER.pack(shape.bits, shape.largest or 0) + vector.astype("<u8").tobytes())
+        for old in self.state.names(_ANSWERS)[max(1, kept) :]:
+            self.state.drop(old)
+
+    def vector(self, shape: Shape) -> NDArray[np.uint64]:
+        """The silo's numbers ``(shape.length,)``. Raises SumRefused (SHAPE) where it has none of this shape."""
+        kept = self.state.get(_ANSWERS + shape.subject.hex())
+        if kept is None or _HEADER.unpack_from(kept) != (shape.bits, shape.largest or 0):
+            raise SumRefused(Fault.SHAPE)
+        return np.frombuffer(kept, dtype="<u8", offset=_HEADER.size).astype(np.uint64)
+
+    def charge(self, shape: Shape) -> None:
+        """Nothing more: the ledger was charged before the answers were made."""
 
 
 def answer_sum(message: Message, summand: Summand, contribution: Contribution) -> Message:
     """The reply to any message of ``@app.query("secure_sum")``: what the sum needs, or a refusal by number.
 
-    ``summand`` must outlive the message, as it keeps the session's keys in memory: so this is for ClientApps that stay
-    in one process, on the loopback and in an agent. Flower's simulation engine may give each message to another one.
+    ``summand`` must outlive the message, as it keeps the session's keys in memory: in an agent it does.
     """
     try:
         request = from_record(message.content)
     except Refused:
         request = b""  # refused by the silo like any other bytes that are no request
     return Message(to_record(summand.answer(request, contribution)), reply_to=message)
+
+
+@dataclass(frozen=True)
+class SimulatedSums:
+    """A simulated silo's part: it finds in ``memory`` what it has to remember of the session."""
+
+    summand: Summand
+    ready: Ready
+    memory: LocalState
+
+    def answer(self, message: Message) -> Message:
+        """The reply to a message of sums."""
+        if (kept := self.memory.get(_SESSION)) is not None:
+            remind(self.summand, kept)
+        reply = answer_sum(message, self.summand, self.ready)
+        self.memory.put(_SESSION, to_bytes(self.summand))
+        return reply
+
+
+def sums_at(context: Context) -> SimulatedSums:
+    """The part of the silo that a message is for. Raises ConfigError or DataError."""
+    workplace = open_workplace(context)
+    config = RunConfig.from_flower(context.run_config)
+    silo, names = workplace.site.silo, config.roster or [silo.name for silo in datasets.load(config).silos]
+    summand = Summand(silo, simulated_key(config, silo), simulated_terms(config, names))
+    return SimulatedSums(summand, Ready(workplace.state), ContextState(context.state))
+
+
+def refused_sum() -> bytes:
+    """The reply of a silo that cannot take part."""
+    return refusal(SumRefused(Fault.TERMS))
+
+
+def simulated_key(config: RunConfig, silo: SiloName) -> Ed25519PrivateKey:
+    """A simulated silo's key, which follows from the seed like all else: a simulation protects nobody."""
+    return Ed25519PrivateKey.from_private_bytes(generator(config.seed, "key for sums", silo).bytes(32))
+
+
+def simulated_terms(config: RunConfig, silos: Sequence[SiloName]) -> Terms:
+    """The terms of a simulation's sums. Raises ConfigError for too few silos."""
+    keys = {silo: simulated_key(config, silo).public_key().public_bytes_raw() for silo in silos}
+    method: Any = config.method
+    return Terms(config.study, keys, method.fewest_summands(len(silos)), method.may_collude)

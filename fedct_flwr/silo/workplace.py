@@ -13,13 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flwr.app import Context
 
+from fedct_flwr import datasets
 from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.labelers.protect import check_installed
+from fedct_flwr.labelers.protect import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable
 from fedct_flwr.runs.run_folder import RunFolder, default_path
 from fedct_flwr.seeding import generator
@@ -29,6 +30,10 @@ from fedct_flwr.types import ConfigError, SiloName
 
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
+    from fedct_flwr.privacy.tally_shares import VoteShares
+    from fedct_flwr.secure_sum.terms import Terms as SumTerms
+    from fedct_flwr.silo.joint import Purse
+    from fedct_flwr.silo.noisy_sum import NoiseAdder
     from fedct_flwr.silo.release import Release
 
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
@@ -72,6 +77,10 @@ class Workplace:
     before: Path | None = None
     judgment: Path | None = None
     runs_kept: int = 8
+    purse_of: "Callable[[], Purse] | None" = None
+    """What the silo's part in a joint labeler is paid with."""
+    noise_adder_of: "Callable[[], NoiseAdder] | None" = None
+    """What the silo adds its share of noise to sums of votes with; None where it adds to no such sum."""
 
     @cached_property
     def release(self) -> "Release | None":
@@ -84,7 +93,7 @@ def silo_named(context: Context) -> SiloName:
     node = NodeConfig.from_flower(context.node_config)
     if node.silo_file:
         return _settings(node.silo_file).silo
-    return simulated_silo(RunConfig.from_flower(context.run_config), node.partition_id or 0).name
+    return simulated_silo(_run_config(context), node.partition_id or 0).name
 
 
 def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
@@ -115,11 +124,15 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
             release_of=partial(_own_release, own, site) if own.privacy.enabled else None,
             before=model_before(own, site),
             judgment=judgment_of(own, site.terms.study),
+            purse_of=partial(_own_purse, own) if own.adds_noise else None,
+            noise_adder_of=partial(_own_noise_adder, node.silo_file) if own.policy.sum_epsilon else None,
         )
-    config = RunConfig.from_flower(context.run_config)
+    config = _run_config(context)
     site = simulated_site(config, node.partition_id or 0)
-    model = _simulated_model(config, site, context.run_id)
-    lasting = _simulated_state(config, site, context.run_id) if resumable and model else None
+    run = _run_folder(config, context.run_id)
+    kept = run if config.save_models else None
+    model = kept.silo_model(site.silo, site.learner.suffix) if kept and isinstance(site.learner, Saveable) else None
+    lasting = _simulated_state(run, site) if run and resumable and model else None
     return Workplace(
         site,
         lasting or ContextState(context.state),
@@ -129,10 +142,12 @@ def open_workplace(context: Context, *, resumable: bool = True) -> Workplace:
         resumes=config.resume,
         sends_scores=config.report_scores,
         hands_out_weights=True,
-        release_of=_simulated_releases(config, site, context.run_id) if site.privacy.enabled else None,
-        students=_simulated_students(config, site, context.run_id),
-        judgment=_simulated_judgment(config, site, context.run_id),
+        release_of=_simulated_releases(config, site, run) if site.privacy.enabled else None,
+        students=kept.silo_students(site.silo) if kept else None,
+        judgment=run.silo_judgment(site.silo) if run else None,
         runs_kept=1,
+        purse_of=partial(_simulated_purse, config, site, run) if config.method.trains_together else None,
+        noise_adder_of=partial(_simulated_noise_adder, config, site, run) if config.method.noise_in_shares else None,
     )
 
 
@@ -140,7 +155,7 @@ def run_of_simulation(context: Context) -> RunFolder | None:
     """The run's folder, if the silo is a simulated one and has it on this machine; a real silo is told of none."""
     if NodeConfig.from_flower(context.node_config).silo_file:
         return None
-    return _run_folder(RunConfig.from_flower(context.run_config), context.run_id)
+    return _run_folder(_run_config(context), context.run_id)
 
 
 @contextmanager
@@ -204,6 +219,7 @@ def _own_release(config: SiloConfig, site: Site, votes: int) -> "Release":
     """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
     check_installed(config.privacy)
     from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.privacy.common_budget import common_budget
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SecureNoise
     from fedct_flwr.silo.release import Release, labeler_of, settings_digest
@@ -211,7 +227,7 @@ def _own_release(config: SiloConfig, site: Site, votes: int) -> "Release":
     state, labels = FolderState(config.state), ("label", "mapping", "test")
     return Release(
         labeler_of(site, votes),
-        Ledger(config.state),
+        Ledger(config.state, common=common_budget(config)),
         state,
         site.terms.study,
         settings_digest(site, {name: config.decides_model[name] for name in labels}, state, votes),
@@ -221,7 +237,7 @@ def _own_release(config: SiloConfig, site: Site, votes: int) -> "Release":
     )
 
 
-def _simulated_releases(config: RunConfig, site: Site, run_id: int) -> "Callable[[int], Release]":
+def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[int], Release]":
     """A simulated silo's: all of it in the run's folder, which a resumed run goes on with, and the noise of a seed.
 
     Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
@@ -232,13 +248,12 @@ def _simulated_releases(config: RunConfig, site: Site, run_id: int) -> "Callable
     from fedct_flwr.privacy.randomness import SimulatedNoise
     from fedct_flwr.silo.release import Release, labeler_of, settings_digest
 
-    run = _run_folder(config, run_id)
     if run is None:
         raise ConfigError(
             f"protection = {site.privacy.protection!r} keeps a ledger in the run's folder, which is not on this "
             "machine: set run-dir, or protection = 'none'"
         )
-    folder, students = run.silo_privacy(site.silo), _simulated_students(config, site, run_id)
+    folder, students = run.silo_privacy(site.silo), run.silo_students(site.silo) if config.save_models else None
     state = FolderState(folder)
 
     def release_of(votes: int) -> Release:
@@ -256,31 +271,109 @@ def _simulated_releases(config: RunConfig, site: Site, run_id: int) -> "Callable
     return release_of
 
 
-def _simulated_state(config: RunConfig, site: Site, run_id: int) -> LocalState | None:
+def _own_purse(config: SiloConfig) -> "Purse":
+    """A real silo's: its ledger outlives runs, and its noise cannot be predicted."""
+    from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.privacy.common_budget import common_budget
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SecureNoise
+    from fedct_flwr.silo.joint import Purse
+
+    ledger = Ledger(config.state, common=common_budget(config))
+    return Purse(ledger, budget_of(config.privacy), lambda question: SecureNoise(), real=True)
+
+
+def _simulated_purse(config: RunConfig, site: Site, run: RunFolder | None) -> "Purse":
+    """A simulated silo's: its ledger is in the run's folder. Raises ConfigError where there is none."""
+    from fedct_flwr.privacy.budget import Budget
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.randomness import SimulatedNoise
+    from fedct_flwr.silo.joint import Purse
+
+    return Purse(
+        Ledger(_folder_of_books(config, run).silo_privacy(site.silo)),
+        Budget(config.epsilon, config.delta),
+        lambda question: SimulatedNoise(generator(config.seed, "joint noise", site.silo, question.hex())),
+    )
+
+
+@lru_cache(maxsize=16)
+def _own_sums(silo_file: Path) -> "SumTerms | None":
+    return read_study(_settings(silo_file).study).sums
+
+
+def _own_noise_adder(silo_file: Path) -> "NoiseAdder":
+    """A real silo's, by its own policy and the study's terms of sums. Raises ConfigError where the study has none."""
+    check_extra("privacy", "sum-epsilon")
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.noise_shares import surely_honest
+    from fedct_flwr.privacy.randomness import SecureNoise
+    from fedct_flwr.silo.noisy_sum import NoiseAdder, budget_of_sums
+
+    own, sums = _settings(silo_file), _own_sums(silo_file)
+    if sums is None:
+        raise ConfigError("sum-epsilon needs [sums] in study.toml, which has none: ask the coordinator for it")
+    return NoiseAdder(
+        Ledger(own.state),
+        lambda shares: budget_of_sums(own.policy),
+        lambda question: SecureNoise(),
+        surely_honest(sums.min_summands, sums.may_collude),
+        secure=True,
+    )
+
+
+def _simulated_noise_adder(config: RunConfig, site: Site, run: RunFolder | None) -> "NoiseAdder":
+    """A simulated silo's, for the run's noise: its ledger is in the run's folder. Raises ConfigError without one."""
+    from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+    from fedct_flwr.privacy.ledger import Ledger
+    from fedct_flwr.privacy.noise_shares import surely_honest
+    from fedct_flwr.privacy.randomness import SimulatedNoise
+    from fedct_flwr.silo.noisy_sum import NoiseAdder
+
+    method: Any = config.method
+    silos = len(config.roster) or len(datasets.load(config).silos)
+    plan = method.noise
+
+    def budget(shares: "VoteShares") -> Budget:
+        # A gamma says how much noise there is, and epsilon follows.
+        most = shares.price(plan.delta).upper if plan.gamma else plan.epsilon
+        return Budget(most, plan.delta, PrivacyUnit.SILO)
+
+    return NoiseAdder(
+        Ledger(_folder_of_books(config, run).silo_privacy(site.silo)),
+        budget,
+        lambda question: SimulatedNoise(generator(config.seed, "noise in shares", site.silo, question.hex())),
+        surely_honest(method.fewest_summands(silos), method.may_collude),
+        secure=False,
+    )
+
+
+def _folder_of_books(config: RunConfig, run: RunFolder | None) -> RunFolder:
+    if run is None:
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} keeps a ledger in the run's folder, which is not on this machine: set "
+            "run-dir"
+        )
+    return run
+
+
+def _simulated_state(run: RunFolder, site: Site) -> LocalState | None:
     """Where a silo whose model is kept finds its last answer after a resume, if its learner trains on.
 
     The coordinator may have been stopped before its checkpoint, and the model would learn that round twice. None for
     other learners, which answer the same again from the same targets.
     """
-    run = _run_folder(config, run_id) if isinstance(site.learner, Resumable) else None
-    return FolderState(run.silo_answers(site.silo)) if run else None
+    return FolderState(run.silo_answers(site.silo)) if isinstance(site.learner, Resumable) else None
 
 
-def _simulated_model(config: RunConfig, site: Site, run_id: int) -> Path | None:
-    if not config.save_models or not isinstance(site.learner, Saveable):
-        return None
-    run = _run_folder(config, run_id)
-    return run.silo_model(site.silo, site.learner.suffix) if run else None
+def _run_config(context: Context) -> RunConfig:
+    """The run config of a message; a process reads each once, however many silos it serves. Raises ConfigError."""
+    return _read_run_config(tuple((name, type(value), value) for name, value in context.run_config.items()))
 
 
-def _simulated_students(config: RunConfig, site: Site, run_id: int) -> Path | None:
-    run = _run_folder(config, run_id) if config.save_models else None
-    return run.silo_students(site.silo) if run else None
-
-
-def _simulated_judgment(config: RunConfig, site: Site, run_id: int) -> Path | None:
-    run = _run_folder(config, run_id)
-    return run.silo_judgment(site.silo) if run else None
+@lru_cache(maxsize=16)
+def _read_run_config(items: tuple[tuple[str, type, Any], ...]) -> RunConfig:
+    return RunConfig.from_flower({name: value for name, _, value in items})
 
 
 def _run_folder(config: RunConfig, run_id: int) -> RunFolder | None:

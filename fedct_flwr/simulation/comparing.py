@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr import datasets
-from fedct_flwr.config.run import ONE_SHOT
+from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.simulation.drawn import Drawn
 from fedct_flwr.simulation.ranking import Standing, ranked, verdict
@@ -246,7 +246,7 @@ def settings_for(settings: Mapping[str, Any], pair: Pair, kept: Sequence[Pair]) 
 
 def of_pair(settings: Mapping[str, Any], pair: Pair) -> dict[str, Any]:
     """The same; how many rounds there are is said to the algorithms that have several."""
-    asks_once = pair.algorithm in ONE_SHOT
+    asks_once = pair.algorithm in ALGORITHMS and ALGORITHMS[pair.algorithm].asks_once
     return {
         **{key: value for key, value in settings.items() if not (asks_once and key == "num-server-rounds")},
         "algorithm": pair.algorithm,

@@ -8,8 +8,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
-from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import description_of
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset

@@ -23,6 +23,11 @@ def title_of(method: str, title: str) -> str:
     return _TITLES.get(method, title)
 
 
+def _narrow(method: str, title: str) -> str:
+    """The same on several lines: long titles would cut numbers."""
+    return title_of(method, title).replace(" ", "\n")
+
+
 def table(
     rows: Sequence[SiloScores],
     title: str,
@@ -41,7 +46,7 @@ def table(
     result.add_column(measure.replace(" ", "\n"), no_wrap=True)
     for section, _ in sections:
         for method in methods:
-            result.add_column(f"{section}\n{title_of(method, title)}", justify="right", no_wrap=True)
+            result.add_column(f"{section}\n{_narrow(method, title)}", justify="right", no_wrap=True)
     result.add_column("bytes\nsent", justify="right", no_wrap=True)
     for row in rows:
         mark = MARKS[row.verdict.word] if row.verdict else ""
@@ -87,7 +92,7 @@ def auc_table(rows: Sequence[SiloScores], title: str, methods: Sequence[str] = M
     if positive:
         result.add_column(f"of these\n{positive[:_LONGEST]}", justify="right", no_wrap=True)
     for method in methods:
-        result.add_column(title_of(method, title), justify="right", no_wrap=True)
+        result.add_column(_narrow(method, title), justify="right", no_wrap=True)
         if method == "federated":
             result.add_column("95%", justify="right", no_wrap=True)
     for row in rows:

@@ -7,9 +7,9 @@ from warnings import warn
 
 import numpy as np
 
-from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.baselines.references import References, baselines_of
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.global_model import FACT
 from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.learners.base import Layered, Learner, Saveable

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from fedct_flwr import datasets
-from fedct_flwr.algorithms.methods import Method
+from fedct_flwr.algorithms.fedct import FedCT
 from fedct_flwr.config import MEMORY, RunConfig
+from fedct_flwr.config.method import Method
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.leaks import LeakWarning
@@ -44,7 +45,7 @@ def simulate(
     label: str = "",
     group: str = "",
     tests: Mapping[SiloName, Any] | None = None,
-    algorithm: Method | str | None = None,
+    algorithm: Method | FedCT | str | None = None,
     learner: Any = None,
     rounds: int | None = None,
     seed: int | None = None,
@@ -66,7 +67,7 @@ def simulate(
     ``algorithm`` is an object such as ``FedCT(Qualified(0.9))`` or a name; ``learner`` an estimator in scikit-learn's
     manner, a torch module, a short name, an import path, or a mapping of silos to these. Whatever else the run config
     has goes by its key with underscores: ``protection="teachers", epsilon=1.0``. What is not given is as in
-    ``config/run.py``.
+    ``config/run.py`` and in the algorithm's own file.
 
     The run goes to the new folder ``run_dir``, or to a temporary one that lives as long as the ``Run``. ``resume`` is
     the folder of a run to go on with, up to another number of ``rounds``. ``progress`` shows bars (None: where
@@ -176,7 +177,7 @@ def _of_student(student: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"student": given.name, "student-params": json.dumps(given.params)}
 
 
-def _of_algorithm(algorithm: Method | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _of_algorithm(algorithm: Method | FedCT | str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     if algorithm is None or isinstance(algorithm, str):
         return {} if algorithm is None else {"algorithm": algorithm}
     if isinstance(algorithm, type) or not hasattr(algorithm, "settings"):

@@ -12,17 +12,16 @@ from warnings import warn
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.label_sharing import warnings
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset, SiloData
-from fedct_flwr.datasets.leaks import Leak, leaks
+from fedct_flwr.datasets.leaks import TEST_RECORDS, Leak, leaks
 from fedct_flwr.engine.in_process import run_in_process
 from fedct_flwr.engine.on_flower import check_interpreter, run_on_engine
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
-from fedct_flwr.learners.text import unread
+from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder, check_new
@@ -73,28 +72,30 @@ class Simulation:
         return cls(config, dataset, algorithm, RunFolder(path))
 
     def leaks(self) -> list[Leak]:
-        """What test sets share with what silos train on."""
-        return list(leaks(self.dataset))
+        """What test sets share with what silos train on, unless ``accept`` names ``test-records``."""
+        return [] if TEST_RECORDS in self.config.accept else list(leaks(self.dataset))
 
     def cautions(self) -> Iterator[str]:
         """What is allowed and hardly meant of the noise that protects records or silos, a sentence each."""
         privacy = self.config.privacy_settings(self.config.asked_about(len(self.dataset.public)))
         if privacy.enabled:
-            smallest = min(silo.private.size for silo in self.dataset.silos)
+            smallest = self.dataset.fewest_records
             if weakness := budget_of(privacy).weakness(smallest):
                 yield weakness
-        yield from warnings(self.config, len(self.config.roster or self.dataset.silos))
+        yield from self.algorithm.cautions(self.config, len(self.config.roster or self.dataset.silos))
 
     def notes(self) -> Iterator[str]:
         """What is to be said of the data, and of each learner that does not use all columns, a sentence each."""
         yield from self.dataset.notes
         config, silos = self.config, len(self.dataset.silos)
         settings = [config.learner_settings(position, silos) for position in range(len(config.learner))]
-        if config.votes:
+        if config.method.votes:
             # Teachers and students choose nothing.
             settings = [one.of_parts for one in settings]
         settings += [config.student_settings()] if config.student else []
-        yield from dict.fromkeys(filter(None, (unread(one, self.dataset.schema) for one in settings)))
+        schema, parts = self.dataset.schema, [self.dataset.public.X, *(silo.private.X for silo in self.dataset.silos)]
+        said = [text for one in settings for text in (unread(one, schema), unusual_texts(one, schema, *parts))]
+        yield from dict.fromkeys(filter(None, said))
 
     def runner(
         self, engine: Engine, variables: Mapping[str, str] = MappingProxyType({}), *, outlives: bool = False

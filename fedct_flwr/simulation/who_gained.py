@@ -24,6 +24,8 @@ _RARER: Final = 0.5
 _AGREEMENT: Final = 0.9
 _LOW: Final = 0.3
 """Balanced accuracy, from 0 for a guess to 1, below which agreement on it means little."""
+_NEARLY_ALL: Final = 0.95
+"""Share of one class among labels from which balanced accuracy tells of the threshold alone."""
 
 
 class Row(Protocol):
@@ -145,10 +147,18 @@ def warnings(
         guess = 1 / len(counts)
         mean = float(np.mean(pooled))
         if (mean - guess) / (1 - guess) < _LOW:
-            yield (
+            said = (
                 f"silos agree on {last['agreement']:.0%} of the labels, but their models have a mean balanced accuracy "
-                f"of {mean:.3f} on the pooled test set: they agree on what is wrong; choose another learner"
+                f"of {mean:.3f} on the pooled test set: "
             )
+            if max(counts.values()) < _NEARLY_ALL * sum(counts.values()):
+                yield f"{said}they agree on what is wrong; choose another learner"
+            else:
+                # Of a rare class this says where the threshold is, and not how well models rank records.
+                yield (
+                    f"{said}nearly all labels are {max(counts, key=lambda name: counts[name])!r}; set class-weight to "
+                    "'balanced', and compare models by AUC"
+                )
 
 
 def _expected(rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None) -> dict[str, float]:

@@ -6,6 +6,7 @@ if it has any, and nothing beside them.
 """
 
 import math
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import numpy as np
@@ -16,11 +17,17 @@ from fedct_flwr.kinds import kind_by, kind_of, kind_of_votes
 from fedct_flwr.kinds.hard import HARD, labels_message, read_labels
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import NO_TERMS, Fit, Instruction, Reply, Scores, Terms
+from fedct_flwr.wire.content import LARGEST_NOISE, LEAST_NOISE, NO_TERMS, Fit, Instruction, Reply, Scores, Terms
+from fedct_flwr.wire.joint import joint_size, put_joint, take_joint
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.values import MAX_VALUE
 
 VERSION: Final = 1
+"""Of the messages. Any change after which the same message has other bytes, or other bytes are taken, raises it. Both
+sides must have the same; what differs is refused with VERSION before anything else is looked at. So four things are the
+same in all versions: fields 1 of Instruction, Reply and Terms, and the reply with which a silo refuses."""
+_LONGEST_OF_ANOTHER: Final = 1 << 24
+"""Bytes of a message that is looked into only to tell whether it is of another version."""
 MAX_NAME_BYTES: Final = 256
 
 _SCORES: Final[dict[type[Scores] | type[Fit], tuple[str, float]]] = {
@@ -46,17 +53,33 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
         round=instruction.round,
         query=labels_pb2.Query(seed=instruction.query.seed, size=instruction.query.size),
         votes=instruction.votes,
+        summed=instruction.summed,
+        noise=instruction.noise,
     )
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(labels_message(instruction.targets, terms))
     kind.put_learning(instruction, message, terms)
+    if instruction.joint is not None:
+        put_joint(instruction.joint, message)
     return message.SerializeToString(deterministic=True)
 
 
 def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
-    """Read an instruction under the silo's own terms. Raises Refused for anything not agreed upon."""
+    """Read an instruction under the silo's own terms. Raises Refused for anything not agreed upon.
+
+    The targets cannot be written to: the simulated silos of a process are sent the same, and share what is read of it.
+    """
+    return _decoded(payload, terms)
+
+
+@lru_cache(maxsize=1)
+def _decoded(payload: bytes, terms: Terms) -> Instruction:
     learning = kind_by(0, True, terms).learning_size(terms)
-    message = _parse(labels_pb2.Instruction, payload, _fixed(terms) + HARD.size(terms.num_public, 0, terms) + learning)
+    message = _parse(
+        labels_pb2.Instruction,
+        payload,
+        _fixed(terms) + HARD.size(terms.num_public, 0, terms) + max(learning, joint_size(terms)),
+    )
     _check_terms(message.terms, terms)
     if message.round < 1:
         raise Refused(Refusal.ROUND)
@@ -66,9 +89,14 @@ def decode_instruction(payload: bytes, terms: Terms) -> Instruction:
         targets = read_labels(message.targets, terms.num_public, terms)
     else:
         targets = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
+    targets.flags.writeable = False
     soft = kind_by(message.votes, message.HasField("soft"), terms).take_learning(message, terms)
     query = Query(message.query.seed, message.query.size)
-    instruction = Instruction(message.round, query, targets, message.votes, soft)
+    joint = take_joint(message, terms)
+    # Zero is no noise, and takes no bytes; whatever is none of these numbers has another encoding, or asks for no sum.
+    if message.noise and not (message.summed and LEAST_NOISE <= message.noise <= LARGEST_NOISE):
+        raise Refused(Refusal.MALFORMED)
+    instruction = Instruction(message.round, query, targets, message.votes, soft, message.summed, joint, message.noise)
     _check_canonical(payload, encode_instruction(instruction, terms))
     return instruction
 
@@ -163,12 +191,18 @@ def _fixed(terms: Terms) -> int:
 
 
 def _parse(kind: type[_Payload], payload: bytes, max_size: int) -> _Payload:
-    if len(payload) > max_size:
+    too_long = len(payload) > max_size
+    if len(payload) > max(max_size, _LONGEST_OF_ANOTHER):
         raise Refused(Refusal.LENGTH)
     try:
-        return kind.FromString(payload)
+        message = kind.FromString(payload)
     except DecodeError:
-        raise Refused(Refusal.MALFORMED) from None
+        raise Refused(Refusal.LENGTH if too_long else Refusal.MALFORMED) from None
+    if too_long:
+        # A newer version may say more.
+        another = message.HasField("terms") and message.terms.version != VERSION
+        raise Refused(Refusal.VERSION if another else Refusal.LENGTH)
+    return message
 
 
 def _check_terms(message: labels_pb2.Terms, terms: Terms) -> None:

@@ -3,10 +3,17 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.types import HardLabels, SiloName, SoftVotes, Votes
 from fedct_flwr.wire.refusal import Refusal
+
+LEAST_NOISE: Final = 2.0**-10
+LARGEST_NOISE: Final = 2.0**20
+"""Standard deviations of noise that silos add in shares, in votes of one silo. With them no sum leaves 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,31 @@ class Soft:
     targets: SoftTargets | None = None
 
 
+class Joint(NamedTuple):
+    """A step of the joint labeler's training, or with ``weights`` None, to learn its labels.
+
+    All but ``weights`` ``(size, classes)`` decides the labeler's plan (``labelers/joint_linear.py``) and is the same in
+    all steps: records of all silos, steps, the total epsilon and delta, silos whose noise counts, a table's columns for
+    an additive labeler and 0 for a linear one, and a seed.
+    """
+
+    records: int
+    steps: int
+    epsilon: float
+    delta: float
+    honest: int
+    columns: int
+    seed: int
+    weights: NDArray[np.float64] | None = None
+
+    def same_labeler(self, other: "Joint") -> bool:
+        """Whether it is a step of the same plan, with any weights and seed: no guarantee depends on these."""
+        return self[:_OF_PLAN] == other[:_OF_PLAN]
+
+
+_OF_PLAN: Final = Joint._fields.index("seed")
+
+
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """Coordinator to silo: train on ``targets``, then label the examples of ``query``.
@@ -73,6 +105,12 @@ class Instruction:
     targets: HardLabels
     votes: int = 0
     soft: Soft | None = None
+    summed: bool = False
+    """Whether answers are kept for a secure sum instead of being sent."""
+    joint: Joint | None = None
+    """Asks for a step of the joint labeler's training instead, or to learn its labels."""
+    noise: float = 0.0
+    """Of a secure sum, whose shares silos add: its standard deviation, in votes of one silo. 0: none."""
 
 
 class Scores(NamedTuple):

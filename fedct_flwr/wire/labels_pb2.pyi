@@ -132,24 +132,50 @@ class Soft(_message.Message):
     values: Values
     def __init__(self, rounds: _Optional[int] = ..., weight: _Optional[float] = ..., targeted: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...
 
+class Joint(_message.Message):
+    __slots__ = ("records", "steps", "epsilon", "delta", "honest", "columns", "seed", "weights")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    HONEST_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    records: int
+    steps: int
+    epsilon: float
+    delta: float
+    honest: int
+    columns: int
+    seed: int
+    weights: bytes
+    def __init__(self, records: _Optional[int] = ..., steps: _Optional[int] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ..., honest: _Optional[int] = ..., columns: _Optional[int] = ..., seed: _Optional[int] = ..., weights: _Optional[bytes] = ...) -> None: ...
+
 class Instruction(_message.Message):
-    __slots__ = ("terms", "round", "query", "targets", "votes", "soft")
+    __slots__ = ("terms", "round", "query", "targets", "votes", "soft", "joint", "summed", "noise")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
     VOTES_FIELD_NUMBER: _ClassVar[int]
     SOFT_FIELD_NUMBER: _ClassVar[int]
+    JOINT_FIELD_NUMBER: _ClassVar[int]
+    SUMMED_FIELD_NUMBER: _ClassVar[int]
+    NOISE_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
     round: int
     query: Query
     targets: Labels
     votes: int
     soft: Soft
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ..., soft: _Optional[_Union[Soft, _Mapping]] = ...) -> None: ...
+    joint: Joint
+    summed: bool
+    noise: float
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ..., soft: _Optional[_Union[Soft, _Mapping]] = ..., joint: _Optional[_Union[Joint, _Mapping]] = ..., summed: bool = ..., noise: _Optional[float] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "values", "scores", "fit")
+    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "values", "ready", "scores", "fit")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SILO_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +184,7 @@ class Reply(_message.Message):
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     FIT_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
@@ -168,9 +195,14 @@ class Reply(_message.Message):
     counts: Counts
     probabilities: Probabilities
     values: Values
+    ready: Ready
     scores: Scores
     fit: Fit
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., probabilities: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ..., fit: _Optional[_Union[Fit, _Mapping]] = ...) -> None: ...
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., probabilities: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ..., fit: _Optional[_Union[Fit, _Mapping]] = ...) -> None: ...
+
+class Ready(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Scores(_message.Message):
     __slots__ = ("own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy")

@@ -19,7 +19,7 @@ import pytest
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.cli.coordinator.kit import make_kit
+from fedct_flwr.cli.coordinator.invite import make_kit
 from fedct_flwr.engine.flower import SuperLink
 from fedct_flwr.hospital.keys import create_node_key
 from tests.hospitals import write_study_folder
@@ -79,7 +79,8 @@ class Started:
         return next(
             process
             for process in psutil.Process(self.process.pid).children(recursive=True)
-            if process.name() != "bwrap" and name in " ".join(process.cmdline())
+            # Not by all arguments: the SuperLink's have the name of the SuperExec's secret.
+            if process.name() != "bwrap" and name in " ".join(process.cmdline()[:2])
         )
 
     def processes(self) -> list[psutil.Process]:

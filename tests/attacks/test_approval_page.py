@@ -29,7 +29,7 @@ from fedct_flwr.cli import main, silo
 from fedct_flwr.cli.output import echo
 from fedct_flwr.cli.printed_rounds import PrintedRounds
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.hospital.agent import _Agent
+from fedct_flwr.hospital.agent import Agent
 from fedct_flwr.models.model_file import load_model, save_model, suffix
 from fedct_flwr.privacy.sheet import sheet
 from fedct_flwr.privacy.spending import Spending
@@ -215,7 +215,7 @@ def test_an_address_that_hides_something_is_refused(fedct: Fedct, kit: Kit, key:
         ),
         "utf-8",
     )
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == ConfigError.exit_code
     assert f"connection.{key} = 'good.example\\u202e:8000'" in outcome.sentence
     assert "U+202E (RIGHT-TO-LEFT OVERRIDE)" in outcome.sentence
@@ -287,7 +287,7 @@ def test_a_study_that_was_approved_with_such_a_name_asks_for_a_mended_one(
     with monkeypatch.context() as patch:
         for module in READERS:
             patch.setattr(f"fedct_flwr.{module}.fault", lambda name, longest=0: None)
-        assert fedct("silo", "approve", kit.folder, "--yes").code == 0
+        assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").code == 0
     outcome = fedct("silo", "start", kit.folder)
     assert outcome.code == ConfigError.exit_code
     assert "study.toml: it holds the hidden character U+001B: rename it, or ask its author to" in outcome.sentence
@@ -318,17 +318,27 @@ def forged(kit: Kit, unchecked: None, monkeypatch: pytest.MonkeyPatch) -> Kit:
 
 
 SILO_COMMANDS: dict[str, list[tuple[str, ...]]] = {
-    "approve": [("--yes",), ("--yes", "--json")],
+    "approve": [("--yes", "--reason", "test"), ("--yes", "--reason", "test", "--json")],
     "check": [(), ("--details",), ("--json",), ("--offline", "--details")],
     "status": [(), ("--json",)],
     "verify": [(), ("--json",)],
+    "metrics": [()],
+    "overview": [(), ("--json",)],
     "revoke": [("--yes",)],
 }
 ELSEWHERE = {
     "init": "prints paths of its own, and refuses the study: test_init_refuses_the_study",
+    "join": "prints what was signed, escaped, and names of the study and the silo that are refused at reading",
+    "renew": "prints paths of its own",
+    "rotate": "prints paths of its own",
+    "notify": "prints and posts sentences of its own, with reasons of the silo's log",
+    "audit": "prints numbers, and the name of the silo, which is refused at reading",
     "connect": "prints addresses, which are refused at reading",
     "start": "test_the_agent_says_nothing_raw",
+    "carry": "prints paths of its own; it reads no study",
+    "answer": "is the agent: test_the_agent_says_nothing_raw",
     "predict": "test_predictions_name_classes_plainly",
+    "page": "serves HTML: test_no_name_or_reason_becomes_a_part_of_the_page",
 }
 
 
@@ -339,7 +349,7 @@ def test_every_command_of_a_silo_is_played() -> None:
 @pytest.mark.parametrize("command", SILO_COMMANDS)
 @pytest.mark.filterwarnings("ignore")
 def test_a_command_prints_nothing_raw(fedct: Fedct, forged: Kit, command: str) -> None:
-    fedct("silo", "approve", forged.folder, "--yes")
+    fedct("silo", "approve", forged.folder, "--yes", "--reason", "test")
     with forged.log() as log:
         log.append(forged.released(1, 228, 29))
     for options in SILO_COMMANDS[command]:
@@ -367,7 +377,7 @@ def test_the_page_quotes_classes_one_a_line_and_cuts_them(fedct: Fedct, kit: Kit
     path = kit.folder / "study" / "study.toml"
     classes = json.dumps(["healthy", "diseased", *names, *map(str, range(1000))])
     path.write_text(re.sub(r"^classes = .*?\]$", f"classes = {classes}", path.read_text("utf-8"), flags=re.M | re.S))
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()
     assert len(lines) < 80
@@ -404,7 +414,7 @@ def test_predictions_name_classes_plainly(
 
 def test_the_agent_says_nothing_raw() -> None:
     said: list[str] = []
-    agent = _Agent.__new__(_Agent)
+    agent = Agent.__new__(Agent)
     agent._tell, agent._code_seen = said.append, ("", 0)
     agent._show_code(SimpleNamespace(run_id=1, code_hash=HOSTILE * 1000))  # type: ignore[arg-type]
     agent._say(f"study {HOSTILE}")

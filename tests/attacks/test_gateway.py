@@ -99,7 +99,7 @@ def test_without_a_certificate_a_request_ends_before_its_body(coordinator: Start
         said = connection.recv(65536)
     assert status(said) == 400
     assert f"{VERDICT_HEADER}: missing".encode() in said
-    assert b"ask the coordinator for the kit of your silo" in said
+    assert b"ask the coordinator for a new invitation" in said
     assert coordinator.said().count(PUSH) == calls
 
 
@@ -312,7 +312,7 @@ def test_a_hundred_silos_behind_one_address_are_not_limited(quick: tuple[Started
 def test_the_gateway_in_containers_differs_in_addresses_alone() -> None:
     own = Gateway("8443", "/app/certificates", "/tmp", ("superlink", 8000), "superlink")
     container = in_container()
-    assert container == replace(own, resolver="127.0.0.11", health=True)
+    assert container == replace(own, resolver="127.0.0.11", health=True, listen_too="[::]:8443")
     added = set(container.render().splitlines()) - set(own.render().splitlines())
     assert {line.split()[0] for line in added if line.strip()} <= {"resolver", "listen", "return", "server", "#"}
     assert in_container(5_000_000).render().count("client_max_body_size 5000000;") == 1
@@ -331,7 +331,7 @@ def test_a_silo_without_a_certificate_is_told_what_to_ask_for(coordinator: Start
     silo = Silo(tmp_path / "silo" / "silo.toml")
     (finding,) = probes_network.coordinator(silo)
     assert finding.said == f"coordinator: localhost:{coordinator.port} asks for a client certificate"
-    assert finding.fix.startswith("ask the coordinator for the kit of your silo")
+    assert finding.fix.startswith("ask the coordinator for a new invitation")
     # The SuperNode is told so by the gateway, in the form of Flower's errors.
     done = subprocess.run(
         [*supernode_command(connection)[:-1], str(free_port())], capture_output=True, text=True, timeout=PATIENCE,

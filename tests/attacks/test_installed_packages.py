@@ -20,8 +20,13 @@ EVIL = "EVIL = True"
 DOCKERFILE = re.sub(r" \\\n *", " ", (ROOT / "docker" / "Dockerfile").read_text("utf-8"))
 INSTALLS = re.findall(r"--mount=from=(\w+),target=/wheels .*?/pip --python \S+ install (.*)", DOCKERFILE)
 """Where each step of the Dockerfile takes wheels from, and the options that it gives pip."""
-FOLDERS = {"dependencies": ".", "project": "project", "tools": "tools"}
-WHEELS = {"dependencies": "models-1.0", "project": "project/fedct_flwr-0.1.0", "tools": "tools/describer-1.0"}
+FOLDERS = {"dependencies": ".", "project": "project", "tools": "tools", "more": "coordinator"}
+WHEELS = {
+    "dependencies": "models-1.0",
+    "project": "project/fedct_flwr-0.1.0",
+    "more": "coordinator/pages-1.0",
+    "tools": "tools/describer-1.0",
+}
 
 
 @pytest.fixture
@@ -64,7 +69,7 @@ def has_evil(target: Path) -> bool:
 
 
 def test_all_steps_that_install_are_attacked() -> None:
-    assert len(INSTALLS) == len(re.findall(r"\bpip\b[^\n]* install ", DOCKERFILE)) == 4
+    assert len(INSTALLS) == len(re.findall(r"\bpip\b[^\n]* install ", DOCKERFILE)) == 5
     assert {place for place, _ in INSTALLS} == set(WHEELS)
 
 

@@ -144,11 +144,11 @@ def test_one_outlier_does_not_get_a_public_set_of_patients_approved(fedct: Fedct
     outlier = [str(1e4 * (1 + position)) for position in range(len(rows[0]))]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([*rows, *records[:PATIENTS], outlier])
-    refused = fedct("silo", "approve", kit.folder, "--yes")
+    refused = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert refused.code == ConfigError.exit_code
     assert "add --despite-duplicates" in refused.sentence
     assert list(read_entries(kit.state)) == []
-    assert fedct("silo", "approve", kit.folder, "--yes", "--despite-duplicates").code == 0
+    assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test", "--despite-duplicates").code == 0
     (entry,) = read_entries(kit.state)
     told = entry.details["duplicates"]
     assert isinstance(told, dict)

@@ -7,6 +7,7 @@ import pytest
 
 from fedct_flwr.cli.budget import budget
 from fedct_flwr.labelers.rehearsal import NUM_FEATURES
+from fedct_flwr.privacy.noise_shares import least_multiplier
 from fedct_flwr.privacy.planner import DECAY
 from tests.cli.runner import Outcome, plain
 
@@ -31,6 +32,16 @@ def test_a_table_by_mechanism_says_what_it_is(fedct: Run) -> None:
     text = " ".join(outcome.out.split())
     assert "epsilon 3 at delta 1e-05, in total, per record: 3 silos with 300 records, each asked for 50 labels" in text
     assert "An estimate on stand-in data, not a promise" in text
+
+
+def test_noise_that_silos_add_together_has_rows_where_silos_can_add_up(fedct: Run) -> None:
+    outcome = fedct(*HOSPITALS, "--epsilon", "3")
+    assert outcome.code == 0, outcome.err
+    found = rows(outcome)
+    assert found["fedct-joint"][:2] == [f"multiplier {least_multiplier(3.0, 1e-5):.3g}", "–"], outcome.out
+    assert found["dp-pate, whole silos"][1] == "–"
+    assert 0.6 < float(found["fedct-joint"][-2]) < 0.95
+    assert "In sums, silos add noise in shares and 1 may collude" in " ".join(outcome.out.split())
 
 
 def test_who_gets_noise_is_warned(fedct: Run) -> None:
@@ -102,6 +113,7 @@ def test_more_epsilon_is_not_worse_for_the_labeler_that_is_trained(fedct: Run) -
         (["--teachers", "301"], "300 records cannot be split over 301 teachers"),
         (["--features", "0"], "--features is 0"),
         (["--seed", "-1"], "--seed is -1"),
+        (["--may-collude", "-1"], "number of silos that may collude is -1"),
         (["--plot", "quality.docx"], "end the file's name in .svg, .png, .pdf"),
         (["--plot", "nowhere/quality.svg"], "there is no folder"),
     ],

@@ -7,6 +7,7 @@ engine out; what needs it, or real processes, or containers, is run by other tes
 import contextlib
 import functools
 import io
+import os
 import re
 import runpy
 import shlex
@@ -26,7 +27,6 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.cli.coordinator.kit import make_kit
 from fedct_flwr.cli.main import app
 from fedct_flwr.config import CoordinatorConfig, RunConfig, SiloConfig, StudyConfig
 from fedct_flwr.config.tables import FolderTables
@@ -34,6 +34,7 @@ from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from tests.blocks import PAGES, REASONS, Block, blocks
+from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 from tests.hospitals import write_silo_folder
 from tests.readme import ROOT, numbers_masked
@@ -157,6 +158,12 @@ def story(fedct: Fedct, here: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     # As the command line would set them, and gone afterwards.
     monkeypatch.setenv("FEDCT_LEARNER_FOLDER", str(here))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    if "FEDCT_DATA" not in os.environ:
+        # Embeddings are kept there.
+        (here / ".data").mkdir()
+        monkeypatch.setenv("FEDCT_DATA", str(here / ".data"))
+    # A process of its own would import torch again; other tests have one.
+    read_here(monkeypatch)
     tables = [(table, set(table)) for table in (ALGORITHMS, LOADERS)]
     yield Story(fedct, here, monkeypatch)
     # What a page adds is there as long as the page.
@@ -174,8 +181,8 @@ class Yes(io.StringIO):
 
 
 @pytest.mark.parametrize("page", STORIES, ids=name)
-def test_a_page_runs(page: Path, story: Story, here: Path) -> None:
-    PREPARED.get(name(page), lambda here: None)(here)
+def test_a_page_runs(page: Path, story: Story, here: Path, fedct: Fedct) -> None:
+    PREPARED.get(name(page), lambda here, fedct: None)(here, fedct)
     for block in blocks(page):
         story.tell(block)
 
@@ -183,17 +190,17 @@ def test_a_page_runs(page: Path, story: Story, here: Path) -> None:
 # --- what is there before a story begins
 
 
-def as_sent_by_the_coordinator(here: Path) -> None:
-    """The kit, and the records of the hospital that makes its own folder."""
+def as_sent_by_the_coordinator(here: Path, fedct: Fedct) -> None:
+    """The invitation, and the records of the hospital that makes its own folder."""
     made = write_silo_folder(here / "made").parent
     coordinator, _ = prepare(made / "coordinator", ["coordinator"], study=made / "study", gateway="coordinator:8443")
-    make_kit(coordinator, "cleveland")
-    (coordinator.kits / "cleveland").rename(here / "kit")
+    assert fedct("coordinator", "invite", coordinator.path, "cleveland").code == 0
+    (coordinator.invitations / "cleveland.zip").rename(here / "cleveland.zip")
     (made / "data.csv").rename(here / "records.csv")
     shutil.rmtree(made)
 
 
-PREPARED: Mapping[str, Callable[[Path], None]] = {"docs/tutorials/hospital.md": as_sent_by_the_coordinator}
+PREPARED: Mapping[str, Callable[[Path, Fedct], None]] = {"docs/tutorials/hospital.md": as_sent_by_the_coordinator}
 
 
 # --- what every command must be

@@ -115,7 +115,7 @@ def test_a_silos_documents(fedct: Run, kit: Kit) -> None:
     assert (document["bad"], document["warnings"]) == (marks.count("bad"), marks.count("warning"))
     assert found.code == (3 if document["bad"] else 0)
 
-    approved = fedct("silo", "approve", kit.folder, "--yes", "--json")
+    approved = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test", "--json")
     document = json.loads(approved.out)
     check(document, documents.Approval)
     assert (approved.code, document["approved"]) == (0, True)
@@ -130,7 +130,7 @@ def test_a_silos_documents(fedct: Run, kit: Kit) -> None:
 
 
 def test_a_log_that_is_not_intact_is_a_document_too(fedct: Run, kit: Kit) -> None:
-    assert fedct("silo", "approve", kit.folder, "--yes").code == 0
+    assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").code == 0
     log = kit.config.state / "egress.jsonl"
     log.write_text(log.read_text().replace("approv", "aprov", 1))
     outcome = fedct("silo", "verify", kit.folder, "--json")

@@ -1,6 +1,7 @@
 """What a run prints of its rounds."""
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,10 @@ def test_each_round_is_printed_once_when_it_ends(tmp_path: Path) -> None:
     assert not watch()
     add_round(folder, 2, changed=1)
     add_round(folder, 3, SILOS[:1], changed=0, absent={"rome": "no reply"})
+    # As of a step of the joint labeler whose sum failed.
+    nothing = {"round": 4, "bytes_sent": 0, "silos": {}, "absent": {"rome": "its part is missing"}}
+    with (folder.path / "rounds.jsonl").open("a") as file:
+        file.write(json.dumps(nothing) + "\n")
     folder.finish("completed")
     assert watch()
     assert [line.strip() for line in said.getvalue().splitlines()] == [
@@ -35,6 +40,8 @@ def test_each_round_is_printed_once_when_it_ends(tmp_path: Path) -> None:
         "round  2   3 silos sent 101 bytes each, 70.0% agree, 1 label changed",
         "round  3   1 silo sent 100 bytes each, 80.0% agree, 0 labels changed",
         "without rome: no reply",
+        "round  4   no sum was opened",
+        "without rome: its part is missing",
     ]
 
 

@@ -177,13 +177,45 @@ def test_of_fedkt_with_noise_at_the_silos_the_page_is_about_votes(fedct: Fedct, 
 def test_a_silo_that_lets_votes_out_says_so(fedct: Fedct, kit: Kit) -> None:
     protect(kit, "teachers")
     kit.edit("kinds = [", 'kinds = ["counts"] # [')
-    for command in (("privacy-sheet", kit.folder), ("silo", "approve", kit.folder, "--yes")):
+    for command in (("privacy-sheet", kit.folder), ("silo", "approve", kit.folder, "--yes", "--reason", "test")):
         outcome = fedct(*command)
         assert outcome.code == 0, outcome.err
         said = words(outcome.out)
         assert "for each public example the class that the silo's student chose, as a vote" in said
         assert "votes on 228 public examples" in said
         assert "several models" not in said
+
+
+JOINT = {"steps": 15, "numbers": 22, "honest": 3, "noise_multiplier": 3.7}
+
+
+def test_the_joint_labelers_page_has_what_was_spent_and_what_is_assumed(fedct: Fedct, tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", algorithm="fedct-joint", data=STUDY, protection="none")
+    spend(run.silo_privacy("zurich"), 2)
+    unfinished = fedct("privacy-sheet", tmp_path / "run")
+    assert unfinished.code == RunError.exit_code
+    (run.path / "result.json").write_text(json.dumps({"joint": JOINT}))
+    outcome = fedct("privacy-sheet", tmp_path / "run", "--json")
+    assert outcome.code == 0, outcome.err
+    told = json.loads(outcome.out)
+    found = epsilon(composed(pure(0.1), pure(0.1)), 1e-5).upper
+    assert [(one["silo"], one["charges"]) for one in told["accounts"]] == [("cleveland", 0), ("zurich", 2)]
+    assert told["accounts"][1]["spent"] == pytest.approx(found)
+    for part in ("epsilon 1, delta 1e-05", "15 sums of 22 numbers", "3 silos count as honest", "## What is assumed"):
+        assert part in told["markdown"], part
+
+
+def test_a_damaged_result_of_the_joint_labeler_is_one_sentence(fedct: Fedct, tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", algorithm="fedct-joint", data=STUDY, protection="none")
+    (run.path / "result.json").write_text(json.dumps({"joint": JOINT | {"honest": "many"}}))
+    assert fedct("privacy-sheet", tmp_path / "run").code == RunError.exit_code
+
+
+def test_of_secure_sums_no_single_silos_labels_leave(fedct: Fedct, tmp_path: Path) -> None:
+    run_folder(tmp_path / "run", algorithm="fedct", data=STUDY, protection="none", secure=True)
+    said = fedct("privacy-sheet", tmp_path / "run").out
+    assert "sums over all silos" in said
+    assert "the labels of the models themselves" not in said
 
 
 def test_a_run_that_shares_weights_has_no_page(fedct: Fedct, tmp_path: Path) -> None:

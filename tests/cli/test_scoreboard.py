@@ -27,7 +27,7 @@ from fedct_flwr.simulation.scoreboard import of_global_models, predictions, repo
 from fedct_flwr.types import Answers, ConfigError, Features
 
 NAN = float("nan")
-FEDCT = ALGORITHMS["fedct"]
+FEDCT = ALGORITHMS["fedct"]()
 
 
 def scores(local: float, fedct: float, central: float) -> dict[str, float]:
@@ -50,6 +50,15 @@ def render(rows: list[SiloScores], width: int = 80) -> str:
     output = io.StringIO()
     Console(file=output, width=width, force_terminal=False).print(table(rows, "FedCT"))
     return output.getvalue()
+
+
+def test_no_title_of_an_algorithm_cuts_a_number() -> None:
+    wide = [replace(entry, bytes_sent=123456) for entry in ROWS]
+    for title in {algorithm.title for algorithm in ALGORITHMS.values()}:
+        output = io.StringIO()
+        Console(file=output, width=80, force_terminal=False).print(table(wide, title))
+        assert "123,456" in output.getvalue(), title
+        assert "…" not in output.getvalue(), title
 
 
 def line(text: str, name: str) -> list[str]:

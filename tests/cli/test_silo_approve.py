@@ -1,13 +1,20 @@
 """What would leave is said in plain words, and nothing is approved by the way."""
 
 import csv
+import json
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import tomli_w
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.hospital.approval import current, terms_digest
+from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import withdraw
 from fedct_flwr.privacy.budget import Budget
@@ -41,7 +48,7 @@ def plant_patients(kit: Kit) -> None:
 
 
 def test_all_that_is_to_be_known_is_said(fedct: Fedct, kit: Kit) -> None:
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == 0
     said = words(outcome.out)
     assert kit.study.public.fingerprint.hex() in said
@@ -62,10 +69,85 @@ def test_all_that_is_to_be_known_is_said(fedct: Fedct, kit: Kit) -> None:
     assert approved(kit)
 
 
+def agree_on_sums(kit: Kit, **more: object) -> dict[str, Ed25519PublicKey]:
+    """Put three silos' keys into the study, and what else they agree on."""
+    keys = {name: Ed25519PrivateKey.generate().public_key() for name in ("lyon", "porto")}
+    keys["cleveland"] = load_egress_key(kit.config.egress_key).public_key()
+    lines = {
+        name: b64encode(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+        for name, key in keys.items()
+    }
+    path = kit.config.study / "study.toml"
+    path.write_text(path.read_text("utf-8") + "\n" + tomli_w.dumps({"sums": {"keys": lines}, **more}), "utf-8")
+    return keys
+
+
+def test_what_the_joint_labeler_costs_and_assumes_is_said(fedct: Fedct, kit: Kit) -> None:
+    agree_on_sums(kit, joint={"records": 500})
+    kit.edit('kinds = ["hard"]', 'kinds = ["joint"]')
+    kit.edit("epsilon = 1.0", "epsilon = 2.0")
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
+    for part in (
+        "masked numbers that look random", "parts of 15 sums of 22 numbers. Opened is only a sum of at least 3 silos",
+        "One training costs it epsilon 1, delta 1e-05, all steps together",
+        "All runs of the study together may cost epsilon 2, delta 1e-05", "if at most 1 of the silos collude",
+        "The noise of 2 honest silos is counted", "about 500 records. How many this silo has does not leave",
+        "Spent so far: nothing of epsilon 2", "Silos that add, and the fingerprints of their keys",
+        "any gradient that can be read by itself", "It needs partners that add theirs",
+    ):  # fmt: skip
+        assert part in said, part
+    assert approved(kit)
+    for wrong in ("Labels are not nothing", "No differential privacy", "bytes in one reply"):
+        assert wrong not in said
+    assert "joint labeler: epsilon 0 of 2 spent" in words(fedct("silo", "status", kit.folder).out)
+    sheet = words(fedct("privacy-sheet", kit.folder).out)
+    for part in (
+        "15 sums of 22 numbers",
+        "epsilon 2, delta 1e-05",
+        "| cleveland | 0 | 0 | 2 | 1e-05 |",
+        "Other studies",
+    ):
+        assert part in sheet, part
+    assert "simulation" not in sheet
+    checked = words(fedct("silo", "check", kit.folder, "--offline").out)
+    assert "privacy: the joint labeler, epsilon 2, delta 1e-05 for each record in total; 0 spent" in checked
+
+
+def test_a_joint_labeler_that_costs_more_than_the_silo_allows_is_not_approved(fedct: Fedct, kit: Kit) -> None:
+    agree_on_sums(kit, joint={"records": 500, "epsilon": 3.0})
+    kit.edit('kinds = ["hard"]', 'kinds = ["joint"]')
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
+    assert outcome.code == ConfigError.exit_code
+    assert "epsilon 3 at delta 1e-05, and [privacy] in silo.toml allows 1 at 1e-05" in words(outcome.sentence)
+    assert not approved(kit)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("sum", ["masked numbers that look random"]),
+        ("soft-sum", ["masked probabilities that look random", "Rounds of training here: 100", "Every silo learns"]),
+    ],
+)
+def test_the_keys_of_sums_can_be_compared_and_it_is_said_what_is_added(
+    fedct: Fedct, kit: Kit, kind: str, parts: list[str]
+) -> None:
+    keys = agree_on_sums(kit)
+    kit.edit('kinds = ["hard"]', f'kinds = ["{kind}"]')
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test", "--json")
+    assert outcome.code == 0, outcome.err
+    sections = json.loads(outcome.out)["sections"]
+    (told,) = (lines for title, lines in sections.items() if "fingerprints" in title)
+    assert told[:3] == [f"{name}: {fingerprint_of(key)}" for name, key in sorted(keys.items())]
+    assert sections["Limits of each secure sum"][0] == "Opened is only the sum of at least 3 silos"
+    for part in parts:
+        assert any(part in line for lines in sections.values() for line in lines), part
+
+
 def test_the_bytes_said_are_those_of_the_longest_reply(fedct: Fedct, kit: Kit) -> None:
     kit.edit("metrics = false", "metrics = true")
     kit.edit('silo = "cleveland"', f'silo = "{"c" * 60}"')
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     votes = np.full(228, -1, dtype=np.int16)
     votes[0] = 1
     longest = encode_reply(Reply(100, "c" * 60, votes, Scores(0.5, 0.5, 0.5, 0.5)), terms_of(kit.study))
@@ -74,10 +156,10 @@ def test_the_bytes_said_are_those_of_the_longest_reply(fedct: Fedct, kit: Kit) -
 
 
 def test_votes_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit) -> None:
-    assert "Votes tell more" not in words(fedct("silo", "approve", kit.folder, "--yes").out)
+    assert "Votes tell more" not in words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     kit.edit('kinds = ["hard"]', 'kinds = ["counts"]')
     kit.edit("partitions = 0", "partitions = 3")
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "votes: how many of the silo's students chose each class" in said
     assert "Votes tell more than labels: on which examples the silo's students disagree" in said
     assert "Each vote counts as a label towards the limits" in said
@@ -90,7 +172,7 @@ def test_votes_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit) -> None
 
 def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit) -> None:
     kit.edit('kinds = ["hard"]', 'kinds = ["hard", "soft"]')
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "probabilities: one for each class of each public example that is asked about" in said
     assert "Probabilities tell more than labels: how sure the model is of each public example" in said
     assert "with few silos these can work out much of them, with two all" in said
@@ -107,13 +189,16 @@ def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit)
 
 
 def test_limits_of_questions_for_probabilities_are_said_only_where_they_may_be_answered(fedct: Fedct, kit: Kit) -> None:
-    assert "Rounds of training" not in fedct("silo", "approve", kit.folder, "--yes").out
+    assert "Rounds of training" not in fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out
 
 
-def test_probabilities_are_not_approved_under_a_protection_that_does_not_cover_them(fedct: Fedct, kit: Kit) -> None:
-    kit.edit('kinds = ["hard"]', 'kinds = ["soft"]')
+@pytest.mark.parametrize("kind", ["soft", "soft-sum"])
+def test_probabilities_are_not_approved_under_a_protection_that_does_not_cover_them(
+    fedct: Fedct, kit: Kit, kind: str
+) -> None:
+    kit.edit('kinds = ["hard"]', f'kinds = ["{kind}"]')
     kit.edit('protection = "none"', 'protection = "dp-linear"')
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == 2
     assert "protection = 'dp-linear' covers labels and not probabilities" in words(outcome.err)
     assert current(read_entries(kit.state)) is None
@@ -122,7 +207,7 @@ def test_probabilities_are_not_approved_under_a_protection_that_does_not_cover_t
 def test_what_has_left_already_is_counted(fedct: Fedct, kit: Kit) -> None:
     with kit.log() as log:
         log.append(kit.released(1, 228, 151))
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "of which 1 are used" in said
     assert "of which 228 are used" in said
 
@@ -133,7 +218,7 @@ def test_what_has_left_under_others_is_said_and_spends_nothing(fedct: Fedct, kit
         log.append(kit.released(1, 228, 151))
         log.append(replace(kit.released(1, 1000, 200), **change))
         log.append(LogEntry(Event.REFUSED, "a third", reason="LIMIT"))
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "Under other studies and public sets 1,000 labels have left about these records" in said
     assert "of which 228 are used" in said
 
@@ -151,7 +236,7 @@ def test_it_asks(fedct: Fedct, kit: Kit, types: Types, answer: str, code: int) -
 
 def test_yes_alone_does_not_pass_an_alarm(fedct: Fedct, kit: Kit) -> None:
     plant_patients(kit)
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == ConfigError.exit_code
     assert "add --despite-duplicates" in outcome.sentence
     assert "of 168 records 168 have an exact" in words(outcome.out)
@@ -160,7 +245,7 @@ def test_yes_alone_does_not_pass_an_alarm(fedct: Fedct, kit: Kit) -> None:
 
 def test_an_alarm_is_passed_when_it_is_said(fedct: Fedct, kit: Kit) -> None:
     plant_patients(kit)
-    assert fedct("silo", "approve", kit.folder, "--yes", "--despite-duplicates").code == 0
+    assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test", "--despite-duplicates").code == 0
     assert approved(kit)
     (entry,) = read_entries(kit.state)
     assert entry.details["duplicates"] == {"exact": 168, "near": 168, "own-exact": 0, "alarm": True}
@@ -174,17 +259,18 @@ def test_an_alarm_is_typed_out(fedct: Fedct, kit: Kit, types: Types, answer: str
     assert approved(kit) is (code == 0)
 
 
-def test_while_the_agent_is_at_work_nothing_is_approved(fedct: Fedct, kit: Kit) -> None:
+def test_while_the_agent_is_at_work_no_budget_is_approved(fedct: Fedct, kit: Kit) -> None:
+    protect(kit)
     with kit.log():
-        outcome = fedct("silo", "approve", kit.folder, "--yes")
+        outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == RunError.exit_code
     assert "stop its agent first" in outcome.sentence
 
 
 def test_what_was_withdrawn_meanwhile_comes_before_the_new_approval(fedct: Fedct, kit: Kit) -> None:
-    fedct("silo", "approve", kit.folder, "--yes")
+    fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     withdraw(kit.state)
-    fedct("silo", "approve", kit.folder, "--yes")
+    fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert [entry.event for entry in read_entries(kit.state)] == [Event.APPROVED, Event.REVOKED, Event.APPROVED]
     assert approved(kit)
     assert not (kit.state / "revoked").exists()
@@ -192,7 +278,7 @@ def test_what_was_withdrawn_meanwhile_comes_before_the_new_approval(fedct: Fedct
 
 def test_without_records_there_is_nothing_to_approve(fedct: Fedct, kit: Kit) -> None:
     (kit.source / "data.csv").unlink()
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert (outcome.code, outcome.out) == (3, "")
 
 
@@ -202,12 +288,12 @@ def test_without_records_there_is_nothing_to_approve(fedct: Fedct, kit: Kit) -> 
 def protect(kit: Kit, **values: object) -> None:
     kit.edit('protection = "none"', 'protection = "dp-linear"')
     for key, value in values.items():
-        kit.edit(f"{key} = ", f"{key} = {value} # ")
+        kit.edit(f"\n{key} = ", f"\n{key} = {value} # ")
 
 
 def test_what_is_promised_is_said_in_plain_words_and_logged(fedct: Fedct, kit: Kit) -> None:
     protect(kit)
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     for part in (
         "What the labels may tell about a record", "a linear model on features learned from the public set",
         "Unit: one record of a silo, added or removed. Epsilon 1, delta 1e-05, in total over the whole study",
@@ -225,11 +311,11 @@ def test_what_is_promised_is_said_in_plain_words_and_logged(fedct: Fedct, kit: K
 
 
 def test_what_left_without_protection_is_not_promised_away(fedct: Fedct, kit: Kit) -> None:
-    fedct("silo", "approve", kit.folder, "--yes")
+    fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     with kit.log() as log:
         log.append(kit.released(1, 228, 151))
     protect(kit)
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "Warning: 228 labels have left without protection; nothing here covers them" in said
     page = fedct("privacy-sheet", kit.folder).out
     assert "**228 labels of this study have left without protection**" in page
@@ -237,16 +323,16 @@ def test_what_left_without_protection_is_not_promised_away(fedct: Fedct, kit: Ki
 
 def test_the_end_of_a_promise_is_said(fedct: Fedct, kit: Kit) -> None:
     protect(kit)
-    fedct("silo", "approve", kit.folder, "--yes")
+    fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     kit.edit('protection = "dp-linear"', 'protection = "none"')
-    said = words(fedct("silo", "approve", kit.folder, "--yes").out)
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "Warning: an earlier approval promised differential privacy" in said
     assert "No differential privacy is guaranteed yet" in said
 
 
 def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, kit: Kit, types: Types) -> None:
     protect(kit)
-    fedct("silo", "approve", kit.folder, "--yes")
+    fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     with Ledger(kit.state) as ledger:
         ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
         kit.edit("epsilon = 1.0", "epsilon = 2.0")
@@ -257,23 +343,23 @@ def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(fedct: Fedct, k
         assert "Approved before was epsilon 1 at delta 1e-05; from now on it is 2 at 1e-05" in said
         with pytest.raises(LedgerError, match="was raised"):
             ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
-        assert fedct("silo", "approve", kit.folder, "--yes").code == 0
+        assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").code == 0
         ledger.charge("heart-disease", DATA_SET, Budget(2.0, 1e-5), pure(1.0))
 
 
 def test_a_delta_that_is_not_below_one_over_the_records_is_warned_of(fedct: Fedct, kit: Kit) -> None:
     protect(kit, delta=0.01)
     assert "Warning: delta is 0.01, which allows a mechanism that publishes one of the 168 examples" in words(
-        fedct("silo", "approve", kit.folder, "--yes").out
+        fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out
     )
 
 
 def test_nothing_is_approved_where_the_ledger_is_lost(fedct: Fedct, kit: Kit) -> None:
     protect(kit)
-    fedct("silo", "approve", kit.folder, "--yes")
+    fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     kit.edit("epsilon = 1.0", "epsilon = 2.0")
     (kit.state / "privacy" / "ledger.sqlite").unlink()
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == RunError.exit_code
     assert "the privacy ledger" in outcome.sentence
     assert not approved(kit)
@@ -294,7 +380,7 @@ def test_an_epsilon_that_protects_nothing_is_neither_checked_nor_approved_nor_st
 ) -> None:
     kit.edit("epsilon = 1.0", "epsilon = 0.1")
     why = "nothing is protected, as epsilon has no effect on protection = 'none': set protection to 'dp-sgd'"
-    for command in (["approve", kit.folder, "--yes"], ["start", kit.folder]):
+    for command in (["approve", kit.folder, "--yes", "--reason", "test"], ["start", kit.folder]):
         outcome = fedct("silo", *command)
         assert outcome.code == 2
         assert why in words(outcome.err)
@@ -306,6 +392,6 @@ def test_an_epsilon_that_protects_nothing_is_neither_checked_nor_approved_nor_st
 
 def test_a_setting_of_networks_is_not_approved_for_another_learner(fedct: Fedct, kit: Kit) -> None:
     kit.edit("batch-size = 64", "batch-size = 7")
-    outcome = fedct("silo", "approve", kit.folder, "--yes")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
     assert outcome.code == 2
     assert "batch-size has no effect on learner 'auto': name a network" in words(outcome.err)

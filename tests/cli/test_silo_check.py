@@ -1,11 +1,13 @@
 """What a check finds, what it says to do, and what it never says."""
 
 import csv
+import errno
 import http.server
 import re
 import shutil
 import socket
 import threading
+import urllib.error
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from fedct_flwr.cli.silo import check as check_module
+from fedct_flwr.cli.silo import probes_network
 from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.link import SILENT_HEADER, TROUBLE_HEADER
 from fedct_flwr.privacy.budget import Budget
@@ -460,6 +463,14 @@ def test_a_proxy_that_fails_is_named(
     assert "secret" not in found
 
 
+@pytest.mark.parametrize("number", [errno.EHOSTUNREACH, errno.ENETUNREACH])
+def test_a_proxy_without_a_way_to_it_is_named(number: int) -> None:
+    error = urllib.error.URLError(OSError(number, "no route"))
+    found = probes_network._no_connection("coordinator.example:8443", error, "10.0.0.1:3128")
+    assert "the proxy 10.0.0.1:3128, which HTTPS_PROXY names, cannot be reached" in found.said
+    assert "proxy" not in probes_network._no_connection("coordinator.example:8443", error, "").said
+
+
 @pytest.mark.parametrize(
     ("headers", "mark", "said"),
     [
@@ -543,7 +554,7 @@ def test_a_delta_that_allows_too_much_is_warned_of_without_the_number_of_records
 ) -> None:
     monkeypatch.setattr("fedct_flwr.labelers.protect.labeler_for", drawing)
     kit.edit('protection = "none"', 'protection = "dp-linear"')
-    kit.edit("delta = 1e-05", "delta = 0.01")
+    kit.edit("\ndelta = 1e-05", "\ndelta = 0.01")
     said = fedct("silo", "check", kit.folder, "--offline").out
     assert finding(said, "privacy: delta").startswith(
         "! privacy: delta is 0.01, which is not below one divided by the number of records"

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 
 from fedct_flwr.cli.demo_files import LABEL
 from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, SiloConfig, TransferSettings
+from fedct_flwr.config.records import RecordsSettings
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.silo import Connection, DataSettings
 from fedct_flwr.config.tables import SiloTables, TableForm
@@ -37,15 +38,21 @@ def test_the_settings_are_what_was_asked_for_and_defaults_beside(kit: Kit) -> No
 def test_every_key_is_in_the_template_and_explained(kit: Kit) -> None:
     text = kit.file.read_text("utf-8")
     tables = {"": SiloConfig, "data": DataSettings, "learner": LearnerSettings, "policy": Policy}
-    more = {"privacy": PrivacySettings, "transfer": TransferSettings, "connection": Connection}
+    more = {
+        "privacy": PrivacySettings,
+        "transfer": TransferSettings,
+        "records": RecordsSettings,
+        "connection": Connection,
+    }
     for name, model in {**tables, **more}.items():
         part = re.split(r"^(?:# )?\[(?=\w+\]$)", text, flags=re.MULTILINE)
         (inside,) = part[:1] if not name else [one for one in part if one.startswith(f"{name}]")]
         keys = [kebab(field) for field in model.model_fields]
-        keys = [key for key in keys if key not in (*tables, *more, "mapping", "tables", "params")]
+        keys = [key for key in keys if key not in (*tables, *more, "mapping", "tables", "images", "params")]
         for key in keys:
             assert re.search(rf"^(# )?{key} = ", inside, re.MULTILINE), key
     assert "[data.mapping]" in text
+    assert "# [data.images]\n# group-pattern = " in text
     assert "[learner.params]" in text
     form = text.partition("# [data.tables]\n")[2].partition("\n\n")[0]
     assert SiloTables.read(tomllib.loads(form.replace("# ", "")), "the template").given == [

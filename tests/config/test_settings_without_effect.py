@@ -14,7 +14,6 @@ from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import MEMORY, STUDY, RunConfig
 from fedct_flwr.config.protections import OF_PROTECTION
-from fedct_flwr.config.run import ONE_SHOT
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import LOADERS, SETTINGS
 from fedct_flwr.datasets.corruption import OF_CORRUPTION
@@ -52,18 +51,24 @@ PATE = {"query-size", "student", "report-scores", "protection", "calibration"}
 FEDCT = PATE | {"pseudo-weight", "stop-at-fixed-point"}
 SOFT = {"query-size", "student", "report-scores", "calibration", "stop-at-fixed-point", "warm-up-rounds"}
 AVERAGE = {"initial-model", "report-scores"}
+ONE_SHOT = {"fedkt", "pate", "dp-pate", "pfnm"}
+JOINT = "fedct-joint"
 
 OF_ALGORITHM: dict[str, set[str]] = {
-    "fedct": FEDCT,
-    "fedct-qualified": FEDCT | {"quorum"},
+    "fedct": FEDCT | {"secure"},
+    "fedct-qualified": FEDCT | {"quorum", "secure"},
     "fedct-dawid-skene": FEDCT,
     "fedct-agreement": FEDCT | {"trust"},
-    "fedkt": {"query-size", "student", "teachers", "partitions", "privacy-level"},
-    "pate": PATE,
-    "dp-pate": PATE | {"epsilon", "delta", "gamma", "mechanism"},
-    "prediction-consensus": SOFT | {"trust", "consensus-weight"},
-    "dd": SOFT | {"consensus-weight"},
-    "fedmd": SOFT,
+    "fedct-joint": {
+        *("student", "report-scores", "calibration", "pseudo-weight", "epsilon", "delta", "min-summands"),
+        *("may-collude", "joint-labeler"),
+    },
+    "fedkt": {"secure", "query-size", "student", "teachers", "partitions", "privacy-level"},
+    "pate": PATE | {"secure"},
+    "dp-pate": PATE | {"secure", "epsilon", "delta", "gamma", "mechanism"},
+    "prediction-consensus": SOFT | {"trust", "consensus-weight"},  # secure needs other trust
+    "dd": SOFT | {"consensus-weight", "secure"},
+    "fedmd": SOFT | {"secure"},
     "fedavg": AVERAGE,
     "fedprox": AVERAGE | {"proximal-mu"},
     "scaffold": AVERAGE,
@@ -106,7 +111,7 @@ def test_whatever_can_be_chosen_declares_its_settings() -> None:
     assert set(OF_ALGORITHM) == set(ALGORITHMS)
     assert set(SETTINGS) == {*LOADERS, MEMORY, STUDY}
     assert set(OF_CORRUPTION) == set(_choices("corruption"))
-    declared = [*(entry.settings for entry in ALGORITHMS.values()), *OF_PROTECTION.values(), *SETTINGS.values()]
+    declared = [*(entry.uses() for entry in ALGORITHMS.values()), *OF_PROTECTION.values(), *SETTINGS.values()]
     assert {key for used in declared for key in used} <= set(APP_CONFIG)
 
 
@@ -124,12 +129,12 @@ def test_keys_of_every_algorithm_and_kind_of_learner(algorithm: str, learner: st
         return
     expected = ALWAYS | OF_HEART_DISEASE | OF_ALGORITHM[algorithm]
     if learner == NETWORK:
-        expected = (expected | TRAINED) - {"stop-at-fixed-point", "calibration"}
+        expected = (expected | TRAINED) - {"stop-at-fixed-point"}
         expected |= {"epochs"} if algorithm == "fedkt" else set()
     else:
         # A learner that starts anew learns no more of the same records in another round.
         expected -= {"warm-up-rounds"}
-    if algorithm in ONE_SHOT:
+    if algorithm in {*ONE_SHOT, JOINT}:
         expected -= {"num-server-rounds"}
     assert accepted(base, initial_model) == expected - base.keys()
 
@@ -148,6 +153,7 @@ def test_keys_where_numbers_are_predicted(algorithm: str, learner: str, initial_
         "partition",
         "roster",
         "warm-up-rounds",
+        "secure",  # values have no grid on which sums are exact
     }
     assert accepted(base, initial_model) == expected
 
@@ -238,7 +244,7 @@ def said_of_real(study: Path, **settings: Any) -> str:
     return ""
 
 
-@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - WEIGHTS))
+@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - WEIGHTS - {JOINT}))
 def test_keys_of_every_algorithm_with_real_silos(algorithm: str, study: Path, initial_model: str) -> None:
     taken = set()
     for key, settings in probed({"learner": NETWORK}, initial_model):
@@ -252,6 +258,8 @@ def test_keys_of_every_algorithm_with_real_silos(algorithm: str, study: Path, in
     expected = REAL | (OF_ALGORITHM[algorithm] - {"pseudo-weight", "calibration", "protection", "teachers"})
     # The path of the study's folder is another one here.
     expected -= {"num-server-rounds"} if algorithm in ONE_SHOT else set()
+    # This study has no [sums].
+    expected -= {"secure"}
     assert taken - {"data-dir"} == expected
 
 
@@ -274,8 +282,8 @@ def test_a_student_of_real_silos_has_the_settings_of_its_kind(study: Path) -> No
         (
             {"epsilon": 0.1},
             "nothing is protected, as epsilon has no effect on algorithm 'fedct' with protection = 'none': set "
-            "algorithm to 'fedkt', 'dp-pate' or 'dp-fedavg', or set protection to 'dp-sgd', 'dp-linear', 'teachers' or "
-            "'randomized-response', or leave it out",
+            "algorithm to 'fedct-joint', 'fedkt', 'dp-pate' or 'dp-fedavg', or set protection to 'dp-sgd', "
+            "'dp-linear', 'teachers' or 'randomized-response', or leave it out",
         ),
         ({"quorum": 0.5}, "quorum has no effect on algorithm 'fedct': set algorithm to 'fedct-qualified' or 'dp-pate', "
             "or leave it out"),
@@ -314,8 +322,8 @@ def test_what_somebody_named_is_refused_although_it_is_the_default() -> None:
 
 def test_a_resumed_run_keeps_what_it_began_with_except_an_epsilon_that_protects_nothing() -> None:
     base = {"algorithm": "fedct", "learner": "decision-tree", "resume": True, "run-dir": "/run"}
-    begun = {**RunConfig.defaults(), **base, "quorum": 0.5, "batch-size": 16}
-    again = {**base, "quorum": 0.5, "batch-size": 16}
+    begun = {**RunConfig.defaults(), **base, "batch-size": 16}
+    again = {**base, "batch-size": 16}
     assert said_of(again, begun=begun) == ""
     assert said_of({**again, "stop-at-fixed-point": False}, begun=begun) == ""
     assert said_of({**again, "student": "decision-tree", "epochs": 2}, begun=begun).startswith("epochs has no effect")

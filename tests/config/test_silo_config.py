@@ -171,6 +171,11 @@ def test_the_form_of_the_records_is_approved_where_there_is_one() -> None:
     }
 
 
+def test_groups_of_images_are_approved_where_there_are_some() -> None:
+    assert "image-groups" not in read().decides_model
+    assert read(data={"images": {"group-pattern": "^(p)"}}).decides_model["image-groups"] == "^(p)"
+
+
 def test_a_plan_without_queries_asks_about_everything_each_round() -> None:
     assert read(privacy={"rounds": 3}).privacy.planned_queries(20) == 60
     assert read(privacy={"rounds": 3, "queries": 7}).privacy.planned_queries(20) == 7

@@ -295,7 +295,7 @@ class TestEveryRule:
         votes = np.random.default_rng(0).integers(0, 3, (4, 50)).astype(np.int16)
         ballots = [(f"silo-{number}", vote) for number, vote in enumerate(votes)]
         labels, state = consensus.apply(ballots, NOBODY.repeat(50)[:50], consensus.init([]), np.random.default_rng(0))
-        folder = RunFolder(tmp_path)
+        folder = RunFolder.create(tmp_path / "run", {}, {})
         folder.save_checkpoint(Checkpoint(1, labels, state))
         back = folder.load_checkpoint().state
         assert consensus.report(back) == consensus.report(state) == json.loads(json.dumps(consensus.report(state)))

@@ -230,3 +230,16 @@ class TestWhatIsDefined:
 
     def test_ends_when_nothing_changes(self) -> None:
         assert estimate(matrix(np.zeros((3, 100), np.int16), 2)).iterations <= 3
+
+
+@pytest.mark.parametrize("block", [1, 100, 250])
+def test_silos_that_are_looked_at_some_at_a_time_give_the_same_bits(
+    rng: Generator, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    votes = matrix(rng.integers(0, 4, (7, 50)), 3)
+    together = estimate(votes, even=10.0)
+    monkeypatch.setattr("fedct_flwr.consensus.dawid_skene._BLOCK", block)
+    alone = estimate(votes, even=10.0)
+    assert alone.iterations == together.iterations > 2
+    for found, expected in zip(alone[:3], together[:3], strict=True):
+        np.testing.assert_array_equal(found, expected)

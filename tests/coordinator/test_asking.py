@@ -1,8 +1,10 @@
 """What silos are asked: labels of the round before for all, or each its own targets once it has some."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from fedct_flwr.consensus.counting import counting, plurality
+from fedct_flwr.consensus.counting import Total, counting, plurality
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
 from fedct_flwr.coordinator.asking import Asking, Learning, no_targets
@@ -17,7 +19,7 @@ SOFT = Asking(TERMS, prediction_consensus(2, naive()), 3, 0, Learning(weight=0.2
 
 def test_labels_of_the_round_before_and_no_older_ones_go_to_all() -> None:
     table = np.int16([0, 1, 0, 1, 0, 1])
-    first, second = HARD.instruction(1, no_targets(6)), HARD.instruction(2, table)
+    first, second = HARD.instruction(1, no_targets(6), {}), HARD.instruction(2, table, {})
     assert {kind_of(first, TERMS).name, kind_of(second, TERMS).name} == {"hard"}
     assert (first.targets == ABSTAIN).all()
     asked = first.query.positions(6)
@@ -27,15 +29,15 @@ def test_labels_of_the_round_before_and_no_older_ones_go_to_all() -> None:
 
 
 def test_a_silo_warms_up_first_and_then_has_targets_of_the_examples_that_were_asked_about() -> None:
-    first = SOFT.instruction(1, no_targets(6))
+    state = SOFT.consensus.init(["oslo", "bergen"])
+    first = SOFT.instruction(1, no_targets(6), state)
     assert kind_of(first, TERMS).name == "probabilities"
     assert first.soft is not None
     assert (first.soft.rounds, first.soft.targets) == (5, None)
-    state = SOFT.consensus.init(["oslo", "bergen"])
     assert SOFT.own(first, state, "oslo") is None
     votes = [("oslo", np.float32([[1, 0]] * 3)), ("bergen", np.float32([[0, 1]] * 3))]
     _, state = SOFT.consensus.apply(votes, no_targets(3), state, np.random.default_rng(0))
-    second = SOFT.own(SOFT.instruction(2, no_targets(6)), state, "oslo")
+    second = SOFT.own(SOFT.instruction(2, no_targets(6), state), state, "oslo")
     assert second is not None
     assert second.soft is not None
     assert second.soft.targets is not None
@@ -45,3 +47,23 @@ def test_a_silo_warms_up_first_and_then_has_targets_of_the_examples_that_were_as
     assert (second.targets == ABSTAIN).all()
     # Who comes now begins as all did.
     assert SOFT.own(second, state, "tromso") is None
+
+
+def test_silos_that_add_are_all_asked_the_same() -> None:
+    asking = replace(SOFT, summed=True)
+    rule, state = asking.consensus, asking.consensus.init(["oslo", "bergen", "turku"])
+    first = asking.instruction(1, no_targets(6), state)
+    assert kind_of(first, TERMS).name == "sums of probabilities"
+    assert first.soft is not None
+    assert (first.soft.rounds, first.soft.targets) == (5, None)
+    assert rule.of_sum is not None
+    total = Total(np.int32([[255, 510], [765, 0], [0, 765]]), ["oslo", "bergen", "turku"])
+    _, state = rule.of_sum(total, no_targets(3), state, np.random.default_rng(0))
+    second = asking.instruction(2, no_targets(6), state)
+    assert second.soft is not None
+    assert second.soft.targets is not None
+    assert (second.soft.rounds, second.soft.targets.weight) == (1, 0.25)
+    assert second.soft.targets.query == first.query
+    np.testing.assert_array_equal(second.soft.targets.votes, np.float32([[1 / 3, 2 / 3], [1, 0], [0, 1]]))
+    # Or their sum could not be opened.
+    assert [asking.own(second, state, silo) for silo in ("oslo", "tromso")] == [None, None]

@@ -151,13 +151,6 @@ def test_all_that_is_not_used_is_named(folder: Folder) -> None:
 # --- what cannot be used
 
 
-def test_a_damaged_image_is_named_by_folder_and_number(folder: Folder) -> None:
-    path = folder()
-    (path / "south" / "well" / "002.png").write_bytes(b"no image")
-    assert "image 3 of 4" in (said := error(path))
-    assert str(path / "south" / "well") in said
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -263,3 +256,73 @@ def test_silos_with_images_co_train(tmp_path: Path) -> None:
     assert run.consensus.tolist() == ["light", "dark"] * 10
     assert run.rows[0].own["federated"] == 1.0
     assert run.models["north"].predict(tmp_path / "public").tolist() == ["light", "dark"] * 10
+
+
+# --- images that belong together
+
+
+def patients(path: Path, silo: str, numbers: range, of_each: int = 3) -> None:
+    """Images of patients, each of one brightness: 10 times the patient's number."""
+    for number in numbers:
+        for image in range(of_each):
+            write(path / silo / ("sick" if number % 2 else "well") / f"p{number}_{image}.png", value=10 * number)
+
+
+@pytest.fixture
+def of_patients(folder: Folder) -> Path:
+    path = folder(north=None, south=None)
+    patients(path, "north", range(1, 11))
+    patients(path, "south", range(1, 11))
+    (path / "data.toml").write_text("[images]\ngroup-pattern = '^(p[0-9]+)_'\n")
+    return path
+
+
+def brightness(X: np.ndarray) -> set[int]:
+    return {*X[:, 0, 0, 0].tolist()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_images_of_one_patient_stay_on_one_side(of_patients: Path, seed: int) -> None:
+    for silo in load(of_patients, test_fraction=0.3, seed=seed).silos:
+        assert (silo.private.size, silo.test.size) == (21, 9)
+        assert not brightness(silo.private.X) & brightness(silo.test.X)
+        assert silo.groups is not None
+        assert silo.test_groups is not None
+        assert len({*zip(silo.groups.tolist(), silo.private.X[:, 0, 0, 0].tolist(), strict=True)}) == 7
+        assert not {*silo.groups.tolist()} & {*silo.test_groups.tolist()}
+
+
+def test_a_patient_in_a_folder_and_in_its_test_folder_is_refused(of_patients: Path) -> None:
+    patients(of_patients, "north.test", range(20, 22))
+    north = load(of_patients).silos[0]
+    assert (north.private.size, north.test.size) == (30, 6)
+    patients(of_patients, "north.test", range(9, 12), of_each=1)
+    said = error(of_patients)
+    assert "north.test" in said
+    assert "2 groups" in said
+
+
+def test_a_name_without_a_group_is_said(of_patients: Path) -> None:
+    write(of_patients / "south" / "sick" / "other.png")
+    said = error(of_patients)
+    assert "1 image of 31" in said
+    assert "south" in said
+
+
+@pytest.mark.parametrize("pattern", ["p[0-9]+", "(p)([0-9]+)", "(p", "(?P<a>p)(b)"])
+def test_a_pattern_names_one_group(of_patients: Path, pattern: str) -> None:
+    (of_patients / "data.toml").write_text(f"[images]\ngroup-pattern = '{pattern}'\n")
+    assert "group-pattern" in error(of_patients, ConfigError)
+
+
+def test_groups_of_images_are_no_column(of_patients: Path) -> None:
+    assert "group-pattern" in error(of_patients, ConfigError, group_column="patient")
+
+
+@pytest.mark.parametrize("where", ["public", "north/sick"])
+def test_in_a_simulation_a_damaged_image_is_named(folder: Folder, where: str) -> None:
+    path = folder()
+    (path / where / "001.png").write_bytes(b"no image")
+    said = error(path)
+    assert "'001.png'" in said
+    assert where in said

@@ -14,7 +14,7 @@ from PIL import Image
 
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
-from fedct_flwr.datasets.study_folder import StudyFolder, read_records, read_study
+from fedct_flwr.datasets.study_folder import StudyFolder, read_grouped, read_records, read_study
 from fedct_flwr.types import ConfigError, DataError, Examples, FedctError
 from tests.hospitals import dataset, write_silo_folder, write_study_folder
 
@@ -361,6 +361,31 @@ def test_a_study_of_images_has_channels_height_and_width(images: Path, tmp_path:
     X, y = read_records(DataSettings.read({"file": str(tmp_path / "own")}, "silo.toml"), study)
     assert X.shape == (3, 3, 8, 6)
     assert y.tolist() == [1, 1, 0]
+
+
+def test_images_of_a_silo_belong_together_by_their_names(images: Path, tmp_path: Path) -> None:
+    for number in range(6):
+        write_image(tmp_path / "own" / "sick" / f"p{number % 2}_{number}.png", number)
+    shutil.rmtree(tmp_path / "own" / "well")
+    for number in (1, 2):
+        (tmp_path / "own" / "sick" / f"{number}.png").unlink()
+    settings = {"file": str(tmp_path / "own"), "images": {"group-pattern": "^(p[0-9]+)_"}}
+    found, groups = read_grouped(DataSettings.read(settings, "silo.toml"), read_study(images))
+    assert found.size == 6
+    assert groups is not None
+    assert groups.tolist() == [0, 0, 0, 1, 1, 1]
+    write_image(tmp_path / "own" / "well" / f"{SECRET}.png", 5)
+    text = said(lambda: read_grouped(DataSettings.read(settings, "silo.toml"), read_study(images)))
+    assert "1 image of 7" in text
+    assert SECRET not in text
+
+
+@pytest.mark.parametrize(("table", "key"), [("tables", "group"), ("images", "group-pattern")])
+def test_groups_of_the_other_kind_of_data_are_refused(images: Path, tmp_path: Path, table: str, key: str) -> None:
+    study = read_study(images if table == "tables" else write_study_folder(tmp_path / "tables"))
+    settings = DataSettings.read({"file": str(tmp_path / "own"), "label": "y", table: {key: "(p)"}}, "silo.toml")
+    with pytest.raises(ConfigError, match=rf"{key} under|images\] in"):
+        read_grouped(settings, study)
 
 
 @pytest.mark.parametrize("outside", ["folder", "image"])

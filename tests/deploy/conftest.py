@@ -6,6 +6,9 @@ import pytest
 
 from tests.deploy.federation import Federation, federation
 
+collect_ignore = ["dies.py", "joint_demo.py"]
+"""They run in containers, and need what is there."""
+
 
 @pytest.fixture(scope="session")
 def deployed() -> Iterator[Federation]:
@@ -14,9 +17,12 @@ def deployed() -> Iterator[Federation]:
 
 
 @pytest.fixture(autouse=True)
-def _logs(request: pytest.FixtureRequest, deployed: Federation) -> Iterator[None]:
+def _logs(request: pytest.FixtureRequest) -> Iterator[None]:
     """What the containers said, beside a test that failed."""
+    used = [name for name in ("deployed", "joint") if name in request.fixturenames]
+    federations: list[Federation] = [request.getfixturevalue(name) for name in used]
     failed = request.session.testsfailed
     yield
     if request.session.testsfailed > failed:
-        print(deployed.logs())
+        for each in federations:
+            print(each.logs())

@@ -23,9 +23,10 @@ COORDINATOR = "/app/coordinator"
 
 
 class Federation:
-    """The containers of one compose project."""
+    """The containers of one compose project. ``health``: how often each of them is asked for its health."""
 
-    def __init__(self) -> None:
+    def __init__(self, health: str = "4s") -> None:
+        self._health = health
         self.project = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -136,16 +137,16 @@ class Federation:
         return ["docker", "compose", "--ansi", "never", "--progress", "plain", *files, *arguments]
 
     def _environment(self) -> dict[str, str]:
-        own = {"FEDCT_PROJECT": self.project, "FEDCT_PORT": str(self.port), "FEDCT_HEALTH_INTERVAL": "4s"}
+        own = {"FEDCT_PROJECT": self.project, "FEDCT_PORT": str(self.port), "FEDCT_HEALTH_INTERVAL": self._health}
         return {**os.environ, **own, "COMPOSE_PROJECT_NAME": self.project}
 
 
 @contextmanager
-def federation() -> Iterator[Federation]:
-    """One that is up, and is removed whatever happens."""
-    made = Federation()
+def federation(*more_files: str, health: str = "4s") -> Iterator[Federation]:
+    """One that is up, with more compose files if any are named, and is removed whatever happens."""
+    made = Federation(health)
     try:
-        made.start()
+        made.start(*more_files)
         yield made
     except BaseException:
         print(made.logs())

@@ -21,7 +21,6 @@ TUTORIAL: Final = (ROOT / "docs" / "tutorials" / "hospital.md").read_text("utf-8
 FILES: Final = ROOT / "docker" / "silo"
 COMPOSE: Final = (FILES / "compose.yaml").read_text("utf-8")
 NAME: Final = "hospital-1"
-OWNER: Final = f"{os.getuid()}:{os.getgid()}"
 
 # A machine of its own would find the coordinator by name; and nobody here has half a minute for a look at its health.
 HERE: Final = """
@@ -32,28 +31,27 @@ services:
 
 
 class Hospital:
-    """A folder with the two files, and a shell in it."""
+    """A folder with what has come, the silo's folder in it, and a shell."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.silo = folder / "silo"
         folder.mkdir()
-        for name in ("compose.yaml", "silo.toml"):
-            shutil.copyfile(FILES / name, folder / name)
-        (folder / "compose.override.yaml").write_text(HERE, "utf-8")
         self._project = f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
 
     def do(self, command: str, answer: str = "") -> str:
         """What is on the screen after this command of a person who sits there."""
         environment = {**os.environ, "COMPOSE_PROJECT_NAME": self._project}
-        code, text = run_on_a_terminal(["bash", "-c", command], self.folder, environment, answer=answer)
+        here = self.silo if self.silo.exists() else self.folder
+        code, text = run_on_a_terminal(["bash", "-c", command], here, environment, answer=answer)
         if code:
             logs = ["docker", "compose", "logs", "--no-color", "--tail", "40"]
-            raise AssertionError(f"{command}: {text}\n{run_on_a_terminal(logs, self.folder, environment)[1]}")
+            raise AssertionError(f"{command}: {text}\n{run_on_a_terminal(logs, here, environment)[1]}")
         return text
 
     def leave(self) -> None:
-        """Without the third file compose knows of nothing here, and nothing has been started."""
-        if (self.folder / ".env").exists():
+        """Without the silo's folder nothing has been started."""
+        if self.silo.exists():
             self.do("docker compose down --volumes --remove-orphans --timeout 3")
 
 
@@ -62,8 +60,8 @@ def hospital(deployed: Federation, tmp_path: Path) -> Iterator[Hospital]:
     """With what has come from the coordinator, and with records; nobody remembers it afterwards."""
     made = Hospital(tmp_path / "hospital")
     in_demo = ("run", "--rm", "--no-deps", "--no-TTY", "--entrypoint", "fedct", "demo")
-    deployed.compose(*in_demo, "coordinator", "kit", COORDINATOR, NAME)
-    deployed.compose("cp", f"demo:{COORDINATOR}/kits/{NAME}", str(made.folder / "kit"))
+    deployed.compose(*in_demo, "coordinator", "invite", COORDINATOR, NAME)
+    deployed.compose("cp", f"demo:{COORDINATOR}/invitations/{NAME}.zip", str(made.folder / "NAME.zip"))
     (made.folder / "data").mkdir()
     records = write_silo_folder(tmp_path / "records").with_name("data.csv")
     shutil.copyfile(records, made.folder / "data" / "records.csv")
@@ -90,20 +88,16 @@ def test_a_hospital_takes_part_by_the_commands_of_the_tutorial(hospital: Hospita
     assert all(command in COMPOSE for command in commands)
     check, approve, up, status = commands
 
-    made = hospital.do(in_comment(r"docker run .*?--label LABEL", LABEL="class"))
+    made = hospital.do(in_comment(r"docker run .*?--label LABEL", LABEL="class"), "y\n")
     key = re.search(r"Send to the coordinator: (\S+)", made)
     assert key
-    settings = hospital.folder / "silo.toml"
-    assert f'silo = "{NAME}"' in settings.read_text("utf-8")
-    for before, after in (
-        ('label = "diagnosis"', 'label = "class"'),
-        ("coordinator.example:8443", f"gateway:{deployed.port}"),
-    ):
-        assert before in settings.read_text("utf-8")
-        settings.write_text(settings.read_text("utf-8").replace(before, after), "utf-8")
-    settings.replace(hospital.folder / "silo" / "silo.toml")
-    variables = in_comment(r"SUPERLINK=host:port +OWNER=1000:1000", **{"host:port": f"gateway:{deployed.port}"})
-    (hospital.folder / ".env").write_text("\n".join(variables.replace("1000:1000", OWNER).split()) + "\n", "utf-8")
+    assert (hospital.silo / "compose.yaml").read_text("utf-8") == COMPOSE
+    (hospital.silo / "compose.override.yaml").write_text(HERE, "utf-8")
+    # The port that the demonstration has here.
+    for path in (hospital.silo / "silo.toml", hospital.silo / ".env"):
+        text = path.read_text("utf-8")
+        assert "gateway:8443" in text
+        path.write_text(text.replace("gateway:8443", f"gateway:{deployed.port}"), "utf-8")
     register(deployed, (hospital.folder / key[1]).read_text("utf-8"))
 
     checked = hospital.do(check)

@@ -21,7 +21,12 @@ IMAGES = os.environ.get("FEDCT_IMAGES", "fedct")
 TAG = os.environ.get("FEDCT_TAG", "latest")
 SBOM = ROOT / "build" / "sbom"
 WHEELHOUSE = ROOT / "build" / "wheelhouse"
-LOCKS = {"superlink": "agent", "supernode": "supernode", "agent": "agent", "demo": "agent"}
+LOCKS = {
+    "superlink": ("agent", "extras", "coordinator"),
+    "supernode": ("supernode",),
+    "agent": ("agent", "extras"),
+    "demo": ("agent", "extras"),
+}
 wheelhouse = load_script("wheelhouse")
 
 
@@ -64,7 +69,7 @@ def test_an_sbom_names_what_is_installed_with_digests_of_the_lock_file(image: st
         if not component["bom-ref"].startswith("pkg:deb/")
     }
     assert described.keys() == {wheelhouse.pin_of(path) for path in site_packages.glob("*.dist-info")}
-    locked = wheelhouse.locked(LOCKS[image])
+    locked = wheelhouse.locked(*LOCKS[image])
     for pin, hashes in described.items():
         (digest,) = (one["content"] for one in hashes)
         assert pin.name == "fedct-flwr" or digest in locked[pin], pin
@@ -119,3 +124,19 @@ def test_no_image_is_built_from_a_changed_wheel(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stdout + done.stderr
+
+
+def test_a_bundle_loads_the_images_that_it_describes(tmp_path: Path) -> None:
+    script = load_script("bundle")
+    script.write(SBOM, IMAGES, TAG, tmp_path / "fedct-bundle.tar")
+    page = (ROOT / "docs" / "verify_installation.md").read_text("utf-8")
+    done = run(shown("<!-- load a bundle -->", "sh", page), tmp_path)
+    assert done.returncode == 0, done.stderr
+    there = tmp_path / script.FOLDER
+    for line in (there / "images.txt").read_text("utf-8").splitlines():
+        identity, name = line.split()
+        assert f"Loaded image: {name}" in done.stdout
+        assert docker("image", "inspect", "--format", "{{.Id}}", name).stdout.strip() == identity
+    for image in script.IMAGES_OF_A_SILO:
+        text = (there / f"{image}.licences.txt").read_text("utf-8")
+        assert re.search(r"^flwr \S+: Apache-2.0$", text, re.MULTILINE)

@@ -14,6 +14,7 @@ from flwr.common.serde import message_to_proto
 from client_app.main import app as client_app
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.silo.summing import ACTION
 from server_app.main import app as server_app
 from tests.patience import PATIENCE
 
@@ -33,6 +34,8 @@ class Federation:
         self.release = threading.Event()
         self.app = ClientApp()
         self.app.train()(self._train)
+        self.app.query(ACTION)(self._add)
+        self.behave_in_sums: dict[int, Behave] = {}
 
         self._reached: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
@@ -44,6 +47,11 @@ class Federation:
         self._reached[message.metadata.group_id].set()
         behave = self.behave.get(context.node_config["partition-id"], client_app)
         reply = behave(message, context)
+        self.sent.append(message_to_proto(reply).SerializeToString())
+        return reply
+
+    def _add(self, message: Message, context: Context) -> Message:
+        reply = self.behave_in_sums.get(context.node_config["partition-id"], client_app)(message, context)
         self.sent.append(message_to_proto(reply).SerializeToString())
         return reply
 

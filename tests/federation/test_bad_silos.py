@@ -13,7 +13,7 @@ from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 
 KINDS = [*OF_LABELS, "collusion"]
-SHARE_LABELS = [name for name, algorithm in ALGORITHMS.items() if isinstance(algorithm, LabelSharing)]
+SHARE_LABELS = [name for name, algorithm in ALGORITHMS.items() if issubclass(algorithm, LabelSharing)]
 SHARE_WEIGHTS = [name for name in ALGORITHMS if name not in SHARE_LABELS]
 NETWORK = {"learner": "tests.federation.learners.linear", "optimizer": "sgd"}
 

@@ -14,7 +14,6 @@ from scipy import stats
 from client_app.main import app as client_app
 from fedct_flwr.baselines import dp_fedavg as private_averaging
 from fedct_flwr.baselines.dp_fedavg import clipped
-from fedct_flwr.config import RunConfig
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
@@ -60,7 +59,7 @@ def watched(federation: Federation) -> list[tuple[Any, Any, int]]:
 
 @pytest.fixture
 def _no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_averaging, "_noise_multiplier", lambda config: 0.0)
+    monkeypatch.setattr(private_averaging, "_least_noise", lambda rounds, epsilon, delta: 0.0)
 
 
 @pytest.mark.usefixtures("_no_noise")
@@ -81,11 +80,9 @@ def test_the_noise_has_the_standard_deviation_that_the_average_needs(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noisy = flat(global_weights(federation.run(**DP_FEDAVG, clipping_norm=0.5)))
-    multiplier = private_averaging._noise_multiplier(
-        RunConfig.from_flower({"study": "s", "data": "d", "num-server-rounds": 1})
-    )
+    multiplier = private_averaging._least_noise(1, 1.0, 1e-5)
     with monkeypatch.context() as patch:
-        patch.setattr(private_averaging, "_noise_multiplier", lambda config: 0.0)
+        patch.setattr(private_averaging, "_least_noise", lambda rounds, epsilon, delta: 0.0)
         federation.path = federation.path / "again"
         plain = flat(global_weights(federation.run(**DP_FEDAVG, clipping_norm=0.5)))
     std = multiplier * 0.5 / 4
@@ -97,8 +94,7 @@ def test_the_noise_has_the_standard_deviation_that_the_average_needs(
 
 @pytest.mark.parametrize("rounds", [1, 30])
 def test_all_rounds_together_cost_epsilon_for_a_silo_that_is_replaced(rounds: int) -> None:
-    settings = {"study": "s", "data": "d", "num-server-rounds": rounds, "epsilon": 2.0, "delta": 1e-6}
-    multiplier = private_averaging._noise_multiplier(RunConfig.from_flower(settings))
+    multiplier = private_averaging._least_noise(rounds, 2.0, 1e-6)
     # The sum of updates moves by two clipping norms.
     spent = epsilon(SelfComposedDpEvent(GaussianDpEvent(multiplier / 2), rounds), 1e-6).upper
     assert 1.98 <= spent <= 2.0

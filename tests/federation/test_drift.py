@@ -13,7 +13,6 @@ from scipy.special import log_softmax, softmax
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
-from fedct_flwr.baselines import weight_sharing
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Correction
@@ -95,7 +94,7 @@ def reached(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> Callable
         return Quadratic(CURVATURES[position], OPTIMA[position])
 
     monkeypatch.setattr(site, "build_learner", build)
-    monkeypatch.setattr(weight_sharing, "build_learner", build)
+    monkeypatch.setattr("fedct_flwr.learners.build.build_learner", build)
 
     def run(algorithm: str, rounds: int, **settings: Any) -> Vector:
         path = federation.path / algorithm

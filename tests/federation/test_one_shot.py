@@ -9,8 +9,8 @@ import pytest
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
+from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
-from fedct_flwr.coordinator.label_sharing import warnings
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.privacy.accounting import epsilon, quick_epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
@@ -254,8 +254,8 @@ class TestRefused:
 @pytest.mark.parametrize("settings", [{"algorithm": "dp-pate"}, {"algorithm": "fedkt", "privacy-level": "L1"}])
 def test_a_delta_that_lets_a_silo_be_published_is_warned_of(settings: dict[str, Any]) -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "delta": 0.25, **settings})
-    assert warnings(config, 3) == []
-    (warning,) = warnings(config, 4)
+    assert find_algorithm(config).cautions(config, 3) == []
+    (warning,) = find_algorithm(config).cautions(config, 4)
     assert warning.startswith("delta is 0.25, which allows a mechanism that publishes one of the 4 silos")
 
 

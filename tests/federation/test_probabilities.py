@@ -157,7 +157,7 @@ def test_fedmd_learns_the_mean_first_and_its_own_records_then(federation: Federa
         ({"protection": "dp-linear"}, "'dp-linear' covers labels and not probabilities"),
         ({"pseudo_weight": 2.0}, "set consensus-weight instead"),
         ({"algorithm": "dd"}, "trust has no effect on algorithm 'dd'"),
-        ({"algorithm": "fedct-agreement", "trust": "naive"}, "would be fedct"),
+        ({"algorithm": "fedct-agreement", "trust": "naive"}, "trust = 'naive' in the run config"),
         ({"algorithm": "fedct", "trust": "static", "warm_up_rounds": 2}, "warm-up-rounds has no effect"),
     ],
 )

@@ -14,7 +14,12 @@ from tests.golden.runs import ALL, COMMON, PROTECTED
 def test_there_is_a_run_of_each_algorithm() -> None:
     default = "fedct-dawid-skene"
     assert "algorithm" not in COMMON
-    assert {golden.settings.get("algorithm", default) for golden in ALL.values()} == set(ALGORITHMS)
+    assert {golden.settings.get("algorithm", default) for golden in ALL.values()} == {
+        # Messages of sums are masked with keys that are drawn anew: tests/federation/test_joint.py has those runs.
+        name
+        for name, algorithm in ALGORITHMS.items()
+        if not algorithm.trains_together
+    }
 
 
 def test_there_is_a_run_and_an_approval_of_each_protection() -> None:

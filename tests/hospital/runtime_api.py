@@ -39,7 +39,11 @@ class RuntimeApi:
         self._socket.bind(("127.0.0.1", port))
         self.port = self._socket.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
-        config = uvicorn.Config(create_app(factory, SECRET), ws="none", log_level="critical", access_log=False)
+        config = uvicorn.Config(
+            create_app(factory, SECRET), ws="none", log_level="critical", access_log=False,
+            # Else it closes the handlers of others, and absl's closes what pytest captures.
+            log_config=None,
+        )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self._thread.start()

@@ -82,7 +82,7 @@ def as_before(silo: Silo, policy: set[str], transfer: set[str]) -> bytes:
 
 def test_what_was_approved_before_there_were_these_settings_stays_approved(silo: Silo) -> None:
     silo.config = changed(silo.config, "policy", kinds=("counts", "soft"))
-    limits = {"max_local_rounds", "max_consensus_weight"}
+    limits = {"max_local_rounds", "max_consensus_weight", "min_summands", "may_collude", "sum_epsilon", "sum_delta"}
     for earlier in (as_before(silo, limits, {"lessons"}), as_before(silo, limits, set())):
         with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
             log.append(LogEntry(Event.APPROVED, details={"terms": earlier.hex()}))
@@ -138,7 +138,7 @@ def test_an_approval_is_a_line_of_the_log_in_plain_words(silo: Silo) -> None:
     assert (entry.study, entry.public) == ("heart-disease", silo.study.public.fingerprint.hex())
     assert entry.details["learner"] == "logistic-regression"
     assert entry.details["num-public"] == 228
-    assert entry.details["policy"] == silo.config.policy.model_dump(mode="json")
+    assert entry.details["policy"] == silo.config.policy.told
     assert approval is not None
     assert (approval.study, approval.number, approval.time) == ("heart-disease", 1, entry.time)
     assert silo.verify().intact

@@ -100,7 +100,7 @@ def test_one_that_cannot_start_ends_with_a_code_and_a_sentence() -> None:
 def test_a_certificate_that_is_not_let_in_ends_it_unless_it_once_was() -> None:
     refused = Supervised(f"{NOTE}; note('ActivateNode', 'client-certificate'); sys.exit(1)")
     assert refused.code() == SETTINGS_CODE
-    assert "ask the coordinator for a new kit" in refused.said[-1]
+    assert "ask the coordinator for a new invitation" in refused.said[-1]
     once = Supervised(f"{NOTE}; note('ActivateNode', ''); note('PullMessages', 'client-certificate'); sys.exit(1)")
     eventually(lambda: sum("it is started again" in line for line in once.said) > 2)
     assert once.end() == 0

@@ -1,5 +1,7 @@
 """What every kind of answer must keep to, over all that are registered."""
 
+import math
+from dataclasses import replace
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -7,12 +9,25 @@ import pytest
 
 from fedct_flwr.config import Policy
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds import HARD, KINDS, PROBABILITIES, VALUES, kind_for, kind_of, kind_of_votes, kinds_let_out
+from fedct_flwr.kinds import (
+    HARD,
+    KINDS,
+    NOISY_SUMS,
+    PROBABILITIES,
+    SUMS,
+    VALUES,
+    kind_for,
+    kind_of,
+    kind_of_votes,
+    kinds_let_out,
+)
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.kinds.facts import Decision
+from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
+from fedct_flwr.wire.refusal import Refused
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
 OF_A_QUANTITY = Terms("heart", bytes(32), 8, (), "days")
@@ -83,6 +98,33 @@ def test_nothing_is_decided_before_the_first_round_and_then_each_silo_has_facts(
     assert facts.of_silos.keys() == votes.keys()
     assert facts.of_round.keys() >= set(facts.metrics)
     assert all(kind.near.column in of_silo for of_silo in facts.of_silos.values())
+
+
+@pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=NOISY_SUMS)
+def test_a_question_for_a_sum_with_noise_arrives_and_takes_signed_numbers(kind: Summed) -> None:
+    question = replace(kind.question(3, Query(7, ASKED), question_of(HARD).targets, STUDENTS, Soft()), noise=4.5)
+    if kind.inner is HARD:
+        question = replace(question, votes=0)
+    read = decode_instruction(encode_instruction(question, OF_CLASSES), OF_CLASSES)
+    assert (kind_of(read, OF_CLASSES), read.noise) == (kind, 4.5)
+    assert (kind_of(replace(read, noise=0.0), OF_CLASSES)) is SUMS[kind.inner.name]
+    total = np.array([5, 2**32 - 7, 0] * ASKED, dtype=np.uint64)
+    assert kind.opened(total, read, OF_CLASSES, 3).tolist() == [[5, -7, 0]] * ASKED
+    assert all((kind.leaves, kind.in_short, kind.shared))
+
+
+@pytest.mark.parametrize("noise", [-1.0, 1e-9, 2.0**21, math.inf, math.nan])
+@pytest.mark.parametrize("summed", [True, False])
+def test_noise_that_no_silo_adds_is_refused(noise: float, summed: bool) -> None:
+    question = replace(question_of(HARD), summed=summed, noise=noise)
+    with pytest.raises(Refused):
+        decode_instruction(encode_instruction(question, OF_CLASSES), OF_CLASSES)
+
+
+def test_noise_without_a_sum_is_refused() -> None:
+    payload = encode_instruction(replace(question_of(HARD), noise=4.5), OF_CLASSES)
+    with pytest.raises(Refused):
+        decode_instruction(payload, OF_CLASSES)
 
 
 @every

@@ -324,3 +324,45 @@ def test_records_with_missing_infinite_and_huge_values_make_nothing_fail() -> No
     found = labeler()
     changed = found.summand(found.vectors(X), y, found.start.weights, Silent()).view(np.int64) / 1.0
     assert np.linalg.norm(changed) <= 4 * found.noise.sensitivity
+
+
+def test_the_weights_of_two_steps_tell_the_sum_between_them() -> None:
+    private = records(200, 1)
+    vectors, progress = FOUND.vectors(private.X), FOUND.start
+    for _ in range(3):
+        summand = FOUND.summand(vectors, private.y, progress.weights, Silent())
+        after = FOUND.step(progress, summand)
+        told = FOUND.opened(progress.weights, after.weights)
+        mean = summand.view(np.int64).reshape(told.shape) / (NORM * RESIDUAL * FOUND.plan.num_records)
+        assert told == pytest.approx(mean, abs=1e-3)
+        progress = after
+
+
+def test_probabilities_are_those_of_each_class() -> None:
+    X = records(50, 2).X
+    weights = np.random.default_rng(0).normal(size=FOUND.start.weights.shape)
+    p = FOUND.probabilities(weights, X)
+    assert p.shape == (50, 3)
+    assert p.sum(axis=1) == pytest.approx(np.ones(50))
+
+
+@pytest.mark.parametrize("told", [200, 800])
+def test_a_number_of_records_that_is_wrong_by_half_changes_few_labels(told: int) -> None:
+    silos, found = [records(100, seed) for seed in range(4)], []
+    for number in (400, told):
+        made = labeler(num_records=number)
+        found.append(made.label(train_together(made, silos, noises(4)), PUBLIC))
+    assert np.mean(found[0] == found[1]) > 0.9
+
+
+def test_a_lost_step_leaves_the_weights_and_counts() -> None:
+    progress, size = FOUND.start, FOUND.start.weights.size
+    for step in range(FOUND.plan.steps):
+        before = progress.weights
+        opened = np.full(size, 1 << 40, dtype=np.uint64)
+        progress = FOUND.lost(progress) if step % 2 else FOUND.step(progress, opened)
+        assert (progress.weights == before).all() == bool(step % 2)
+    assert progress.step == FOUND.plan.steps
+    assert np.isfinite(FOUND.weights(progress)).all()
+    with pytest.raises(ValueError, match=f"step {FOUND.plan.steps} of {FOUND.plan.steps}"):
+        FOUND.lost(progress)

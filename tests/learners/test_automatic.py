@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 
 from fedct_flwr.config import LearnerSettings, RunConfig
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import automatic
-from fedct_flwr.learners.automatic import BOOSTED, CANDIDATES, FEWEST, SAFE, Automatic
+from fedct_flwr.learners.automatic import BOOSTED, CANDIDATES, FEWEST, SAFE, TINY, Automatic, Candidate
 from fedct_flwr.learners.base import Choosing, Probabilistic, Saveable, SoftFittable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.catalog import check_allowed
+from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import Examples, LearnerError
 from tests import hospitals
 
@@ -62,23 +65,23 @@ def test_trees_where_it_will_not(seed: int):
 
 
 @pytest.mark.parametrize(
-    "private",
+    ("private", "safe"),
     [
-        linear(1),
-        linear(FEWEST - 1),
-        Examples(linear(200).X, np.zeros(200, dtype=np.int16)),
-        Examples(linear(200).X, (np.arange(200) < 3).astype(np.int16)),
+        (linear(1), TINY),
+        (linear(FEWEST - 1), TINY),
+        (Examples(linear(200).X, np.zeros(200, dtype=np.int16)), SAFE),
+        (Examples(linear(200).X, (np.arange(200) < 3).astype(np.int16)), SAFE),
     ],
     ids=["one record", "few records", "one class", "few of a class"],
 )
-def test_a_safe_one_where_records_cannot_tell(private: Examples, monkeypatch: pytest.MonkeyPatch):
+def test_a_safe_one_where_records_cannot_tell(private: Examples, safe: Candidate, monkeypatch: pytest.MonkeyPatch):
     def never(*_: Any) -> None:
         raise AssertionError("compared")
 
     monkeypatch.setattr(automatic, "_chosen", never)
     learner = made(private)
     learner.choose(private)
-    assert learner.choice == SAFE
+    assert learner.choice == safe
     assert len(learner.fit(*private).predict(private.X)) == private.size
 
 
@@ -88,6 +91,21 @@ def test_columns_that_are_constant_or_never_measured():
     learner = made(private)
     learner.choose(private)
     assert len(learner.fit(*private).predict(private.X)) == 80
+
+
+def test_what_a_first_look_gives_up_is_asked_no_more(monkeypatch: pytest.MonkeyPatch):
+    fits: list[str] = []
+    original = SklearnLearner.fit
+
+    def watched(self: SklearnLearner, *more: Any, **others: Any) -> SklearnLearner:
+        fits.append(type(self._template).__name__)
+        return original(self, *more, **others)
+
+    monkeypatch.setattr(SklearnLearner, "fit", watched)
+    automatic._chosen.cache_clear()
+    assert chosen(ring(200)) != "logistic-regression"
+    # Two folds of five.
+    assert fits.count("LogisticRegression") == 2
 
 
 def test_the_choice_is_made_once_and_the_same_again():
@@ -183,3 +201,13 @@ def test_names_are_suggested():
     dataset = hospitals.dataset()
     with pytest.raises(LearnerError, match="auto"):
         learner_for(config.learner_settings(0, 4), "x", dataset.schema, dataset.public, dataset.silos[0].private.X)
+
+
+def test_few_records_become_many_examples():
+    private = linear(12)
+    learner = made(private)
+    learner.choose(private)
+    assert isinstance(learner.fit(*private).parts[1], LogisticRegression)
+    assert isinstance(learner.fit(*linear(60)).parts[1], RandomForestClassifier)
+    assert len(learner.lighter().fit(*linear(60)).parts[1].estimators_) == 25
+    assert isinstance(learner.fit(*private).parts[1], LogisticRegression)

@@ -15,6 +15,7 @@ from fedct_flwr.learners.base import Choosing
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import Guard, Trust
+from fedct_flwr.learners.out_of_fold import Looked
 from fedct_flwr.types import Examples, HardLabels
 
 
@@ -107,13 +108,13 @@ def test_forty_classes_of_few_records():
 @pytest.mark.parametrize(("classes", "columns", "there"), [(2, 3, True), (12, 3, False)])
 def test_what_takes_minutes_is_left_out(classes: int, columns: int, there: bool, monkeypatch: pytest.MonkeyPatch):
     tried = []
-    original: Callable[..., None] = automatic._predict
+    original: Callable[..., Looked] = automatic._asked
 
-    def watched(own: object, candidate: automatic.Candidate, *more: object) -> None:
+    def watched(own: object, candidate: automatic.Candidate, *more: object) -> Looked:
         tried.append(candidate.name)
-        original(own, candidate, *more)
+        return original(own, candidate, *more)
 
-    monkeypatch.setattr(automatic, "_predict", watched)
+    monkeypatch.setattr(automatic, "_asked", watched)
     y = classes_of(np.arange(72) % classes)
     Automatic(classes, 0, 0).choose(Examples(normal(72, columns) + 7 * classes, y))
     assert (BOOSTED in tried) == there

@@ -15,9 +15,11 @@ from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.calibrated import Calibration, calibrate, calibration_for, fit_alone
 from fedct_flwr.models.model_file import load_model, save_model
+from fedct_flwr.models.onnx_export import to_onnx
 from fedct_flwr.types import Examples
 
 METHODS = ("sigmoid", "isotonic")
+TINY, WIDE = "tests.simulated_network.tiny", "tests.simulated_network.wide"
 OVERCONFIDENT = ("naive-bayes", "decision-tree")
 
 
@@ -184,8 +186,103 @@ def test_where_it_has_no_effect_it_is_refused(settings: dict[str, Any], said: st
         simulate(silos, public, **{"calibration": "sigmoid", "progress": False, **settings})
 
 
-def test_networks_are_not_calibrated() -> None:
+def network_of(calibration: str = "none", classes: int = 2) -> Any:
+    """One that soon knows its records by heart."""
     pytest.importorskip("torch")
-    silos, public, _ = frames()
-    with pytest.raises(ConfigError, match="is not calibrated"):
-        simulate(silos, public, learner="tests.simulated_network.tiny", calibration="sigmoid", progress=False)
+    said = {"name": WIDE, "calibration": calibration, "epochs": 60, "learning-rate": 0.02, "device": "cpu"}
+    settings = LearnerSettings.read(said, "a test")
+    return settings, untrained(settings, 0, classes, np.zeros((2, 18)), None)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", METHODS)
+def test_networks_become_better_on_unseen_records(tmp_path: Path, method: Any, classes: int) -> None:
+    private, unseen = records(500, classes)
+    settings, learner = network_of(method, classes)
+    learner.fit(*private)
+    before, said = learner.probabilities(unseen.X, classes), learner.predict(unseen.X)
+    progress = learner.dump()
+    calibrate(learner, settings, "essen", private, None, classes)
+    after = learner.probabilities(unseen.X, classes)
+    np.testing.assert_array_equal(learner.predict(unseen.X), said)
+    np.testing.assert_allclose(after.sum(axis=1), 1)
+    assert brier(after, unseen.y) < 0.95 * brier(before, unseen.y)
+    assert calibration_error(after, unseen.y) < 0.6 * calibration_error(before, unseen.y)
+
+    columns = [(f"x{n}", None) for n in range(18)]
+    names = tuple("abc"[:classes])
+    about = {"study": "s", "classes": names, "columns": columns, "learner": settings.name, "shape": (18,)}
+    save_model(tmp_path / "m.safetensors", learner, None, ModelDescription.read(about, "a test"))
+    model = load_model(tmp_path / "m.safetensors", ["tests"])
+    assert model.calibrated
+    np.testing.assert_array_equal(model.probabilities(unseen.X), after)
+    with pytest.raises(ConfigError, match="calibrated"):
+        to_onnx(model)
+
+    again = network_of(classes=classes)[1]
+    again.restore(learner.dump())
+    np.testing.assert_array_equal(again.probabilities(unseen.X, classes), after)
+    # Whoever trains on from it trains on from what it had learned.
+    again.advance(private, unseen.X[:0], np.zeros(0, dtype=np.int16), 1.0)
+    learner.restore(progress)
+    learner.advance(private, unseen.X[:0], np.zeros(0, dtype=np.int16), 1.0)
+    assert again.dump() == learner.dump()
+
+
+@pytest.mark.parametrize("change", ["nan", "method", "more", "falling", "shape"])
+def test_a_forged_calibration_of_a_network_is_refused(change: str) -> None:
+    private, _ = records(60)
+    tensors = Calibration.fitted(np.eye(2)[private.y] * 0.8 + 0.1, private.y, "isotonic").arrays
+    first, second = tensors
+    good = Calibration.of_arrays(tensors, 2)
+    assert good
+    assert good.method == "isotonic"
+    if change == "nan":
+        tensors[second] = tensors[second] * np.nan
+    elif change == "method":
+        tensors = {name.replace("isotonic", "platt"): values for name, values in tensors.items()}
+    elif change == "more":
+        tensors["calibration.isotonic.7.0"] = tensors[first]
+    elif change == "falling":
+        tensors[first] = tensors[first][::-1]
+    else:
+        tensors[first] = tensors[first][:1]
+    with pytest.raises(ValueError, match="no calibration"):
+        Calibration.of_arrays(tensors, 2)
+
+
+def test_a_network_is_judged_by_one_fold_with_all_classes() -> None:
+    private, _ = records(100)
+    groups = np.repeat(np.arange(20), 5)
+    private = Examples(private.X, np.repeat(np.arange(20) % 2, 5).astype(np.int16))
+    of = {row.tobytes(): int(group) for row, group in zip(private.X, groups, strict=True)}
+    _, learner = network_of()
+    learner.fit(*private)
+    trained: list[set[int]] = []
+
+    def fit(other: Any, part: Examples) -> None:
+        assert other is not learner
+        trained.append({of[row.tobytes()] for row in part.X})
+        assert len(part.X) == 5 * len(trained[-1])
+        other.fit(*part)
+
+    assert calibration_for(learner, private, groups, 2, "sigmoid", fit, 0)
+    assert len(trained) == 1
+    assert {group % 2 for group in {*range(20)} - trained[0]} == {0, 1}
+
+
+def test_a_run_of_networks_shares_the_same_labels(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    silos, public, unseen = frames()
+    settings: dict[str, Any] = {
+        "learner": TINY, "rounds": 2, "progress": False, "local_steps": 20, "device": "cpu",
+    }  # fmt: skip
+    plain = simulate(silos, public, run_dir=tmp_path / "plain", **settings)
+    run = simulate(silos, public, calibration="sigmoid", run_dir=tmp_path / "sigmoid", **settings)
+    np.testing.assert_array_equal(run.consensus, plain.consensus)
+    for silo in "abc":
+        one, other = run.models[silo], plain.models[silo]
+        np.testing.assert_array_equal(one.predict(unseen.X), other.predict(unseen.X))
+        assert not np.allclose(one.predict_proba(unseen.X), other.predict_proba(unseen.X))
+        path = run.path / "models" / f"{silo}.safetensors"
+        assert load_model(path, ["tests"]).calibrated

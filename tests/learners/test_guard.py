@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -12,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
-from fedct_flwr.learners.out_of_fold import FOLDS, Evidence, OwnRecords, Pseudo, losses
+from fedct_flwr.learners.out_of_fold import FOLDS, Evidence, Looked, OwnRecords, Pseudo, losses
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 
@@ -79,6 +80,39 @@ def test_each_fold_has_records_of_each_class():
 
     own(private).predicted(Counting(), 2)
     assert Counting.seen == [[40, 8]] * FOLDS
+
+
+def test_looks_together_are_all_that_is_asked_about():
+    private = records(100)
+    found, learner = own(private), SklearnLearner(DecisionTreeClassifier(random_state=0))
+    looked = Looked(found, lambda part: part.predicted(learner, 2))
+    assert (len(looked.until(1)), len(looked.until(2))) == (40, 100)
+    assert looked.until(2).tolist() == found.predicted(learner, 2).tolist()
+    assert (found.y[:40].tolist(), 100) == (found.until(1).y.tolist(), len(found.until(2).y))
+    # Of fewer, a first look would tell too little.
+    assert len(own(records(50)).looks) == 1
+
+
+def test_a_clear_case_takes_one_look():
+    counted = []
+
+    class Counting(SklearnLearner):
+        def fit_parts(self, *more: Any, **others: Any) -> "Counting":
+            counted.append(1)
+            return super().fit_parts(*more, **others)
+
+    guard = guard_of(records(100, noise=0.3))
+    found = guard.trust(Counting(DecisionTreeClassifier(random_state=0)), PUBLIC, TRUTH)
+    assert (found.weight, len(counted)) == (1.0, 4)
+    assert found.evidence is not None
+    assert found.evidence.records == 40
+
+
+def test_forests_are_compared_with_fewer_trees():
+    learner = SklearnLearner(RandomForestClassifier(100))
+    assert learner.lighter()._template.n_estimators == 25
+    assert learner._template.n_estimators == 100
+    assert SklearnLearner(RandomForestClassifier(10)).lighter()._template.n_estimators == 10
 
 
 def test_of_many_records_some_are_asked_about():

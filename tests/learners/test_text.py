@@ -260,7 +260,7 @@ def test_teachers_and_a_number_to_predict() -> None:
     run = simulate(FRAMES, PUBLIC, label="ill", protection="teachers", epsilon=50.0, teachers=3, **text)  # type: ignore[arg-type]
     assert run.status == "completed"
     numbers = {
-        name: table.assign(ill=(table["ill"] == "yes") + table["age"].fillna(50) / 100)
+        name: table.assign(ill=0.2 * (table["ill"] == "yes") + table["age"].fillna(50) / 100)
         for name, table in FRAMES.items()
     }
     run = simulate(numbers, PUBLIC, label="ill", outcome="number", algorithm="dd", **text)  # type: ignore[arg-type]

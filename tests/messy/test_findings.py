@@ -35,7 +35,8 @@ def test_what_makes_results_meaningless_is_refused(tmp_path: Path, what: str) ->
     found = findings(folder)
     assert has(found, case, Severity.REFUSED), found
     assert {each.code for each in found if each.severity is Severity.REFUSED} == {case.code}
-    with pytest.raises(DataError, match=case.code):
+    lifted = any(each.lifted for each in found if each.severity is Severity.REFUSED)
+    with pytest.raises(DataError, match=f"accept '{case.code}" if lifted else "leave-out"):
         load(folder)
 
 
@@ -67,6 +68,18 @@ def test_a_finding_is_accepted_by_name(tmp_path: Path, what: str) -> None:
         assert has(found, case, Severity.ACCEPTED)
         assert not has(found, case, Severity.REFUSED)
     assert not has(findings(folder, accept=[f"{case.code}:height"]), case, Severity.ACCEPTED)
+
+
+@pytest.mark.parametrize("what", ["dates as text", "dates that are read as such", "dates with a time"])
+def test_nobody_is_told_to_accept_what_is_refused_all_the_same(tmp_path: Path, what: str) -> None:
+    spoiled = patients()
+    REFUSED[what].spoil(spoiled)
+    folder = spoiled.write(tmp_path / "wards")
+    with pytest.raises(DataError) as refused:
+        load(folder)
+    assert "if it is meant so" not in str(refused.value)
+    with pytest.raises(DataError, match="leave-out"):
+        load(folder, accept=["dates-as-text"])
 
 
 def test_another_finding_shows_once_the_first_is_accepted(tmp_path: Path) -> None:

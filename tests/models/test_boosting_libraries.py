@@ -22,19 +22,11 @@ from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import scoreboard
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import DataError
+from tests.boosting import PARAMS
 
-PARAMS: dict[str, dict[str, Any]] = {
-    "lightgbm.LGBMClassifier": {"n_estimators": 5, "min_child_samples": 2, "n_jobs": 1, "verbose": -1},
-    "catboost.CatBoostClassifier": {
-        "iterations": 5, "verbose": False, "allow_writing_files": False, "thread_count": 1,
-    },
-    "xgboost.XGBClassifier": {"n_estimators": 5, "n_jobs": 1},
-    "sklearn.ensemble.HistGradientBoostingClassifier": {"max_iter": 5, "min_samples_leaf": 2},
-}  # fmt: skip
 NEEDS_NO_PACKAGE = {"xgboost.XGBClassifier", "sklearn.ensemble.HistGradientBoostingClassifier"}
 """Those of the short names, whose files are looked through."""
-NO_CONVERTER = {"catboost.CatBoostClassifier"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 
@@ -97,10 +89,6 @@ def test_from_the_run_to_a_prediction(tmp_path: Path, name: str, preprocessing: 
         labels, probabilities = foreign.predict(X)
         assert labels.tolist() == expected.tolist()
         assert probabilities is not None
-        if name in NO_CONVERTER:
-            with pytest.raises(ConfigError, match=name.rpartition(".")[2]):
-                foreign.to_onnx()
-            return
         content = foreign.to_onnx()
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

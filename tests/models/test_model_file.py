@@ -25,6 +25,7 @@ from fedct_flwr.learners.build import untrained
 from fedct_flwr.learners.calibrated import Calibration
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.learners.image_features import Patches, Pixels
+from fedct_flwr.learners.language import Sentences, Tokens
 from fedct_flwr.learners.text import Table, Texts
 from fedct_flwr.models.audit import TYPES
 from fedct_flwr.models.model_file import load_model, save_model
@@ -143,9 +144,11 @@ def test_every_listed_type_is_one_of_the_catalogs() -> None:
     learners = [trained(name, of(table()[1]).astype(np.int16))[0] for name in LISTED for of in LABELS.values()]
     contents = [learner.to_bytes() for learner in learners]  # type: ignore[attr-defined]
     X = np.array([[1.0, "a word"], [2.0, "another"]], dtype=object)
-    words = preprocessing.standard(Schema(SCHEMA.classes, (Column("age"), Column("note", text=True))), X, texts=True)
+    words = preprocessing.standard(
+        Schema(SCHEMA.classes, (Column("age"), Column("note", text=True))), X, texts=preprocessing.Words()
+    )
     patches = Patches().fit(np.random.default_rng(0).normal(size=(20, 1, 8, 8)).astype(np.float32))
-    parts = (words, Texts([1]), Table(["age", "note"], [1]), patches, Pixels())
+    parts = (words, Texts([1]), Table(["age", "note"], [1]), patches, Pixels(), Sentences("m"), Tokens([0], "m"))
     contents += [skops.io.dumps(part) for part in parts]
     found: set[str] = set()
     calibrated, X = trained("naive-bayes")[0], table()[0]

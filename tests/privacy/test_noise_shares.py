@@ -157,3 +157,8 @@ def test_no_noise_keeps_an_epsilon_of_zero() -> None:
         least_multiplier(0.0, 1e-5)
     with pytest.raises(ConfigError):
         least_multiplier(1.0, 0.0)
+
+
+def test_an_epsilon_beyond_floating_point_is_one_sentence() -> None:
+    with pytest.raises(ConfigError, match="lower epsilon"):
+        calibrated(1000.0, 1e-5, sensitivity=2.0**40, sums=15, numbers=2_000, honest=3)

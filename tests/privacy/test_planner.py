@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.privacy.planner import DECAY, Estimate, Plan, Verdict, estimates, judged, symmetric
+from fedct_flwr.config.mechanisms import NoisePlan
+from fedct_flwr.labelers.rehearsal import rehearse, rehearse_together
+from fedct_flwr.privacy.planner import DECAY, Estimate, Plan, Verdict, estimates, judged, symmetric, votes_in_sums
+from fedct_flwr.privacy.tally_shares import shares_for
 from fedct_flwr.types import ConfigError
 
 PLAN = Plan(num_silos=5, num_records=2000, num_public=1000, num_classes=10, accuracy=0.82, rounds=1)
@@ -99,6 +102,42 @@ def test_teachers_are_chosen_where_none_are_planned_and_have_records_enough_to_l
     assert by_mechanism(few)["teachers, gumbel"].noise.startswith("1 teachers")
 
 
+def in_sums(plan: Plan) -> Estimate:
+    found = votes_in_sums(plan, 0, 20)
+    assert found is not None
+    assert found.silo is None
+    return found
+
+
+def test_noise_in_shares_costs_votes_what_its_accounting_says() -> None:
+    plan = replace(SMALL, num_silos=30, epsilon=8.0)
+    expected = shares_for(NoisePlan("gaussian", 8.0, 1e-5), 1, 20, 2, 29, quick=True).scale
+    assert in_sums(plan).noise == f"scale {expected:.3g} votes"
+    assert in_sums(replace(plan, epsilon=math.inf)).consensus == by_mechanism(plan)["no protection"].consensus
+    assert in_sums(replace(plan, epsilon=1e4)).consensus == pytest.approx(by_mechanism(plan)["no protection"].consensus)
+    reached = [in_sums(replace(plan, epsilon=e)).consensus for e in (0.1, 2.0, 8.0, 100.0)]
+    assert reached == sorted(reached)
+    assert reached[-1] > reached[0] + 0.2
+
+
+def test_the_joint_labelers_labels_are_better_than_those_of_noise_at_each_silo() -> None:
+    plan = Plan(num_silos=20, num_records=100, num_public=500, num_classes=3, accuracy=0.75, epsilon=1.0)
+    together, alone = rehearse_together(plan, 0), rehearse(plan, 0)
+    assert together is not None
+    assert alone.silo is not None
+    assert together.consensus > alone.silo + 0.1
+    assert together.consensus >= alone.consensus - 0.02
+
+
+@pytest.mark.parametrize(("silos", "may_collude", "some"), [(2, 0, 0), (3, 1, 2), (3, 2, 0), (100, 1, 99), (101, 1, 0)])
+def test_sums_need_silos_that_can_add_up(silos: int, may_collude: int, some: int) -> None:
+    plan = replace(SMALL, num_silos=silos, may_collude=may_collude)
+    assert plan.honest == some
+    if not some:
+        assert votes_in_sums(plan, 0, 20) is None
+        assert rehearse_together(plan, 0) is None
+
+
 def test_verdicts() -> None:
     plan = replace(PLAN, majority=0.5)
     for consensus, verdict in {
@@ -171,4 +210,5 @@ def test_a_delta_that_lets_a_record_be_published_is_warned_of() -> None:
 def test_no_estimate_is_outside_of_what_is_possible() -> None:
     for estimate in estimates(Plan(1, 2, 1, 2, accuracy=0.51, epsilon=0.01), 0):
         assert 0 <= estimate.consensus <= 1
+        assert estimate.silo is not None
         assert np.isfinite(estimate.silo)

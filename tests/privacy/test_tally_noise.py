@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.config import RunConfig
+from fedct_flwr.config.mechanisms import NoisePlan
 from fedct_flwr.consensus.counting import consistent
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.budget import PrivacyUnit
@@ -18,8 +18,8 @@ SIMULATED = noise_for(real=False)
 NOBODY = np.full(1000, ABSTAIN, dtype=np.int16)
 
 
-def config(**settings: Any) -> RunConfig:
-    return RunConfig.from_flower({"study": "s", "data": "d", "algorithm": "dp-pate", **settings})
+def plan(mechanism: str, epsilon: float = 1.0, delta: float = 1e-5, **settings: Any) -> NoisePlan:
+    return NoisePlan(mechanism, epsilon, delta, **settings)
 
 
 def test_real_silos_have_secure_noise_and_simulated_ones_that_of_the_seed() -> None:
@@ -42,12 +42,12 @@ def test_noise_goes_on_rows_without_a_vote_too_and_favors_no_class() -> None:
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "gumbel"])
 def test_with_little_noise_the_votes_decide(kind: str) -> None:
     counts = np.tile(np.int32([0, 9, 3]), (1000, 1))
-    mechanism = tally_mechanism(config(gamma=10.0), kind, 1, 1000, 12)
+    mechanism = tally_mechanism(plan(kind, gamma=10.0), 1, 1000, 12)
     assert (noisy(mechanism, SIMULATED)(counts, NOBODY, np.random.default_rng(0)) == 1).all()
 
 
 def test_a_confident_mechanism_answers_where_the_quorum_of_all_silos_agrees() -> None:
-    mechanism = tally_mechanism(config(gamma=100.0, quorum=0.75), "confident-gaussian", 1, 3, 8)
+    mechanism = tally_mechanism(plan("confident-gaussian", gamma=100.0, quorum=0.75), 1, 3, 8)
     assert mechanism == ConfidentGaussian(0.01, 6.0, unit=PrivacyUnit.SILO)
     counts = np.int32([[6, 2], [5, 3], [0, 8]])
     labels = noisy(mechanism, SIMULATED)(counts, NOBODY[:3], np.random.default_rng(0))
@@ -56,14 +56,14 @@ def test_a_confident_mechanism_answers_where_the_quorum_of_all_silos_agrees() ->
 
 def test_noise_is_calibrated_to_the_budget_for_all_votes_of_a_silo() -> None:
     for votes in (1, 3):
-        mechanism = tally_mechanism(config(epsilon=60.0), "laplace", votes, 50, 4)
+        mechanism = tally_mechanism(plan("laplace", epsilon=60.0), votes, 50, 4)
         assert mechanism.unit is PrivacyUnit.SILO
         assert 59 < spent_by(mechanism, 50, 1e-5).epsilon <= 60
 
 
 def test_a_budget_that_no_noise_keeps_is_refused() -> None:
     with pytest.raises(ConfigError, match="no noise keeps what is planned"):
-        tally_mechanism(config(delta=0.0), "gaussian", 1, 50, 4)
+        tally_mechanism(plan("gaussian", delta=0.0), 1, 50, 4)
 
 
 class TestSpending:

@@ -87,7 +87,7 @@ def commands(marker: str, page: str) -> list[str]:
 
 def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
     """And its coordinator by those of the platform tutorial: admits it, runs, stops, goes on."""
-    init, check, approve, start = commands("<!-- the four commands -->", HOSPITAL)
+    join, check, approve, start = commands("<!-- the four commands -->", HOSPITAL)
     connect, start_too = commands("<!-- the two processes -->", HOSPITAL)
     assert start == start_too
     assert f"`{connect}`" in HOSPITAL
@@ -117,11 +117,11 @@ def test_a_hospital_takes_part_with_the_four_commands(tmp_path: Path) -> None:
             return done.output
 
         # What comes from the coordinator, and the hospital's own records.
-        coordinate("fedct coordinator kit coordinator cleveland")
-        shutil.copytree(deployment.coordinator.kits / "cleveland", work / "kit")
+        coordinate("fedct coordinator invite coordinator cleveland")
+        shutil.copy(deployment.coordinator.invitations / "cleveland.zip", work)
         shutil.copyfile(write_silo_folder(tmp_path / "records").with_name("data.csv"), work / "records.csv")
 
-        made = do(init)
+        made = do(join, "y\n")
         key = re.search(r"Send to the coordinator: (\S+)", made)
         assert key
         shutil.copyfile(work / key[1], deployment.folder / "node.key.pub")

@@ -33,7 +33,7 @@ class Adversary:
 
     def roots(self, place: int) -> dict[int, bytes]:
         """The secrets that a colluder has with each other silo."""
-        session = self.made.silos[self.coordinator.names[place]]._session
+        session = self.made.silos[self.coordinator.names[place]].session
         assert session is not None
         return session.roots
 

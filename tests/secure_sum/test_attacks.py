@@ -109,10 +109,10 @@ def forgets_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Summand._repeated_or
 
     def forgetful(self: Summand, *about: object) -> bytes:
-        if self._session is not None:
-            self._session.said.clear()
-            if self._session.current is not None:
-                self._session.current.list_signed = None
+        if self.session is not None:
+            self.session.said.clear()
+            if self.session.current is not None:
+                self.session.current.list_signed = None
         return steps(self, *about)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Summand, "_repeated_or", forgetful)

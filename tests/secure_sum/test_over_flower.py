@@ -8,14 +8,14 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedct_flwr.coordinator.secure_exchange import ACTION, over_flower
+from fedct_flwr.coordinator.secure_exchange import over_flower
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.secure_sum.coordinator import SecureSum, SumCoordinator
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.secure_sum.plain import sum_modulo
-from fedct_flwr.silo.summing import answer_sum
+from fedct_flwr.silo.summing import ACTION, answer_sum
 from fedct_flwr.wire.messages import from_record
 from tests.secure_sum.silos import BITS, Federation, fault_of, federation, names, shape
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedct_flwr.learners.calibrated import Calibrated
 from fedct_flwr.learners.sklearn import load_model
-from tests.silo.test_answers import TREE
+from tests.silo.test_answers import NETWORK, TREE
 from tests.silo.test_personal import _identity, learn, silo_in
 
 __all__ = ["_identity"]
@@ -27,3 +27,23 @@ def test_the_kept_models_are_calibrated_and_the_labels_are_not(tmp_path: Path, m
         if name == "plain":
             before = labels
     np.testing.assert_array_equal(before, labels)
+
+
+def test_so_are_those_of_a_network_which_trains_on_as_before(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from safetensors.numpy import load_file
+
+    found = {}
+    for name, calibration in (("plain", "none"), ("calibrated", "sigmoid")):
+        (tmp_path / name).mkdir()
+        silo = silo_in(tmp_path / name, learner={**NETWORK, "calibration": calibration})
+        labels = [learn(silo, 1), learn(silo, 2, label=1), learn(silo, 3, label=1)]
+        kept = sorted((tmp_path / name / "state").glob("*.safetensors"))
+        assert len(kept) == 2
+        tensors = [load_file(path) for path in kept]
+        curves = [{key for key in each if key.startswith("calibration.sigmoid.")} for each in tensors]
+        assert [bool(each) for each in curves] == [calibration != "none"] * 2
+        weights = [each["steps"] for each in tensors]
+        found[name] = (labels, weights)
+    np.testing.assert_array_equal(found["plain"][0], found["calibrated"][0])
+    np.testing.assert_array_equal(found["plain"][1], found["calibrated"][1])

@@ -176,6 +176,15 @@ class TestRoundTrip:
         assert content(decoded) == content(instruction)
         assert decoded.targets.dtype == np.int16
 
+    def test_an_instruction_is_read_once_for_all_silos_of_a_process(self):
+        first, second = (decode_instruction(bytes(bytearray(INSTRUCTION_BYTES)), TERMS) for _ in range(2))
+        assert second is first
+        with pytest.raises(ValueError, match="read-only"):
+            first.targets[0] = 0
+        with pytest.raises(Refused) as refused:
+            decode_instruction(INSTRUCTION_BYTES, replace(TERMS, study="lungs"))
+        assert refused.value.reason is Refusal.STUDY
+
     @given(studies())
     def test_reply(self, study: tuple[Terms, Instruction, Reply]):
         terms, instruction, reply = study

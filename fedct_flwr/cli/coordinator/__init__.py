@@ -6,10 +6,17 @@ from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
 
 HELPS = {
     "init": "Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.",
-    "kit": "Make what silos are sent: a folder each, with study, address and certificates.",
+    "invite": "Write one signed file with all that a silo needs to join: study, address, certificates.",
     "start": "Run all of the coordinator: SuperLink, gateway and SuperExec, each without rights to the others' files.",
     "register": "Admit the silos' nodes to the running SuperLink, by their public keys.",
     "list": "Show which silos are registered and online, and when each was last seen.",
+    "status": "Show the coordinator at a glance: SuperLink, silos, certificates, database, disk.",
+    "unregister": "Let silos depart: their keys are no longer answered, and no run waits for them.",
+    "rotate": "Replace silos' keys, or the authorities, in two steps.",
+    "backup": "Write all of a coordinator into one file, also while it is at work.",
+    "restore": "Make a coordinator's folder from a backup.",
+    "tidy": "Delete runs that ended long ago from the SuperLink's database, while it is stopped.",
+    "metrics": "Give Prometheus numbers: silos, rounds, absences, certificates, database, disk.",
     "run": "Run the study with real silos: rounds are shown as they end.",
     "stop": "End a run that is under way.",
 }

@@ -33,6 +33,9 @@ class CoordinatorFolder:
         self.clients_ca = self.path / "certificates" / "clients.crt"
         """What the gateway knows silos by."""
         self.clients_key = self.path / "certificates" / "clients.key"
+        self.next_ca = self.path / "certificates" / "ca.next.crt"
+        """Only between the two steps of a rotation: what ``ca`` will be."""
+        self.next_ca_key = self.path / "certificates" / "ca.next.key"
         self.secret = self.path / "secret"
         """What a SuperExec shows to the SuperLink."""
         self.study = self.path / "study"
@@ -42,7 +45,11 @@ class CoordinatorFolder:
         """The SuperLink's database."""
         self.runs = self.path / "runs"
         self.kits = self.path / "kits"
-        """What each silo is sent, under its name."""
+        """Each silo's certificate, under its name."""
+        self.invitations = self.path / "invitations"
+        """What each silo is sent."""
+        self.signing_key = self.path / "certificates" / "invitations.key"
+        """What signs invitations."""
         self.settings = self.path / "coordinator.toml"
         self.flower_config = self.path / "flwr" / "config.toml"
 
@@ -66,6 +73,17 @@ class CoordinatorFolder:
                     "letters, digits, dots, hyphens and underscores"
                 )
         return found
+
+    def former_keys(self) -> list[Path]:
+        """Keys that silos had, each as ``NAME@N.pub``."""
+        return sorted((self.silos / "former").glob("*@*.pub"))
+
+    def retire(self, name: str) -> None:
+        """Make a silo's key a former one."""
+        former = self.silos / "former"
+        former.mkdir(exist_ok=True, mode=0o700)
+        number = 1 + sum(path.name.startswith(f"{name}@") for path in self.former_keys())
+        (self.silos / f"{name}.pub").rename(former / f"{name}@{number}.pub")
 
     def config(self) -> CoordinatorConfig:
         """The coordinator's settings; a folder of before there were any has the usual ones. Raises ConfigError."""

@@ -1,6 +1,7 @@
 """nginx's settings: one template for the gateway in containers and for that of ``fedct coordinator start``.
 
-``python -m fedct_flwr.cli.coordinator.gateway [BYTES]`` prints those of the container image, with the longest message.
+``python -m fedct_flwr.cli.coordinator.gateway [BYTES [RESOLVER [SUPERLINK]]]`` prints those of the container image,
+with the longest message, and for a cluster with its name server and the SuperLink's name there.
 """
 
 import re
@@ -13,12 +14,12 @@ from fedct_flwr.cli.output import echo
 from fedct_flwr.config.coordinator import LONGEST_MESSAGE
 
 NO_CERTIFICATE: Final = (
-    "this coordinator asks for a client certificate: ask the coordinator for the kit of your silo, and put its "
-    "client.crt and client.key into connection/"
+    "this coordinator asks for a client certificate: ask the coordinator for a new invitation, and take it with fedct "
+    "silo renew"
 )
 BAD_CERTIFICATE: Final = (
     "this coordinator does not accept the client certificate, which has expired or was made by another: ask the "
-    "coordinator for a new kit, and put its client.crt and client.key into connection/"
+    "coordinator for a new invitation, and take it with fedct silo renew"
 )
 VERDICT_HEADER: Final = "Fedct-Client-Certificate"
 """What the gateway tells of a caller's certificate: missing, or refused; nothing of a good one."""
@@ -80,19 +81,23 @@ class Gateway:
         return re.sub(r"@([A-Z_]+)@", lambda found: values[found[1]], template)
 
 
-def in_container(max_message: int = LONGEST_MESSAGE) -> Gateway:
-    """The gateway of compose.yaml, next to a service ``superlink``."""
+def in_container(
+    max_message: int | str = LONGEST_MESSAGE, resolver: str = "127.0.0.11", superlink: str = "superlink"
+) -> Gateway:
+    """The gateway of compose.yaml, next to a service ``superlink``; or of a cluster with this name server and name."""
     return Gateway(
         listen="8443",
+        # What docker/gateway.sh takes out where the kernel has no IPv6.
+        listen_too="[::]:8443",
         certificates="/app/certificates",
         temporary="/tmp",  # noqa: S108 - a tmpfs of the container's own
-        superlink=("superlink", 8000),
+        superlink=(superlink, 8000),
         superlink_name="superlink",
-        max_message=max_message,
-        resolver="127.0.0.11",
+        max_message=int(max_message),
+        resolver=resolver,
         health=True,
     )
 
 
 if __name__ == "__main__":
-    echo(in_container(*map(int, sys.argv[1:])).render(), data=True)
+    echo(in_container(*sys.argv[1:]).render(), data=True)

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, hosts_of, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
-from fedct_flwr.cli.coordinator.kit import create_clients_authority, renew_kits
+from fedct_flwr.cli.coordinator.invite import create_clients_authority, renew_kits
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.inspection import gathered, refuse
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
@@ -27,12 +27,16 @@ GATEWAY_PORT: Final = 8443
 """Where the gateway listens unless it is told otherwise."""
 LOOPBACK: Final = ("localhost", "127.0.0.1")
 _SETTINGS: Final = """\
-# Where silos find the gateway, host:port: their kits say so.
+# Where silos find the gateway, host:port: their invitations say so.
 gateway = {gateway}
 
 # Bytes of the longest message that the gateway takes. Labels of 50,000 public examples are 25,000 bytes; probabilities
 # are a byte for each example and each class but one.
 max-message = {max_message}
+
+# Days that the SuperLink's database keeps a run after its end: its log, its settings, its code. Older runs are deleted
+# at each start. Silos' keys, results and models stay. 0: nothing is ever deleted.
+keep-days = {keep_days}
 """
 _SECRET_BYTES: Final = 32
 _OWNER_ONLY: Final = 0o700
@@ -59,7 +63,7 @@ def init(
     """Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.
 
     Run again, it keeps what is there, and renews certificates: the server's where it is about to expire or lacks a
-    host, those in the silos' kits where they are about to expire.
+    host, those of silos where they are about to expire.
     """
     out = console(soft_wrap=True)
     coordinator, renewed = prepare(folder, host or ["localhost"], address, study, gateway)
@@ -68,9 +72,10 @@ def init(
         out.print(f"[yellow]{escape(finding.sentence)}[/]")
     for silo in renew_kits(coordinator):
         out.print(
-            f"the kit of {escape(silo)} has a new certificate: send it {escape(in_shell(folder / 'kits' / silo))}"
+            f"{escape(silo)} has a new certificate: "
+            f"fedct coordinator invite {escape(in_shell(folder))} {escape(silo)} --again"
         )
-    out.print(f"what a silo needs, you get by: fedct coordinator kit {escape(in_shell(folder))} SILO")
+    out.print(f"what a silo needs, you get by: fedct coordinator invite {escape(in_shell(folder))} SILO")
 
 
 def prepare(
@@ -123,7 +128,8 @@ def prepare(
 
 def _write_settings(folder: CoordinatorFolder, gateway: str) -> None:
     """``coordinator.toml`` with this gateway, and with what else was said there."""
-    text = _SETTINGS.format(gateway=json.dumps(gateway), max_message=folder.config().max_message)
+    kept = folder.config()
+    text = _SETTINGS.format(gateway=json.dumps(gateway), max_message=kept.max_message, keep_days=kept.keep_days)
     write_atomically(folder.settings, text.encode())
 
 

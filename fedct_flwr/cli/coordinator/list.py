@@ -7,17 +7,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
-from fedct_flwr.cli.coordinator.register import node_key
+from fedct_flwr.cli.coordinator.nodes_of import nodes_of
 from fedct_flwr.cli.documents import ListedSilo, Silos
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.engine.nodes import Node, list_nodes
+from fedct_flwr.engine.nodes import Node
 from fedct_flwr.hospital.link import span
+from fedct_flwr.text.printable import in_shell
 
 _LINES: Final = {
     "online": "[green]online[/]",
     "offline": "[yellow]offline[/]",
     "waiting": "[yellow]never seen[/]",
     "unregistered": "[bold red]not registered: fedct coordinator register[/]",
+    "invited": "[yellow]invited, its key has not come[/]",
+    "unknown": "[yellow]nobody can tell[/]",
 }
 
 
@@ -28,26 +31,33 @@ def list(folder: Folder, json_: Json = False) -> None:  # noqa: A001 - the comma
     """
     out = Output(as_json=json_)
     coordinator = CoordinatorFolder.open(folder)
-    keys = {name: node_key(path) for name, path in coordinator.keys().items()}
-    nodes = {node.key: node for node in list_nodes(coordinator.address(), coordinator.ca)}
-    now = datetime.now(UTC)
-    silos = [_facts(name, nodes.get(key), now) for name, key in keys.items()]
-    document: Silos = {"silos": silos, "others": sum(key not in keys.values() for key in nodes)}
+    current, former, others = nodes_of(coordinator)
+    silos = [facts_of(name, node) for name, node in current.items()]
+    document: Silos = {"silos": silos, "others": others}
     table = Table.grid(padding=(0, 2))
     for silo in silos:
-        seen = f"last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
-        table.add_row(f"[bold]{escape(silo['silo'])}[/]", _LINES[silo["state"]], seen)
+        table.add_row(f"[bold]{escape(silo['silo'])}[/]", line_of(silo))
     if not silos:
         out.say(f"there is no key in {coordinator.silos}")
     out.show(document, *([table] if silos else []))
-    if document["others"]:
-        out.say(f"the SuperLink also knows keys that are not in silos/: {document['others']}")
+    for name in former:
+        out.say(f"{name} may still use a former key: fedct coordinator rotate {in_shell(folder)} {name}")
+    if others:
+        out.say(f"the SuperLink also knows keys that are not in silos/: {others}")
 
 
-def _facts(name: str, node: Node | None, now: datetime) -> ListedSilo:
-    """What there is to say of a silo."""
-    if node is None or node.seen is None:
-        return {"silo": name, "state": "unregistered" if node is None else "waiting", "seen": None, "seconds": None}
-    seconds = max(0.0, (now - node.seen).total_seconds())
+def line_of(silo: ListedSilo) -> str:
+    """The state of a silo in words."""
+    seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
+    return f"{_LINES[silo['state']]}{seen}"
+
+
+def facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: bool = False) -> ListedSilo:
+    """What there is to say of a silo. ``known``: whether the SuperLink was asked; ``invited_only``: it has no key."""
+    if not known or node is None or node.seen is None:
+        missing = "unregistered" if node is None else "waiting"
+        state = "invited" if invited_only else missing if known else "unknown"
+        return {"silo": name, "state": state, "seen": None, "seconds": None}
+    seconds = max(0.0, (datetime.now(UTC) - node.seen).total_seconds())
     state = "online" if node.online else "offline"
     return {"silo": name, "state": state, "seen": node.seen.isoformat(timespec="seconds"), "seconds": seconds}

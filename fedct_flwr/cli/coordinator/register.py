@@ -41,9 +41,10 @@ def register(
     """
     out, registered = Output(as_json=json_), []
     coordinator = CoordinatorFolder.open(folder)
-    named = _unique(_named(item) for item in keys or [])
+    named = named_keys(keys or [])
     for name, path in named.items():
         _check_same(path, coordinator.silos / f"{name}.pub")
+        check_not_former(coordinator, path)
     kept = coordinator.keys()
     _check_distinct({**kept, **named})
     for name, path in named.items():
@@ -53,14 +54,29 @@ def register(
     if not chosen:
         raise ConfigError(f"there is no key in {coordinator.silos}: put each silo's node.key.pub there as NAME.pub")
     with SuperLink(coordinator.address(), coordinator.ca) as superlink:
-        end = time.monotonic() + _WAIT_SECONDS
         for name, path in chosen.items():
             with out.doing(f"asking the SuperLink to admit {name}"):
-                new = _register(superlink, path, name, end)
+                new = admit(superlink, path, name)
             # Flower does not tell under which name.
             out.say(f"{name} is registered" if new else f"the key of {name} is registered already")
             registered.append({"silo": name, "new": new})
     out.show({"registered": registered})
+
+
+def named_keys(items: Iterable[str]) -> dict[str, Path]:
+    """The keys of ``NAME=FILE``, by name. Raises ConfigError for what is no such thing, or a name that comes twice."""
+    return _unique(_named(item) for item in items)
+
+
+def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
+    """Raise ConfigError for a key that is no longer to be used."""
+    key = node_key(path)
+    for former in folder.former_keys():
+        if node_key(former) == key:
+            raise ConfigError(
+                f"{path} is a former key ({former.name}), which was rotated out or has departed: ask the silo for its "
+                "present connection/node.key.pub"
+            )
 
 
 def _named(item: str) -> tuple[str, Path]:
@@ -85,7 +101,8 @@ def _check_same(path: Path, kept: Path) -> None:
     key = node_key(path)
     if kept.exists() and node_key(kept) != key:
         raise ConfigError(
-            f"{kept} holds another key: unregister that node with 'flwr supernode unregister' and remove the file first"
+            f"{kept} holds another key: rotate it with 'fedct coordinator rotate', or take another name if this is "
+            "another hospital"
         )
 
 
@@ -114,7 +131,9 @@ def node_key(path: Path) -> bytes:
     return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
 
 
-def _register(superlink: SuperLink, key: Path, name: str, end: float) -> bool:
+def admit(superlink: SuperLink, key: Path, name: str) -> bool:
+    """Register a key at a SuperLink, which is waited for. Returns whether it is new."""
+    end = time.monotonic() + _WAIT_SECONDS
     while True:
         try:
             return superlink.register(key, name)

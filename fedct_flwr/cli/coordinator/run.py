@@ -13,7 +13,6 @@ from rich.markup import escape
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
-from fedct_flwr.algorithms.table import Algorithm
 from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.output import Json, Output
@@ -22,6 +21,7 @@ from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdic
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder

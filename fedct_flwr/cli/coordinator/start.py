@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -16,13 +16,17 @@ import typer
 from rich.console import Console
 
 from fedct_flwr.cli.certificates import is_good_for, lasts
+from fedct_flwr.cli.coordinator.backup import DATABASE
 from fedct_flwr.cli.coordinator.confined import TEMPORARY, Program, Running, check_confined
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.gateway import Gateway
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, LOOPBACK
+from fedct_flwr.cli.coordinator.retention import forget
+from fedct_flwr.cli.output import Log
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.engine.flower import BIN
+from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
@@ -53,6 +57,7 @@ def start(
             help="Started by root: the first of three user ids that gateway, SuperExec and SuperLink have.",
         ),
     ] = _FIRST_USER,
+    log: Log = "text",
 ) -> None:
     """Run all of the coordinator: SuperLink, gateway and SuperExec, each without rights to the others' files.
 
@@ -76,15 +81,30 @@ def start(
         )
     if not lasts(coordinator.server_certificate, coordinator.ca):
         out.print(f"{coordinator.server_certificate} expires soon: renew it, fedct coordinator init {in_shell(folder)}")
+    _tidy(coordinator, out)
     _hand_over(coordinator, superexec, link)
     with _all_stopped(out) as running:
         for program, listens in ((link, superlink), (gateway, (_reached(hosts[0]), port)), (superexec, None)):
-            running.append(Running(program, coordinator.path, lambda line: out.print(line)))
+            running.append(Running(program, coordinator.path, _logged(out, program.name)))
             while listens and not _listens(*listens):
                 _watch(running)
         out.print(f"the coordinator is ready: silos call port {port}, and nobody else can reach the SuperLink")
         while True:
             _watch(running)
+
+
+def _tidy(coordinator: CoordinatorFolder, out: Console) -> None:
+    """Delete old runs from the database. A coordinator that cannot do that works all the same."""
+    days = coordinator.config().keep_days
+    if not days:
+        return
+    try:
+        forgotten = forget(coordinator.state / DATABASE, days)
+    except RunError as error:
+        out.print(str(error))
+    else:
+        if forgotten.runs:
+            out.print(forgotten.sentence(days))
 
 
 def _check(coordinator: CoordinatorFolder, given: Path) -> tuple[str, int]:
@@ -223,6 +243,16 @@ def _all_stopped(out: Console) -> Iterator[list[Running]]:
         for one in reversed(running):
             one.stop()
         out.print("the coordinator is stopped")
+
+
+def _logged(out: Console, part: str) -> Callable[[str], None]:
+    """What a part says: as it is, or as an object that names the part."""
+
+    def say(line: str) -> None:
+        with about(part=part):
+            out.print(log_line(line.removeprefix(f"{part}: ")) if os.environ.get(VARIABLE) == "json" else line)
+
+    return say
 
 
 def _watch(running: Sequence[Running]) -> None:

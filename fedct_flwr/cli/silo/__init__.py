@@ -5,14 +5,24 @@ import typer
 from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
 
 HELPS = {
-    "init": "Make a silo's folder: settings, keys and the study.",
+    "join": "Make a silo's folder from the coordinator's invitation.",
+    "init": "Make a silo's folder by hand: settings, keys and the study.",
+    "renew": "Take certificates from a new invitation, for a silo that has joined.",
+    "rotate": "Make a new key for the SuperNode, by which the coordinator knows this silo.",
     "check": "Say what is ready and what is not, in a form that is safe to e-mail.",
+    "audit": "Rehearse attacks on this silo's labels before approval; nothing leaves.",
     "approve": "Read what would leave this silo, and allow it.",
     "connect": "Run Flower's SuperNode, the way out; it needs no data.",
     "start": "Run the silo's agent: it trains, and lets approved labels out.",
+    "carry": "For an air gap: turn questions into sealed files, and hand answers back.",
+    "answer": "For an air gap: answer one sealed question, through the same gate.",
     "status": "Show what the agent does, what has left and what is left of the limits.",
+    "overview": "Show several studies of one house together, and what left over all of them.",
+    "page": "Show status, what has left and the limits in a browser on this machine.",
     "verify": "Prove that the log of all that left is whole.",
     "predict": "Use the silo's own trained model on new records.",
+    "metrics": "Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificates, disk.",
+    "notify": "Post to a webhook on refusal, revocation, silence and a broken log.",
     "revoke": "Withdraw the approval: from now on nothing leaves.",
 }
 

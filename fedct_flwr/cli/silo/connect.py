@@ -7,10 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli.output import echo
+from fedct_flwr.cli.output import Log, echo
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, host_and_port, silo_file
 from fedct_flwr.config import Connection, SiloConfig
 from fedct_flwr.hospital import supervised_supernode
+from fedct_flwr.hospital.supervised_supernode import SILO
 from fedct_flwr.types import ConfigError
 
 # Nothing is reported to anybody, and nothing is fetched.
@@ -20,7 +21,7 @@ _ENVIRONMENT: Final = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
 }
 
-NO_KIT: Final = "ask the coordinator for the kit of your silo, and put its client.crt and client.key into connection/"
+NO_KIT: Final = "ask the coordinator for a new invitation, and take it with 'fedct silo renew'"
 
 
 def connect(
@@ -30,6 +31,7 @@ def connect(
         str, typer.Option(help="Address to listen at for the agent.", show_default="that of supernode in silo.toml")
     ] = "",
     print_: Annotated[bool, typer.Option("--print", help="Print the command instead of running it.")] = False,
+    log: Log = "text",
 ) -> None:
     """Run Flower's SuperNode: it calls the coordinator, and the agent calls it. It needs no access to records.
 
@@ -37,7 +39,8 @@ def connect(
     SIGTERM, SIGINT and SIGHUP. Exit code 2 if its port is taken or its certificate refused, 4 if it cannot start.
     The agent calls it by plain HTTP with a shared secret: keep both on one machine, or on a network of their own.
     """
-    connection = SiloConfig.read_toml(silo_file(folder, folder_option)).connection
+    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    connection = config.connection
     command = supernode_command(connection, host)
     if print_:
         echo(f"{shlex.join(command)}\n")
@@ -51,7 +54,7 @@ def connect(
             raise ConfigError(f"there is no file {path}: {remedy}")
     if connection.client_certificate.is_file() and not connection.client_key.is_file():
         raise ConfigError(f"there is no file {connection.client_key}: {NO_KIT}")
-    os.execve(command[0], command, {**os.environ, **_ENVIRONMENT})  # noqa: S606 - that is the point
+    os.execve(command[0], command, {**os.environ, **_ENVIRONMENT, SILO: config.silo})  # noqa: S606 - that is the point
 
 
 def supernode_command(connection: Connection, host: str = "") -> list[str]:

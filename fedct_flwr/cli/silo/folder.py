@@ -12,7 +12,7 @@ SILO_FILE: Final = "silo.toml"
 Folder: TypeAlias = Annotated[
     Path | None, typer.Argument(metavar="[FOLDER]", help="The silo's folder.", show_default="here")
 ]
-FolderOption: TypeAlias = Annotated[Path | None, typer.Option("--folder", help="The silo's folder, said otherwise.")]
+FolderOption: TypeAlias = Annotated[Path | None, typer.Option("--folder", help="The silo's folder, as an option.")]
 
 
 def silo_file(argument: Path | None, option: Path | None = None) -> Path:

@@ -4,24 +4,25 @@ import secrets
 import shutil
 import tempfile
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from fedct_flwr.cli import complete
-from fedct_flwr.cli.coordinator.kit import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
-from fedct_flwr.config import KitConfig, SiloConfig, StudyConfig
+from fedct_flwr.config import SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
-from fedct_flwr.learners.catalog import SHORT_NAMES, TORCHVISION, package
+from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.text.suggest import suggest
@@ -30,7 +31,7 @@ from fedct_flwr.types import ConfigError, FedctError
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
 
-_LEARNERS: Final = (AUTO, *SHORT_NAMES)
+_LEARNERS: Final = (AUTO, *SHORT_NAMES, *LANGUAGE)
 """What predicts classes."""
 
 
@@ -39,49 +40,71 @@ def init(
     data: Annotated[
         Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
     ],
-    kit: Annotated[
-        Path | None,
-        typer.Option(help="The silo's kit, from the coordinator: name, study, address and certificates."),
-    ] = None,
-    silo: Annotated[str, typer.Option(help="The silo's name, if not the kit's.")] = "",
-    study: Annotated[Path | None, typer.Option(help="The study's folder, if not the kit's.")] = None,
+    silo: Annotated[str, typer.Option(help="The silo's name.")],
+    study: Annotated[Path, typer.Option(help="The study's folder.")],
     label: Annotated[str, typer.Option(help="The label column of the records; not for images.")] = "",
-    superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT, if not the kit's.")] = "",
-    ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt, if not the kit's.")] = None,
+    superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT.")] = "",
+    ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt.")] = None,
     learner: Annotated[
         str,
         typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
     ] = AUTO,
 ) -> None:
-    """Make a silo's folder: settings with every key explained, keys, a secret, and a copy of the study.
+    """Make a silo's folder by hand: settings with every key explained, keys, a secret, and a copy of the study.
 
-    Nothing is overwritten. The folder is made as a whole or not at all, and only its owner may read it.
+    With an invitation from the coordinator, fedct silo join does all of this. Nothing is overwritten. The folder is
+    made as a whole or not at all, and only its owner may read it.
     """
-    folder = folder.absolute()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
+    made = make_silo(NewSilo(folder, data, silo, study, label, superlink, ca, learner=learner))
+    say_to_send(made)
+    if not superlink:
+        _say(f"Ask the coordinator for its address, and write it into {made / SILO_FILE} as superlink")
+    if not ca:
+        _say(f"Ask the coordinator for ca.crt, and put it into {made / 'connection'}")
+    _say("If the coordinator's gateway asks for a certificate, take an invitation instead: fedct silo join INVITATION")
+    say_next(made, data)
+
+
+@dataclass(frozen=True)
+class NewSilo:
+    """What a silo's folder is made of. ``clients``: a client certificate and its key. ``more``: texts of more files.
+
+    ``file`` is what ``silo.toml`` says of the records, and ``supernode`` of the SuperNode, where that is not what it is
+    here.
+    """
+
+    folder: Path
+    data: Path
+    silo: str
+    study: Path
+    label: str = ""
+    superlink: str = ""
+    ca: Path | None = None
+    clients: tuple[Path, ...] = ()
+    learner: str = AUTO
+    file: str = ""
+    supernode: str = ""
+    more: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def make_silo(new: NewSilo) -> Path:
+    """Make a silo's folder, whole or not at all. Returns it as it is shown. Raises ConfigError."""
+    folder, study = new.folder.absolute(), new.study
+    check_new(folder)
     # Before a byte of what came from elsewhere is read.
-    for given in (kit, study):
-        if given and given.is_dir():
-            check_plain(given)
-    said = KitConfig.read_toml(kit / KIT_FILE) if kit else None
-    silo = silo or (said.silo if said else "")
-    study = study or (kit / "study" if kit else None)
-    if not silo or not study:
-        raise ConfigError("--kit is missing: name the folder from the coordinator, or --silo and --study")
-    if said and kit:
-        superlink, ca = superlink or said.superlink, ca or kit / "ca.crt"
+    if study.is_dir():
+        check_plain(study)
     agreed = StudyConfig.read_toml(study / STUDY_FILE)
-    _check(agreed, label, superlink, ca, learner)
-    clients = _of_kit(kit)
+    _check(agreed, new.label, new.superlink, new.ca, new.learner)
     text = silo_toml(
-        silo=silo,
-        data=_as_written(data, folder),
-        label=label,
+        silo=new.silo,
+        data=new.file or _as_written(new.data, folder),
+        label=new.label,
         classes=agreed.classes,
-        learner=learner,
-        packages=_packages(learner),
-        superlink=superlink or _SOMEWHERE,
+        learner=new.learner,
+        packages=_packages(new.learner),
+        superlink=new.superlink or _SOMEWHERE,
+        supernode=new.supernode,
     )
     # Before anything is made, and without the name of a file that will not be: what is written must be read.
     SiloConfig.read(tomllib.loads(text), "what was asked for", folder)
@@ -90,16 +113,22 @@ def init(
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
-        _fill(temporary, text, study, ca)
-        for path in clients:
+        _fill(temporary, text, study, new.ca)
+        for path in new.clients:
             _write(temporary / "connection" / path.name, path.read_bytes())
+        for name, content in new.more.items():
+            _write(temporary / name, content)
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    _print_next(folder, data, superlink, ca, kit)
-    if data.exists():
-        _print_findings(folder)
+    return from_here(folder)
+
+
+def check_new(folder: Path) -> None:
+    """Raise ConfigError for a folder that has something in it."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists: nothing is overwritten, choose another folder")
 
 
 def _print_findings(folder: Path) -> None:
@@ -126,17 +155,6 @@ def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, lea
         raise ConfigError(f"there is no file {ca}: ask the coordinator for ca.crt")
     if learner not in _LEARNERS and "." not in learner:
         raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, _LEARNERS)} (or give an import path)")
-
-
-def _of_kit(kit: Path | None) -> list[Path]:
-    """The certificate that opens the gateway, and its key. Raises ConfigError for a kit without them."""
-    if not kit:
-        return []
-    found = [kit / CLIENT_CERTIFICATE, kit / CLIENT_KEY]
-    for path in (*found, kit / "ca.crt"):
-        if path.is_symlink() or not path.is_file():
-            raise ConfigError(f"there is no file {path}: ask the coordinator for the whole kit of your silo")
-    return found
 
 
 def _as_written(data: Path, folder: Path) -> str:
@@ -173,23 +191,20 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _print_next(folder: Path, data: Path, superlink: str, ca: Path | None, kit: Path | None) -> None:
-    shown, out = from_here(folder), console(soft_wrap=True, markup=False)
+def _say(text: str) -> None:
+    console(soft_wrap=True, markup=False).print(text)
 
-    def say(text: str) -> None:
-        out.print(text)
 
-    say(f"{shown} is made; only you can read it.")
-    say(f"Send to the coordinator: {in_shell(shown / 'connection' / 'node.key.pub')} (public, no secret)")
-    if not superlink:
-        say(f"Ask the coordinator for its address, and write it into {shown / SILO_FILE} as superlink")
-    if not ca:
-        say(f"Ask the coordinator for ca.crt, and put it into {shown / 'connection'}")
-    if not kit:
-        say(
-            f"If the coordinator's gateway asks for a certificate, put client.crt and client.key from your kit into "
-            f"{shown / 'connection'}"
-        )
+def say_to_send(made: Path) -> None:
+    """What was made, and what of it the coordinator needs."""
+    _say(f"{in_shell(made)} is made; only you can read it.")
+    _say(f"Send to the coordinator: {in_shell(made / 'connection' / 'node.key.pub')} (public, no secret)")
+
+
+def say_next(made: Path, data: Path) -> None:
+    """What there is to do now, and what the inspection finds of the records."""
     if not data.exists():
-        say(f"There is nothing at {data} yet: put the records there, or change file in {shown / SILO_FILE}")
-    say(f"Next: fedct silo check {in_shell(shown)}")
+        _say(f"There is nothing at {in_shell(data)} yet: put the records there, or change file in {made / SILO_FILE}")
+    _say(f"Next: fedct silo check {in_shell(made)}")
+    if data.exists():
+        _print_findings(made)

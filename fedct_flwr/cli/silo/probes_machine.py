@@ -9,7 +9,7 @@ from typing import Final
 from fedct_flwr import __version__
 from fedct_flwr.cli import installed
 from fedct_flwr.cli.silo.findings import Finding, Silo, bad, by_amount, good, warning
-from fedct_flwr.learners.catalog import NETWORKS
+from fedct_flwr.learners.catalog import NETWORKS, TRANSFORMER
 
 _FLOWER: Final = ((1, 41), (1, 43))
 _PACKAGES: Final = ("numpy", "scikit-learn", "pyarrow", "torch", "xgboost-cpu")
@@ -53,7 +53,7 @@ def disk(silo: Silo) -> Iterator[Finding]:
 def device(silo: Silo) -> Iterator[Finding]:
     """For networks, where they are trained."""
     settings = silo.config.learner
-    if settings.name in NETWORKS:
+    if settings.name in {*NETWORKS, TRANSFORMER}:
         yield device_for(settings.device)
 
 

@@ -1,5 +1,6 @@
 """The way to the coordinator and to the SuperNode: certificate, a real TLS handshake, clocks, proxies."""
 
+import errno
 import http.client
 import ipaddress
 import re
@@ -33,6 +34,7 @@ _EXPIRED: Final = 10
 _OTHER_NAME: Final = (62, 64)
 # How urllib says that a proxy did not put a call through.
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
+_NO_WAY: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH)
 # What containers on a network of their own call each other.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -160,7 +162,7 @@ def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
     if proxy and (tunnel := _TUNNEL.match(str(reason))):
         said = f"the proxy {proxy}, which HTTPS_PROXY names, does not put the call through (HTTP status {tunnel[1]})"
         fix = "ask IT to let the proxy call that address, or add the coordinator to NO_PROXY"
-    elif proxy and isinstance(reason, socket.gaierror | ConnectionRefusedError | TimeoutError):
+    elif proxy and _unreached(reason):
         said = f"the proxy {proxy}, which HTTPS_PROXY names, cannot be reached"
         fix = "correct HTTPS_PROXY, ask IT for the proxy, or add the coordinator to NO_PROXY"
     elif isinstance(reason, ssl.SSLCertVerificationError):
@@ -186,6 +188,13 @@ def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
     else:
         said, fix = "no connection", "ask IT to let this machine call that address (one TCP port, out)"
     return bad(f"coordinator: {address}: {said}", fix, reason)
+
+
+def _unreached(reason: object) -> bool:
+    """Whether an address could not be called at all."""
+    return isinstance(reason, socket.gaierror | ConnectionRefusedError | TimeoutError) or (
+        isinstance(reason, OSError) and reason.errno in _NO_WAY
+    )
 
 
 def proxies(silo: Silo) -> Iterator[Finding]:

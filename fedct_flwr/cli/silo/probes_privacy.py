@@ -10,17 +10,19 @@ def privacy(silo: Silo) -> Iterator[Finding]:
     """Extras, budget, labeler and ledger; nothing where nothing is promised."""
     config, agreed = silo.config, silo.study
     promised = config.privacy
-    if not promised.enabled:
+    if not config.promises:
         return
-    from fedct_flwr.labelers.protect import check_installed, labeler_for
+    from fedct_flwr.labelers.protect import check_all_installed, labeler_for
 
     try:
-        check_installed(promised)
+        check_all_installed(config)
     except FedctError as error:
         # What is missing is this program's to know, and tells nothing of the records.
         yield bad(f"privacy: {error}", "install the extra where the agent runs")
         return
+    from fedct_flwr.hospital.adding import check_sums
     from fedct_flwr.privacy.budget import budget_of
+    from fedct_flwr.silo.joint import together_in
     from fedct_flwr.silo.release import account_of
 
     size = silo.records.size
@@ -29,12 +31,17 @@ def privacy(silo: Silo) -> Iterator[Finding]:
             f"privacy: delta is {promised.delta:g}, which is not below one divided by the number of records",
             "set a smaller delta under [privacy]: as it is, publishing a record at random would pass for private",
         )
+    name = "the joint labeler" if config.adds_noise else promised.protection
     try:
-        labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
+        if config.adds_noise:
+            check_sums(config, agreed)
+            together_in(agreed)
+        else:
+            labeler_for(promised, config.learner, config.silo, agreed.schema, agreed.public, size)
     except FedctError as error:
         yield bad(
-            f"privacy: {promised.protection} cannot be set up for these records",
-            "correct [privacy] in silo.toml; fedct silo check --details says what is wrong",
+            f"privacy: {name} cannot be set up for these records",
+            "correct [privacy] in silo.toml, or what the study asks for; fedct silo check --details says what is wrong",
             error,
         )
         return
@@ -44,6 +51,6 @@ def privacy(silo: Silo) -> Iterator[Finding]:
         yield bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
         return
     yield good(
-        f"privacy: {promised.protection}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in "
+        f"privacy: {name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in "
         f"total; {found.epsilon:.3g} spent"
     )

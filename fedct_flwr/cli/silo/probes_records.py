@@ -11,6 +11,7 @@ import numpy as np
 
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, warning
 from fedct_flwr.config.learner import AUTO
+from fedct_flwr.datasets.delimited import FormError
 from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
@@ -71,6 +72,10 @@ def _table(silo: Silo) -> Iterator[Finding]:
     text = [data.label, *(column.name for column in schema.columns if column.spelled)]
     try:
         table = read_table(data.file, text, form_of(data, silo.study))
+    except FormError as error:
+        said, _, fix = str(error).replace(str(data.file), "the file").partition(": ")
+        yield bad(f"records: {said}", fix, error)
+        return
     except DataError as error:
         yield bad(
             "records: the file cannot be read as a table",
@@ -183,7 +188,7 @@ def learner(silo: Silo) -> Iterator[Finding]:
     from fedct_flwr.learners.base import Resumable
     from fedct_flwr.learners.build import learner_for
     from fedct_flwr.learners.catalog import check_allowed
-    from fedct_flwr.learners.text import unread
+    from fedct_flwr.learners.text import unread, unusual_texts
 
     config, agreed, sample = silo.config, silo.study, _sample(silo.records)
     name = config.learner.name
@@ -228,6 +233,8 @@ def learner(silo: Silo) -> Iterator[Finding]:
         yield good(f"learner {name} with protection {config.privacy.protection}: {said}")
     if said := unread(config.learner, agreed.schema):
         yield warning(f"learner {name}: it does not use all columns", said)
+    if said := unusual_texts(config.learner, agreed.schema, silo.records.X):
+        yield warning(said, "nothing, if that is so")
     for kind in kinds_let_out(config.policy.kinds, Terms.of(agreed.name, agreed.public, agreed.schema)):
         try:
             kind.check_learner(made)

@@ -11,6 +11,7 @@ from fedct_flwr.hospital.approval import current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.hospital.next_approval import is_waiting
 from fedct_flwr.hospital.revocation import is_revoked, put_down, withdraw
 from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError, RunError
@@ -25,7 +26,8 @@ def revoke(
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     out = console(soft_wrap=True, markup=False)
     # Whatever the log says that cannot be read: revoked is revoked.
-    if is_revoked(config.state) or not _is_approved(config.state):
+    nothing = is_revoked(config.state) or not _is_approved(config.state)
+    if nothing and not is_waiting(config.state):
         out.print("Nothing is approved: nothing leaves.")
         return
     if not yes and not typer.confirm("Withdraw the approval, so that nothing leaves from now on?"):

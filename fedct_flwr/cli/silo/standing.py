@@ -9,13 +9,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedct_flwr.cli.silo.agent_file import read_agent
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config.caps import AtOnce, Total, caps_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital.approval import Approval, approving_digests, in_force
-from fedct_flwr.hospital.books import spent
+from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
@@ -43,7 +45,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     last.extend(entry for entry in entries if entry.event is Event.REFUSED)
     public = study.public.fingerprint.hex() if study else ""
     used = spent(entry for entry in entries if study and (entry.study, entry.public) == (study.name, public))
-    policy = config.policy
+    policy, totals = config.policy, caps_of(Policy, Total)
     return {
         "silo": config.silo,
         "study": study.name if study else None,
@@ -52,10 +54,11 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "agent": {**asdict(agent.status), "alive": agent.alive, "healthy": agent.healthy, "silence": agent.silence},
         "log": {"readable": readable, "lines": len(entries)},
         "kinds": list(policy.kinds),
-        "used": {"rounds": used.rounds, "labels": used.queries, "bytes": used.bytes},
-        "limits": {"rounds": policy.max_rounds, "labels": policy.max_queries, "bytes": policy.max_bytes},
-        "at_once": {"local_rounds": policy.max_local_rounds, "consensus_weight": policy.max_consensus_weight},
-        **({"privacy": _privacy(config, study)} if config.privacy.enabled else {}),
+        "used": {cap.name: cap.of(used) for cap in totals.values()},
+        "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
+        "at_once": {cap.name: getattr(policy, field) for field, cap in caps_of(Policy, AtOnce).items()},
+        **({"records": _records(config)} if config.records.folder else {}),
+        **({"privacy": _privacy(config, study)} if config.promises else {}),
         "judgment": _judgment(config, study),
         "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
     }
@@ -83,15 +86,33 @@ def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] |
     return facts_of(found) if found else None
 
 
+def _records(config: SiloConfig) -> dict[str, Any]:
+    """Limits that several studies share; ``used`` is None if what they have used cannot be told."""
+    books = SharedBooks.of(config)
+    totals = caps_of(Policy, Total)
+    try:
+        used, studies = books.spent() if books else (Spent(), 0)
+        counted = {cap.name: cap.of(used) for cap in totals.values()}
+    except FedctError:
+        counted, studies = None, 0
+    return {
+        "folder": str(config.records.folder),
+        "studies": studies,
+        "used": counted,
+        "limits": {cap.name: getattr(config.records, field) for field, cap in totals.items()},
+    }
+
+
 def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     """What is promised, and what the ledger says of it; ``spent`` is None if that cannot be told."""
     privacy = config.privacy
-    said: dict[str, Any] = {"protection": privacy.protection, "epsilon": privacy.epsilon, "delta": privacy.delta}
+    protection = "joint labeler" if config.adds_noise else privacy.protection
+    said: dict[str, Any] = {"protection": protection, "epsilon": privacy.epsilon, "delta": privacy.delta}
     found = None
-    from fedct_flwr.labelers.protect import check_installed
+    from fedct_flwr.labelers.protect import check_all_installed
 
     try:
-        check_installed(privacy)
+        check_all_installed(config)
         from fedct_flwr.silo.release import account_of
 
         found = account_of(config, study.name) if study else None
@@ -134,14 +155,16 @@ def table(said: dict[str, Any]) -> Table:
         result.add_row("coordinator", _coordinator(agent["silence"], agent["trouble"]))
     if said["kinds"] != ["hard"]:
         result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
-    for name in ("rounds", "labels", "bytes"):
-        used, limit = said["used"][name], said["limits"][name]
+    for name, limit in said["limits"].items():
+        used = said["used"][name]
         left = max(0, limit - used)
         result.add_row(
             name, f"{used:,} of {limit:,} used, {left:,} left" if left else f"[yellow]{used:,}: the limit[/]"
         )
-    limits = said["at_once"]["local_rounds"], said["at_once"]["consensus_weight"]
-    for line in filter(None, (kind.at_once(*limits) for kind in kinds)):
+    if "records" in said:
+        for name, line in _shared(said["records"]):
+            result.add_row(name, line)
+    for line in filter(None, (kind.at_once(said["at_once"]) for kind in kinds)):
         result.add_row("at once", line)
     if "privacy" in said:
         result.add_row("privacy", _budget(said["privacy"]))
@@ -158,6 +181,19 @@ def table(said: dict[str, Any]) -> Table:
             "refused" if not number else "", f"{_when(refusal['time'])}{round_}: {escape(refusal['reason'])}"
         )
     return result
+
+
+def _shared(records: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The limits over all studies."""
+    if records["used"] is None:
+        yield "all studies", "[bold red]what has left cannot be told, so nothing leaves[/]"
+        return
+    for name, limit in records["limits"].items():
+        used = records["used"][name]
+        yield (
+            "all studies",
+            f"{name}: {used:,} of {limit:,} used" if used < limit else f"[yellow]{name}: {used:,}: the limit[/]",
+        )
 
 
 def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """``fedct silo start``: the agent, in the foreground."""
 
 import signal
-from datetime import datetime
 
+from fedct_flwr.cli.output import Log
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -11,12 +11,13 @@ from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.hospital.revocation import put_down
+from fedct_flwr.hospital.log_line import log_line
+from fedct_flwr.hospital.next_approval import settle
 from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
 
 
-def start(folder: Folder = None, folder_option: FolderOption = None) -> None:
+def start(folder: Folder = None, folder_option: FolderOption = None, log: Log = "text") -> None:
     """Run the agent: it takes questions from its SuperNode, trains, and lets approved labels out, each one logged.
 
     Stops cleanly on SIGTERM, SIGINT and SIGHUP, also in the middle of training.
@@ -29,7 +30,7 @@ def start(folder: Folder = None, folder_option: FolderOption = None) -> None:
     out = console(soft_wrap=True, markup=False)
 
     def say(sentence: str) -> None:
-        out.print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {sentence}")
+        out.print(log_line(sentence))
 
     if hasattr(signal, "SIGHUP"):  # not on Windows
         # A terminal that is closed ends it as well as anybody who asks it to end.
@@ -41,7 +42,7 @@ def check_approved(config: SiloConfig) -> None:
     """Raise ConfigError unless the study is approved as it is now, RunError if the log cannot be written or trusted."""
     # Opening it proves the log, and that no other agent is at work.
     with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
-        put_down(log, config.state)
+        settle(log, config.state)
         approved = current(read_entries(config.state))
     if approved is None:
         raise ConfigError("nothing is approved: read what would leave, and allow it, with 'fedct silo approve'")

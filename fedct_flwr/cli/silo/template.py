@@ -6,7 +6,8 @@ from typing import Final
 
 import tomli_w
 
-from fedct_flwr.config import LearnerSettings, Policy, PrivacySettings, TransferSettings
+from fedct_flwr.config import Connection, LearnerSettings, Policy, PrivacySettings, TransferSettings
+from fedct_flwr.config.caps import Cap, caps_of
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.mechanisms import ANSWERING
 from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS
@@ -30,6 +31,10 @@ state = "state"
 
 # The key that signs the log. Keep a copy of keys/egress.pub elsewhere: with it anybody can check the log.
 egress-key = "keys/egress.key"
+
+# Four eyes: people and their public keys (openssl genpkey -algorithm ed25519; openssl pkey -pubout). Two of them have
+# to approve, each with fedct silo approve --by NAME --key FILE. Without this anybody who may use this folder approves.
+# approvers = {{ anna = "keys/anna.pub", ben = "keys/ben.pub" }}
 
 
 [data]
@@ -58,6 +63,10 @@ test-fraction = 0.0
 # dates = "%d.%m.%Y"
 # missing = ["-9", "unknown"]
 # leave-out = ["comment"]
+
+# Where file is a folder of images: which of them belong together, by their names.
+# [data.images]
+# group-pattern = "^(p[0-9]+)_"
 
 
 [learner]
@@ -108,23 +117,16 @@ seed = 0
 # in between: to approve again gives nothing back.
 # Kinds of messages: "hard" is one class for each public example that is asked about; "counts" is how many of the
 # students under [transfer] chose each class, and each vote counts as a label; "soft" is a probability for each class of
-# it, which tells more than labels, each counts as one, and no protection covers them.
+# it, which tells more than labels, each counts as one, and no protection covers them; "sum" is masked labels that look
+# random, of which the coordinator can open only the sum over several silos; "soft-sum" is the same of probabilities;
+# "joint" is the same of gradients with noise, for the joint labeler of the study, and stands alone: epsilon and delta
+# under [privacy] are then its budget.
 kinds = ["hard"]
 
 # Whether test scores may leave (four numbers with each reply). For experiments.
 metrics = false
 
-# Replies with labels, labels, bytes.
-max-rounds = {max_rounds}
-max-queries = {max_queries}
-max-bytes = {max_bytes}
-
-# Limits of each question for probabilities, not in total: rounds of training that it may ask for, which cost time here;
-# and what others' probabilities may count beside 1 for the records when the model learns. It is the coordinator who
-# chooses both. With a weight far above 1 the model would learn what it is told, and forget the records. Learned in turn
-# with the records, as fedmd asks, they count 1.
-max-local-rounds = {max_local_rounds}
-max-consensus-weight = {max_consensus_weight}
+{caps}
 
 
 [privacy]
@@ -157,6 +159,17 @@ gamma = {gamma}
 lessons = {lessons}
 
 
+# Limits over several studies about the same records: each study's silo.toml names the same folder on this machine.
+# [records]
+# folder = "../records-in-common"
+# max-rounds = 100
+# max-queries = 1000000
+# max-bytes = 10000000
+# What all of them together may tell about a record, where each has a protection (0: no limit over studies).
+# epsilon = 0.0
+# delta = 1e-5
+
+
 [connection]
 # The coordinator, host:port. The only address outside this house that is ever called, and by the SuperNode alone.
 superlink = {superlink}
@@ -167,7 +180,7 @@ ca-certificate = "connection/ca.crt"
 # The SuperNode's key. The coordinator knows this silo by connection/node.key.pub.
 node-key = "connection/node.key"
 
-# What opens the coordinator's gateway, from the kit that the coordinator has sent.
+# What opens the coordinator's gateway, from the coordinator's invitation.
 client-certificate = "connection/client.crt"
 client-key = "connection/client.key"
 
@@ -176,15 +189,23 @@ secret = "connection/secret"
 
 # Where the SuperNode listens for its agent, host:port, inside the house. The agent calls it by plain HTTP and shows
 # the secret: keep both on one machine, or on a network that the two share with nobody.
-supernode = "127.0.0.1:9094"
+supernode = {supernode}
 """
 
 
 def silo_toml(
-    *, silo: str, data: str, label: str, classes: Sequence[str], learner: str, packages: Sequence[str], superlink: str
+    *,
+    silo: str,
+    data: str,
+    label: str,
+    classes: Sequence[str],
+    learner: str,
+    packages: Sequence[str],
+    superlink: str,
+    supernode: str = "",
 ) -> str:
     """The settings of a new silo; what is not given stands there with its default."""
-    policy, defaults = Policy(), LearnerSettings.model_construct()
+    defaults = LearnerSettings.model_construct()
     values: dict[str, object] = {
         "silo": silo,
         "data": data,
@@ -196,6 +217,7 @@ def silo_toml(
         # Images have no label column, and no statistics of columns.
         "preprocessing": "standard" if label else "none",
         "superlink": superlink,
+        "supernode": supernode or Connection.model_fields["supernode"].default,
     }
     for name in (
         "pseudo_weight",
@@ -214,14 +236,13 @@ def silo_toml(
     values["pseudo_weight"] = AUTO
     privacy = PrivacySettings()
     values |= {name: getattr(privacy, name) for name in ("protection", "epsilon", "delta", "rounds", "queries")}
-    for name in ("max_rounds", "max_queries", "max_bytes", "max_local_rounds", "max_consensus_weight"):
-        values[name] = getattr(policy, name)
     transfer = TransferSettings()
     values |= {"partitions": transfer.partitions, "gamma": transfer.gamma, "lessons": transfer.lessons}
     values |= {"transfer_teachers": transfer.teachers, "transfer_noise": transfer.noise}
     explained = {
         "choices": _choices(),
         "own": _own(privacy),
+        "caps": _caps(),
         "covering": _either(COVER_VOTES),
         "noises": _either(ANSWERING),
     }
@@ -234,6 +255,15 @@ def _choices() -> str:
     return _comment(
         f"Whose labels leave, and what they may tell about a record in total. {said} The model itself stays here and "
         "learns from everything. Without a protection the other keys must keep their defaults."
+    )
+
+
+def _caps() -> str:
+    """The limits of the policy, each explained as in the reference."""
+    fields = Policy.model_fields
+    return "\n\n".join(
+        f"{_comment(' '.join((fields[name].description or '').split()))}\n{kebab(name)} = {_toml(fields[name].default)}"
+        for name in caps_of(Policy, Cap)
     )
 
 

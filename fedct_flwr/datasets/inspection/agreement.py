@@ -29,6 +29,12 @@ _OPPOSITE: Final = 0.35
 _FAR: Final = 3.0
 """Standard errors below one half, where nothing predicts the labels."""
 _PREDICTS: Final = 0.6
+_NOTHING: Final = 0.1
+_SURELY: Final = 0.7
+_FEWEST_FOR_NOTHING: Final = 60
+"""Records of each of two classes from which an AUC near one half is no accident; with fewer, it is far from theirs."""
+_FAR_FROM_THEIRS: Final = 4.0
+"""Standard errors."""
 _EXTREME: Final = 3.0
 
 
@@ -60,6 +66,14 @@ def opposed(silos: Mapping[SiloName, Examples], columns: Sequence[Column], class
             )
             fix = "check that the classes mean the same there, and which of them is which"
             yield Finding("reversed-labels", Severity.SAID, what, fix, silo=silo)
+        for silo in _unrelated({silo: pair for silo, pair in parts.items() if silo not in said}):
+            said.add(silo)
+            what = (
+                f"nothing in the records of silo {silo} goes with its labels ({quoted(classes[a])} and "
+                f"{quoted(classes[b])}), as it does at the other silos"
+            )
+            fix = "check that its labels stand next to the right records"
+            yield Finding("unrelated-labels", Severity.SAID, what, fix, silo=silo)
 
 
 def _known(y: NDArray[np.int_], common: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -85,9 +99,11 @@ def _standardized(
             X[:, [at]] if (names := columns[column].categories) is None else X[:, [at]] == np.arange(len(names))
             for at, column in enumerate(kept)
         ]
-        raw[silo] = np.hstack(pieces).astype(np.float32) if pieces else np.zeros((len(X), 0), dtype=np.float32)
+        with np.errstate(over="ignore"):
+            raw[silo] = np.hstack(pieces).astype(np.float32) if pieces else np.zeros((len(X), 0), dtype=np.float32)
         answers[silo] = own.y[::step]
     together = np.concatenate([*raw.values()])
+    together[:, np.isnan(together).all(axis=0)] = 0
     with np.errstate(all="ignore"):
         # A sentinel such as -999 would be all of the spread.
         quantiles = np.nanpercentile if np.isnan(together).any() else np.percentile
@@ -114,9 +130,7 @@ def _opposite(parts: _Parts) -> Iterator[tuple[SiloName, list[SiloName], float]]
         # Silos count alike: one large silo with swapped labels would turn the others' direction round.
         aucs = {silo: _auc(*parts[silo], _common(ways, left, silo)) for silo in left}
         worst = min(left, key=lambda silo: aucs[silo])
-        one, other = map(len, parts[worst])
-        error = np.sqrt((one + other + 1) / (12 * one * other))
-        if aucs[worst] > min(_OPPOSITE, 0.5 - _FAR * error):
+        if aucs[worst] > min(_OPPOSITE, 0.5 - _FAR * _error(*parts[worst])):
             return
         left.remove(worst)
         if not _agree(parts, ways, left):
@@ -124,13 +138,41 @@ def _opposite(parts: _Parts) -> Iterator[tuple[SiloName, list[SiloName], float]]
         yield worst, left, aucs[worst]
 
 
+def _unrelated(parts: _Parts) -> Iterator[SiloName]:
+    """Silos whose labels neither the others' records predict nor their own, where the others predict each other."""
+    ways = {silo: one.mean(axis=0) - other.mean(axis=0) for silo, (one, other) in parts.items()}
+    for silo in parts:
+        others = [other for other in parts if other != silo]
+        if len(others) < 2:
+            continue
+        error, few = _error(*parts[silo]), min(map(len, parts[silo])) < _FEWEST_FOR_NOTHING
+        away = abs(_auc(*parts[silo], _common(ways, [*parts], silo)) - 0.5)
+        if away > max(_NOTHING, 2 * error if few else 0):
+            continue
+        # Half of the records are learned from, and half are left.
+        if abs(_own_auc(*parts[silo]) - 0.5) > max(_NOTHING, 2 * np.sqrt(2) * error if few else 0):
+            continue
+        lowest = min(_auc(*parts[other], _common(ways, others, other)) for other in others)
+        if lowest >= max(_SURELY, 0.5 + away + _FAR_FROM_THEIRS * error if few else 0):
+            yield silo
+
+
+def _error(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """The standard error of an AUC where nothing predicts the labels (Mann and Whitney 1947)."""
+    return float(np.sqrt((len(one) + len(other) + 1) / (12 * len(one) * len(other))))
+
+
+def _own_auc(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """How well one half of a silo's records predicts the other."""
+    way = one[::2].mean(axis=0) - other[::2].mean(axis=0)
+    return _auc(one[1::2], other[1::2], way)
+
+
 def _agree(parts: _Parts, ways: Mapping[SiloName, NDArray[np.float32]], silos: list[SiloName]) -> bool:
     """Whether these silos predict each other's labels; one alone, whether one half of it predicts the other."""
     if len(silos) > 1:
         return bool(np.mean([_auc(*parts[silo], _common(ways, silos, silo)) for silo in silos]) >= _PREDICTS)
-    one, other = parts[silos[0]]
-    way = one[::2].mean(axis=0) - other[::2].mean(axis=0)
-    return _auc(one[1::2], other[1::2], way) >= _PREDICTS
+    return _own_auc(*parts[silos[0]]) >= _PREDICTS
 
 
 def _common(ways: Mapping[SiloName, NDArray[np.float32]], silos: list[SiloName], but: SiloName) -> NDArray[np.float32]:

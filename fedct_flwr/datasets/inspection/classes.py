@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.outcome import codings, missing_as_class, ordered
-from fedct_flwr.datasets.inspection.spelling import are_dates, folded, truth, without_signs
-from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.datasets.inspection.spelling import are_dates, folded, misspelled, truth, without_accents, without_signs
+from fedct_flwr.datasets.inspection.words import HIDDEN_BELOW, Words
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import SiloName
@@ -26,6 +26,12 @@ _MANY: Final = 20
 _FRACTIONS: Final = 10
 _FEW_EACH: Final = 10
 _MOSTLY: Final = 0.8
+_TWO: Final = 2
+TESTED: Final = ".test"
+"""Ends the name of a table that a silo is tested with."""
+_TO_COMPARE: Final = 20
+"""Records, at least, of silos whose classes are compared."""
+_USUAL: Final = 0.05
 
 
 def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) -> Iterator[Finding]:
@@ -43,6 +49,7 @@ def of_classes(counts: Counts, agreed: Collection[str], label: str, say: Words) 
         yield from missing_as_class(total, label)
         yield from ordered(sorted(total), label)
         yield from _without_common(counts, say)
+        yield from _renamed(counts, label)
     yield from _few(counts, total, agreed, say)
 
 
@@ -56,7 +63,7 @@ def _too_many(total: Counter[str], label: str, say: Words) -> Iterator[Finding]:
         fix = "set outcome = 'number' to predict a number, or make classes of it"
         if many and records < 2 * _FEW_EACH * len(total):
             yield Finding("number-to-predict", Severity.REFUSED, said, fix, label)
-        elif many or (len(total) > 2 * _MANY and _in_a_row(numbers)):
+        elif many or (len(total) > _FRACTIONS and _in_a_row(numbers)):
             yield Finding("number-to-predict", Severity.SAID, said, fix, label)
         return
     if len(total) > _FEW and are_dates(pa.array([*total], pa.string())).mean() > _MOSTLY:
@@ -89,6 +96,7 @@ def _spellings(counts: Counts, agreed: Collection[str], label: str, say: Words) 
             names.setdefault(name, silo)
     for same, how, severity in (
         (folded, "in case, blanks or form of Unicode alone", Severity.REFUSED),
+        (without_accents, "in accents or in encoding alone", Severity.REFUSED),
         (_truth_word, "in spelling alone", Severity.REFUSED),
         (without_signs, "in signs between words alone", Severity.SAID),
     ):
@@ -106,6 +114,13 @@ def _spellings(counts: Counts, agreed: Collection[str], label: str, say: Words) 
                 fix = f"write them as the study does ({listed([*agreed])}), or say under [data.mapping] what each means"
             yield Finding("label-spellings", severity, said, fix, label, silo)
             return
+    if not agreed and (found := misspelled(total)):
+        rare, frequent = found
+        pair = say.values({rare: HIDDEN_BELOW, frequent: total[frequent]} if total[rare] > 1 else total)
+        said = f"a class in the label column {quoted(label)} is nearly spelled as a frequent one{pair}, in "
+        said += f"{say.number(total[rare], 'record')} at silo {names[rare]}"
+        fix = "write each class in one way, unless they are two"
+        yield Finding("label-spellings", Severity.SAID, said, fix, label, names[rare])
 
 
 def _truth_word(name: str) -> str:
@@ -158,6 +173,33 @@ def _without_common(counts: Counts, say: Words) -> Iterator[Finding]:
         said = f"silo {silo} has no class in common with the others{say.values(own)}"
         fix = "write the classes as they do, or leave the silo out"
         yield Finding("no-common-class", Severity.REFUSED if certain else Severity.SAID, said, fix, silo=silo)
+
+
+def _renamed(counts: Counts, label: str) -> Iterator[Finding]:
+    """A class that one silo alone has, where it lacks one that all others have: one class by two names.
+
+    A table that a silo is tested with has the silo's classes, or is refused without a quotation of its cells.
+    """
+    counts = {silo: own for silo, own in counts.items() if not silo.endswith(TESTED)}
+    if len(counts) <= _TWO or any(sum(own.values()) < _TO_COMPARE for own in counts.values()):
+        return
+    for silo, own in counts.items():
+        others = [theirs for other, theirs in counts.items() if other != silo]
+        common = [name for name in others[0] if all(_is_usual(name, theirs) for theirs in others)]
+        lacking = [name for name in common if name not in own]
+        new = [name for name in own if _is_usual(name, own) and not any(name in theirs for theirs in others)]
+        # Numbers are grades, and a silo may well lack one of these.
+        if len(lacking) == 1 and len(new) == 1 and _number(new[0]) is None:
+            said = (
+                f"silo {silo} alone has class {quoted(new[0])} in the label column {quoted(label)}, and lacks "
+                f"{quoted(lacking[0])}, which all others have"
+            )
+            fix = "if it is one class by two names, write one name everywhere"
+            yield Finding("label-spellings", Severity.REFUSED, said, fix, label, silo)
+
+
+def _is_usual(name: str, own: Mapping[str, int]) -> bool:
+    return own.get(name, 0) >= _USUAL * sum(own.values())
 
 
 def _few(counts: Counts, total: Counter[str], agreed: Collection[str], say: Words) -> Iterator[Finding]:

@@ -1,7 +1,9 @@
 """Findings on the columns of one table, the public set: what would be read as something else than it is."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from typing import Final
 
 import numpy as np
@@ -12,8 +14,18 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.dates import likely_forms
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
-from fedct_flwr.datasets.inspection.spelling import are_dates, are_grouped, are_pairs, folded, weigh
+from fedct_flwr.datasets.inspection.spelling import (
+    LONG_WORD,
+    are_dates,
+    are_grouped,
+    are_pairs,
+    may_be_decimal,
+    misspelled,
+    weigh,
+    without_accents,
+)
 from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
 FEWEST: Final = 20
@@ -26,11 +38,26 @@ _SHARE_OF_OTHERS: Final = 0.05
 _MOST_NUMBERS: Final = 0.5
 _NEARLY_ALL: Final = 0.8
 _ONCE: Final = 0.9
+_OFTEN: Final = 0.8
 _OFTEN_ONCE: Final = 0.5
 _MOSTLY_MISSING: Final = 0.5
 _MOST_CODES: Final = 30
+_FAR: Final = 5.0
+_FAR_IN_LOGS: Final = 0.5
+_SHEET_DAYS: Final = (30_000, 55_153)
+"""Days as spreadsheets number them, from 1982 to 2050."""
+_TIME_OF_DAY: Final = re.compile(r"\d{1,3}:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?")
+_DAY_NAME: Final = re.compile(
+    r"(^|[_\-. ])(date|datum|day|tag|dob|geb|birth\w*|geburt\w*|aufnahme\w*|entlass\w*|admi\w*|discharge\w*|visit\w*)"
+    r"($|[_\-. ])|date$|datum$",
+    re.I,
+)
 _YEARS: Final = (1900, 2100)
 _FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
+_FIRST_SHORT_DAY, _LAST_SHORT_DAY = 10_101, 991_231
+_SOME_DAY: Final = date(2024, 12, 31)
+_SECONDS: Final = (600_000_000, 2_200_000_000)
+"""From 1989 to 2039."""
 _DIGITS: Final = 4
 """Powers of ten of a number that is long enough to be an identifier."""
 _Q25, _Q50, _Q75 = (QUANTILES.index(q) for q in (0.25, 0.5, 0.75))
@@ -40,12 +67,22 @@ _UNNAMED: Final = re.compile(
     r"\s*|unnamed: ?\d+|index|level_\d+|__index_level_\d+__|\.\.\.\d+|rownames?|row\.names", re.I
 )
 _IDENTIFIER: Final = re.compile(
-    r"(^|[_\-. ])(id|pid|ids|mrn|uuid|guid|case|caseno|nr|key|patid|patnr|fallnr|pseudonym|pseudonymid|kvnr|lfd|lfdnr|"
-    r"ssn|barcode|accession)$|^(id|pid|mrn)[_\-. ]|"
-    r"(patient|pat|fall|aufnahme|subject|case|sample|visit|stay|versicherten)[_\-. ]?(id|no|nr|num|number|nummer)$|"
-    r"patient.?(id|n)|record.?(id|n)|"
-    r"[a-z](ID|Id|Nr|No)$|(^|[_\-. ])identifier$"
+    r"(?i:(^|[_\-. ])(id|pid|ids|mrn|uuid|guid|case|caseno|nr|key|patid|patnr|fallnr|pseudonym|pseudonymid|kvnr|lfd|"
+    r"lfdnr|ssn|barcode|accession)$|^(id|pid|mrn)[_\-. ]|"
+    r"(patient|patienten|pat|fall|aufnahme|subject|case|sample|visit|stay|versicherten|versicherungs|person|personen|"
+    r"hospital|nhs|encounter|record|study|studien)[_\-. ]*(id|no|nr|num|number|nummer|kennung|key|hash)$|"
+    r"^(patient|patientin|pat|subject|proband|probandin)$|patient.?(id|n)|record.?(id|n)|(^|[_\-. ])identifier$)|"
+    r"[a-z](ID|Id|Nr|No)$"
 )
+_PERSON: Final = re.compile(
+    r"((patient|pat|first|last|full|family|given|sur|vor|nach|familien)s?[_\-. ]?)?names?|initials?|initialen|kürzel|"
+    r"(home[_\-. ]?)?address|adresse|anschrift|stra(ß|ss)e|street|(tele)?phone|telefon|e?-?mail",
+    re.I,
+)
+"""Columns of text that say who somebody is, though several may be called the same."""
+_FEW_COMPANIES: Final = 6
+_MOST_COMPANIES: Final = 2000
+"""Distinct texts among which values of several in a cell are looked for."""
 _CODE: Final = re.compile(
     r"(^|[_\-. ])(code|icd|icd9|icd10|ops|drg|zip|plz|postcode|zipcode|ward|station|cd)$|Code$", re.I
 )
@@ -73,8 +110,18 @@ def of_text(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding 
     return number_as_text(profile, name, silo, say, severity)
 
 
-def number_as_text(profile: Profile, name: str, silo: SiloName, say: Words, severity: Severity) -> Finding:
-    """The finding that some cells of a column of numbers are text, with the mend that fits most of them."""
+def number_as_text(
+    profile: Profile,
+    name: str,
+    silo: SiloName,
+    say: Words,
+    severity: Severity,
+    usual: tuple[float, float] | None = None,
+) -> Finding:
+    """The finding that some cells of a column of numbers are text, with the mend that fits most of them.
+
+    ``usual`` is the range of the public set's numbers, if that has any.
+    """
     text = profile.texts[name]
     looks = text.looks
     bad = ~looks.plain
@@ -83,10 +130,12 @@ def number_as_text(profile: Profile, name: str, silo: SiloName, say: Words, seve
     if commas > weigh(bad, text.counts) / 2:
         shown, how = looks.comma, say.set("decimal", '","')
         fix = f"write a point as the decimal sign{f', or {how}' if how else ''}"
-        if bool(are_grouped(text.values.filter(pa.array(shown))).all()):
+        written = text.values.filter(pa.array(shown))
+        if bool(are_grouped(written).all()) and not _are_decimals(written, usual):
             fix = "write numbers without marks between thousands"
     elif not bad.any():
-        shown, fix = looks.plain, "turn it into numbers"
+        shown, how = looks.plain, say.set("decimal", '"."') if "." in "".join(text.values.to_pylist()) else ""
+        fix = f"turn it into numbers, without blanks of another kind{f', or {how}' if how else ''}"
     else:
         # What has the form of a number, or stands for a missing one, may be quoted: it is nobody's name.
         known = looks.comma | looks.bound | looks.missing
@@ -95,7 +144,9 @@ def number_as_text(profile: Profile, name: str, silo: SiloName, say: Words, seve
         how = (
             say.set("missing", f"[{named if named and not say.private else '...'}]") if bad.sum() <= _FEW_OTHERS else ""
         )
-        fix = f"write numbers there, or leave the cells empty{f', or {how}' if how else ''}"
+        fix = f"write numbers alone there, or leave the cells empty{f', or {how}' if how else ''}"
+        if weigh(bad, text.counts) == 1 and not known.any():
+            fix += "; if it is a line of headings, take that line out"
     if severity is Severity.SAID and (how := say.set("categories", f'["{name}"]')):
         fix += f"; if it holds codes, {how}"
     place = profile.first(name, text.values.filter(pa.array(shown)))
@@ -104,6 +155,15 @@ def number_as_text(profile: Profile, name: str, silo: SiloName, say: Words, seve
     share = say.share(weigh(bad, text.counts), text.valid)
     said = f"{where} holds numbers, and {share} are text{example}" if bad.any() else f"{where} holds numbers as text"
     return Finding("number-as-text", severity, said, fix, name, silo)
+
+
+def _are_decimals(values: pa.Array, usual: tuple[float, float] | None) -> bool:
+    """Whether numbers such as 12,345 lie in the usual range if the comma stands before decimals."""
+    if usual is None or not bool(may_be_decimal(values).all()):
+        return False
+    low, high = usual
+    middle = float(np.median([float(value.replace(",", ".")) for value in values.to_pylist()]))
+    return low <= middle <= high
 
 
 def _pairs(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | None:
@@ -130,10 +190,18 @@ def dates(profile: Profile, name: str, silo: SiloName, say: Words) -> Finding | 
         return None
     place = profile.first(name, text.values.filter(pa.array(found)))
     example = say.example(place[1], place[0]) if place else ""
-    forms = likely_forms(text.values.filter(pa.array(found)).to_pylist())
-    how = say.set("dates", " or ".join(f'"{form}"' for form in forms)) if forms else ""
-    fix = f"turn them into numbers, such as an age{f', or {how}' if how else ''}"
-    return Finding("dates-as-text", Severity.REFUSED, f"{say.column(name, silo)} holds dates{example}", fix, name, silo)
+    said = text.values.filter(pa.array(found)).to_pylist()
+    of_day, forms = all(map(_TIME_OF_DAY.fullmatch, said)), likely_forms(said)
+    fix = _remedy(say, name, " or ".join(f'"{form}"' for form in forms or ()), of_day=of_day)
+    what = f"{say.column(name, silo)} holds {'times' if of_day else 'dates'}{example}"
+    return Finding("dates-as-text", Severity.REFUSED, what, fix, name, silo, lifted=of_day or not forms)
+
+
+def _remedy(say: Words, name: str, forms: str, *, of_day: bool) -> str:
+    ways = [f"turn them into numbers, such as {'minutes' if of_day else 'an age'}"]
+    if forms and not of_day:
+        ways.append(say.set("dates", forms))
+    return ", or ".join([*ways, say.leave_out(name)])
 
 
 def of_table(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
@@ -142,11 +210,10 @@ def of_table(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
         if kind is Kind.TEXT:
             yield from _text(profile, name, say, name in categories)
         elif kind is Kind.DATES:
-            is_time = pa.types.is_time(profile.columns[name].type)
-            how = "" if is_time else say.set("dates", '"%Y-%m-%d"')
-            fix = f"turn them into numbers, such as {'hours' if is_time else 'an age'}{f', or {how}' if how else ''}"
-            said = f"{say.column(name, '')} holds {'times of day' if is_time else 'dates'}"
-            yield Finding("dates-as-text", Severity.REFUSED, said, fix, name)
+            of_day = pa.types.is_time(profile.columns[name].type)
+            fix = _remedy(say, name, '"%Y-%m-%d"', of_day=of_day)
+            said = f"{say.column(name, '')} holds {'times of day' if of_day else 'dates'}"
+            yield Finding("dates-as-text", Severity.REFUSED, said, fix, name, lifted=False)
         elif kind is Kind.NOTHING and profile.records >= FEWEST:
             said = f"{say.column(name, '')} has no value"
             yield Finding("missing-values", Severity.SAID, said, "take the column out of all tables", name)
@@ -173,21 +240,48 @@ def _text(profile: Profile, name: str, say: Words, meant: bool) -> Iterator[Find
     elif valid >= FEWEST and distinct >= _OFTEN_ONCE * valid:
         said = f"{say.column(name, '')} has {distinct:,} different texts in {valid:,} records"
         yield Finding("many-categories", Severity.SAID, said, f"group rare ones, or {leave_out}", name)
-    elif is_identifier(name) and distinct > max(FEWEST, valid / FEWEST):
+    elif (is_identifier(name) and distinct > max(FEWEST, valid / FEWEST)) or (
+        _PERSON.fullmatch(name.strip()) and distinct > FEWEST
+    ):
         yield _identifier(name, say)
+    if not meant and (separator := _several_in_a_cell(text)):
+        said = f"{say.column(name, '')} holds several values in a cell, separated by {quoted(separator)}"
+        fix = f"make a column of yes and no of each value, or {leave_out}"
+        yield Finding("values-in-a-cell", Severity.SAID, said, fix, name)
     if distinct <= valid / 2 and (alike := _alike(text)):
-        said = f"{say.column(name, '')} has values that differ in case or blanks alone{say.values(alike)}"
+        how = "differ in case, blanks or accents alone" if len({*map(without_accents, alike)}) == 1 else "nearly agree"
+        said = f"{say.column(name, '')} has values that {how}{say.values(alike)}"
         yield Finding("value-spellings", Severity.SAID, said, "write each in one way", name)
 
 
+def _several_in_a_cell(text: Text) -> str:
+    """The sign between values that cells hold in changing company, such as ``I10;E11`` and ``E11;N18``; or nothing."""
+    values = text.values.to_pylist() if _FEW_COMPANIES <= len(text.values) <= _MOST_COMPANIES else []
+    if not any(sign in "".join(values) for sign in ";|[{("):
+        return ""
+    lists = sum(value[:1] in "[{(" and value[-1:] in "]})" for value in values)
+    for separator in (";", "|", ","):
+        cells = [{part.strip(" []{}()'\"") for part in value.split(separator)} for value in values]
+        several = [parts for parts in cells if len(parts) > 1 and all(parts)]
+        # Words that people write with a comma have none of their parts elsewhere.
+        company = Counter(part for parts in several for part in parts)
+        mixed = sum(number > 1 for number in company.values()) >= _NEARLY_ALL * len(company)
+        sure = separator != "," or lists > len(values) / 2
+        if sure and several and mixed and len(company) < len(cells) and len(several) > len(cells) / 2:
+            return separator
+    return ""
+
+
 def _alike(text: Text) -> dict[str, int]:
-    """Two values that are one word, with the cells of each, or nothing."""
+    """Two values that are one word, or nearly so, with the cells of each, or nothing."""
     seen: dict[str, tuple[str, int]] = {}
     for value, cells in zip(text.values.to_pylist(), text.counts.tolist(), strict=True):
-        other = seen.setdefault(folded(value), (value, cells))
+        other = seen.setdefault(without_accents(value), (value, cells))
         if other[0] != value:
             return dict([other, (value, cells)])
-    return {}
+    names = dict(seen.values())
+    nearly = misspelled(names, LONG_WORD) if len(names) <= FEWEST else None
+    return {name: names[name] for name in nearly} if nearly else {}
 
 
 def _identifier(name: str, say: Words) -> Finding:
@@ -197,7 +291,7 @@ def _identifier(name: str, say: Words) -> Finding:
 
 def is_identifier(name: str) -> bool:
     """Whether a column's name is that of an identifier."""
-    return bool(_IDENTIFIER.search(name))
+    return bool(_IDENTIFIER.search(name.rstrip(". ")))
 
 
 def no_feature(name: str, say: Words) -> str:
@@ -236,14 +330,23 @@ def _numbers(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
             called = "without a name " if not name.strip() else ""
             said = f"{say.column(name, '')} {called}numbers the records"
             yield Finding("index-column", Severity.REFUSED, said, say.leave_out(name), name)
-        elif consecutive[at] or is_identifier(name):
+        elif consecutive[at] or numbers.in_order[at] or is_identifier(name):
             yield _identifier(name, say)
-    dated = {*_dates_as_numbers(profile)}
-    for name in dated:
-        how = say.set("dates", '"%Y%m%d"')
-        said = f"{say.column(name, '')} holds dates as whole numbers, such as 20241231"
+    dated = dict(_dates_as_numbers(profile))
+    for name, (form, example) in dated.items():
+        how = say.set("dates", f'"{form}"')
+        said = f"{say.column(name, '')} holds dates as whole numbers, such as {example}"
         fix = f"turn them into an age, or days since a day{f', or {how}' if how else ''}"
         yield Finding("dates-as-numbers", Severity.SAID, said, fix, name)
+    in_time = {*dated}
+    for names, what in (
+        (_sheet_days(profile), "numbers such as spreadsheets write in place of dates"),
+        (_seconds(profile), "numbers such as programs write in place of times (seconds since 1970)"),
+    ):
+        for name in {*names} - dated.keys():
+            in_time.add(name)
+            said = f"{say.column(name, '')} holds {what}"
+            yield Finding("dates-as-numbers", Severity.SAID, said, "turn them into an age, if they are", name)
     several = numbers.whole & ~every & (numbers.distinct > np.maximum(FEWEST, numbers.valid / FEWEST))
     for at in np.flatnonzero(several):
         if is_identifier(numbers.names[at]):
@@ -255,26 +358,70 @@ def _numbers(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
         axis=1
     )
     digits = np.floor(np.log10(np.maximum(numbers.smallest, 1)))
-    drawn = every & is_even & (digits >= _DIGITS) & (np.floor(np.log10(np.maximum(numbers.largest, 1))) == digits)
+    # A patient may be there twice.
+    nearly = numbers.whole & (numbers.distinct >= _OFTEN * numbers.valid) & (numbers.valid == profile.records)
+    drawn = nearly & is_even & (digits >= _DIGITS) & (np.floor(np.log10(np.maximum(numbers.largest, 1))) == digits)
     for at in np.flatnonzero(drawn & ~consecutive) if profile.records >= 2 * FEWEST else ():
         name = numbers.names[at]
-        if not is_identifier(name) and name not in dated:
+        if not is_identifier(name) and name not in in_time:
             yield _identifier(name, say)
     yield from _codes(profile, say, categories)
     yield from sentinels(profile, "", say)
+    yield from far_numbers(profile, "", say)
     yield from two_scales(profile, "", say)
 
 
-def _dates_as_numbers(profile: Profile) -> Iterator[str]:
-    """Columns of whole numbers all of which are days, as 20241231."""
+def _dates_as_numbers(profile: Profile) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Columns of whole numbers all of which are days, as 20241231: with the form, and a day written so."""
     numbers = profile.numbers
-    within = numbers.whole & (numbers.smallest >= _FIRST_DAY) & (numbers.largest <= _LAST_DAY)
-    for at in np.flatnonzero(within & (numbers.distinct > _MANY_NUMBERS)):
+    enough = numbers.whole & (numbers.distinct > _MANY_NUMBERS)
+    long = enough & (numbers.smallest >= _FIRST_DAY) & (numbers.largest <= _LAST_DAY)
+    long |= enough & (numbers.smallest >= 1_011_900) & (numbers.largest <= 31_122_100)
+    # Of two digits each, one random number in 27 is a day.
+    short = enough & (numbers.smallest >= _FIRST_SHORT_DAY) & (numbers.largest <= _LAST_SHORT_DAY)
+    for at in np.flatnonzero(long | short):
         name = numbers.names[at]
         values = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
-        month, day = values // 100 % 100, values % 100
-        if ((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all():
-            yield name
+        century, (first, last) = (10_000, _YEARS) if long[at] else (100, (0, 99))
+        for year, month, day, form in (
+            (values // 10_000, values // 100 % 100, values % 100, "%Y%m%d"),
+            (values % century, values // century % 100, values // century // 100, "%d%m%Y"),
+        ):
+            is_day = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+            if (is_day & (year >= first) & (year <= last)).all():
+                form = form if long[at] else form.lower()
+                yield name, (form, _SOME_DAY.strftime(form))
+                break
+
+
+def _seconds(profile: Profile) -> Iterator[str]:
+    """Columns of whole numbers that are seconds, or thousandths of them, since 1970: all of our time."""
+    numbers = profile.numbers
+    several = numbers.whole & (numbers.distinct > FEWEST)
+    for unit in (1, 1000):
+        first, last = (unit * second for second in _SECONDS)
+        yield from (
+            numbers.names[at]
+            for at in np.flatnonzero(several & (numbers.smallest >= first) & (numbers.largest <= last))
+        )
+
+
+def _sheet_days(profile: Profile) -> Iterator[str]:
+    """Columns of whole numbers that are days as spreadsheets number them: by their name, or as all are of our time."""
+    numbers = profile.numbers
+    first, last = _SHEET_DAYS
+    whole = numbers.whole & (numbers.distinct > FEWEST) & (numbers.largest <= last)
+    for at in np.flatnonzero(whole & (numbers.smallest >= first / 6)):
+        if (numbers.smallest[at] >= first and not _is_round(profile, numbers.names[at])) or _DAY_NAME.search(
+            numbers.names[at]
+        ):
+            yield numbers.names[at]
+
+
+def _is_round(profile: Profile, name: str) -> bool:
+    """Whether most numbers are rounded, as amounts of money or of cells are."""
+    values = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+    return bool((values % 10 == 0).mean() > _MOST_NUMBERS)
 
 
 def _codes(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
@@ -319,6 +466,46 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
             said = f"{say.column(name, silo)} has {what} far from all others, as if it stood for a missing value"
             fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
             yield Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
+
+
+def far_numbers(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """One number, the same in a few cells, that lies far from all others: by far more than these from each other."""
+    numbers = profile.numbers
+    low, high = numbers.second_smallest, numbers.second_largest
+    above = _is_far(numbers.largest - high, high - numbers.smallest) & _is_far_in_logs(
+        numbers.largest, high, numbers.smallest
+    )
+    below = _is_far(low - numbers.smallest, numbers.largest - low)
+    many = numbers.distinct > _MANY_NUMBERS
+    known = {found.column for found in sentinels(profile, silo, say)}
+    for mask, values, cells in (
+        (above & many, numbers.largest, numbers.at_largest),
+        (below & many, numbers.smallest, numbers.at_smallest),
+    ):
+        for at in np.flatnonzero(mask & (cells < _MOSTLY_MISSING * numbers.valid)):
+            name, value = numbers.names[at], "" if say.private else f" ({values[at]:g})"
+            if name not in known:
+                where, amount = say.column(name, silo), say.number(cells[at], "cell")
+                said = f"{where} has a number far from all others{value}, in {amount}"
+                fix = "correct it, leave the cell empty, or take a line of sums or means out"
+                yield Finding("far-number", Severity.SAID, said, fix, name, silo)
+
+
+def _is_far(gap: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.bool_]:
+    # Numbers near the largest that there are.
+    with np.errstate(over="ignore"):
+        far: NDArray[np.bool_] = (spread > 0) & (gap >= _FAR * spread)
+    return far
+
+
+def _is_far_in_logs(
+    largest: NDArray[np.float64], second: NDArray[np.float64], smallest: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Whether it is far also where numbers have long tails, as amounts in blood."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = np.log(largest / second) > _FAR_IN_LOGS * np.log(second / smallest)
+    found: NDArray[np.bool_] = far | (smallest <= 0)
+    return found
 
 
 def two_scales(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ CODES: Final[dict[str, str]] = {
     "one-per-record": "a text column has another value in nearly every record: a name, an identifier, free text",
     "index-column": "a column numbers the records, such as the index that pandas writes",
     "unknown-values": "values of a text column at a silo that the public set does not have",
-    "label-spellings": "classes that differ in spelling alone: 'yes' and 'Yes', or 'yes/no' and '1/0'",
+    "label-spellings": "classes that differ in spelling alone: 'yes' and 'Yes', or one class by two names",
     "no-common-class": "a silo has no class in common with the others",
     "labels-in-a-cell": "cells of the label column hold several labels",
     "number-to-predict": "the label column holds numbers to predict, not classes",
@@ -24,6 +24,7 @@ CODES: Final[dict[str, str]] = {
     "unreadable": "a file or a column cannot be used",
     # Said: suspicious.
     "many-categories": "most values of a text column occur once",
+    "values-in-a-cell": "cells of a text column hold several values",
     "value-spellings": "values of a text column differ in spelling alone",
     "constant-column": "a column of the public set has one value alone",
     "missing-values": "most or all values of a column are missing",
@@ -32,6 +33,8 @@ CODES: Final[dict[str, str]] = {
     "record-number": "a column of numbers looks like an identifier",
     "codes-as-numbers": "a column of numbers looks like codes",
     "missing-as-number": "a number such as -999 seems to stand for a missing value",
+    "far-number": "one number lies far from all others: a typing error, or a line of sums?",
+    "repeated-number": "most numbers of a column at a silo are one, which the public set hardly has",
     "two-scales": "a column's numbers in one table form two groups far apart: two units?",
     "other-scale": "a column's numbers at a silo lie apart from the public set's: another unit?",
     "out-of-range": "many of a column's numbers at a silo lie outside the public set's range",
@@ -39,15 +42,18 @@ CODES: Final[dict[str, str]] = {
     "ordinal-classes": "the classes are steps of a scale, and classes have no order",
     "survival": "a time and an event look like survival data",
     "reversed-labels": "a silo's labels are the opposite of what the other silos' records predict",
-    "few-records": "a silo has very few records",
+    "unrelated-labels": "a silo's labels do not go with its records, as they do at the other silos",
+    "few-records": "a silo, or the public set, has very few records",
     "one-class": "a silo's records are all of one class",
     "few-of-class": "a class has very few records",
     "class-at-one-silo": "a class occurs at one silo alone",
     "repeated-records": "a silo has the same record several times",
+    "contradicting-labels": "the same records occur with different labels",
     "shared-records": "silos have records in common",
+    "test-records": "test records, or groups, that a silo trains on as well",
     "public-records": "a silo's records are in the public set",
     "unequal-sizes": "one silo has many times as many records as others",
-    "tells-the-label": "a column tells the class without error",
+    "tells-the-label": "a column alone tells what is to be predicted, for 95% of the records or more",
     "few-numbers": "the number to predict has two values alone",
 }
 """What each finding means, by its stable name."""
@@ -77,6 +83,8 @@ class Finding:
     fix: str
     column: str = ""
     silo: SiloName = ""
+    lifted: bool = True
+    """Whether to accept it is enough. No learner reads dates, say, whatever somebody accepts."""
 
     @property
     def name(self) -> str:
@@ -135,7 +143,8 @@ def refuse(findings: Iterable[Finding], where: Mapping[SiloName, object]) -> Non
         return
     shown = "; ".join(f"{where[found.silo]}: {found.sentence}" for found in refused[:_MOST_SAID])
     more = f"; and {len(refused) - _MOST_SAID} more findings" if len(refused) > _MOST_SAID else ""
-    raise DataError(f"{shown}{more} (if it is meant so, accept {quoted(refused[0].name)})")
+    meant = next((f" (if it is meant so, accept {quoted(one.name)})" for one in refused if one.lifted), "")
+    raise DataError(f"{shown}{more}{meant}")
 
 
 def _places(findings: Sequence[Finding]) -> str:

@@ -1,7 +1,7 @@
 """The inspection of a federation's tables: facts of every column, classes of every silo, and findings."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -10,20 +10,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.inspection.belonging import belonging
 from fedct_flwr.datasets.inspection.classes import of_classes, unequal
-from fedct_flwr.datasets.inspection.columns import number_as_text, of_table
+from fedct_flwr.datasets.inspection.columns import of_table
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
 from fedct_flwr.datasets.inspection.outcome import few_records, survival
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
-from fedct_flwr.datasets.inspection.records import of_records, telling_columns
-from fedct_flwr.datasets.inspection.shift import of_silo, unknown
+from fedct_flwr.datasets.inspection.quantity import of_quantity
+from fedct_flwr.datasets.inspection.records import of_records
+from fedct_flwr.datasets.inspection.shift import constant_in_public, of_silo, unknown
+from fedct_flwr.datasets.inspection.telling import telling_columns
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.datasets.labels import class_name
-from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
 
 _CROSSED_CLASSES: Final = 30
-_FROM_PUBLIC: Final = frozenset({"number-as-text", "dates-as-text", "one-per-record", "index-column"})
+_NAMES_RECORDS: Final = frozenset({"record-number", "index-column", "one-per-record"})
+_FROM_PUBLIC: Final = _NAMES_RECORDS | {"number-as-text", "dates-as-text"}
+_NO_MEASURES: Final = frozenset({"record-number", "dates-as-numbers"})
+_OF_MEASURES: Final = frozenset({"other-scale", "out-of-range"})
 
 
 _EXPLAINS: Final = {
@@ -104,7 +109,7 @@ def inspect_tables(
     unused = {label, *([settings.group] if settings.group else []), *settings.leave_out, *settings.text}
     features = _without(public, unused)
     labels = {silo: _labels(table, label, mapping) for silo, table in silos.items() if not number}
-    classes = sorted({name for own in labels.values() for name in own.names})
+    classes = sorted({name for own in labels.values() for name in own.counts})
     crossed = len(classes) if len(classes) <= _CROSSED_CLASSES else 0
     theirs = profile(features)
     ours: dict[SiloName, Profile] = {}
@@ -122,19 +127,23 @@ def inspect_tables(
     found = [
         each for each in of_table(theirs, say, meant) if each.code != "constant-column" or each.column not in varies
     ]
+    known = {each.column for each in found if each.code in _NAMES_RECORDS}
+    names_records = [] if settings.group else [*belonging(ours, known, say)]
+    by_silos = [*constant_in_public(theirs, ours, say), *names_records]
+    # A real silo is told what its records alone show.
+    found += [replace(each, silo=silo) for each in by_silos for silo in ours] if say.private else by_silos
     if label and label in public.column_names:
         found.append(_label_in_public(label, say))
     found += survival(theirs, label, number)
     for silo, own in ours.items():
-        found += of_silo(theirs, own, silo, say)
+        found += of_silo(theirs, own, silo, say, no_features={each.column for each in names_records})
     counts = {silo: own.counts for silo, own in labels.items()}
     if number:
-        for silo, table in silos.items():
-            found += _quantity(table, label, silo, say)
+        found += of_quantity(silos, ours, label, say)
     elif any(counts.values()):
         found += of_classes(counts, agreed, label, say)
     sizes = {silo: own.records for silo, own in ours.items()}
-    found += [*unequal(sizes), *few_records(sizes, say)]
+    found += [*unequal(sizes), *few_records(sizes, theirs.records, say)]
     copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
@@ -165,11 +174,18 @@ def _without_consequences(findings: list[Finding]) -> list[Finding]:
     """The findings but for those that another, refused one explains."""
     refused = [found for found in findings if found.severity is Severity.REFUSED]
     columns = {found.column for found in refused if not found.silo and found.code in _FROM_PUBLIC}
+    no_measures = {
+        found.column
+        for found in findings
+        if found.severity is Severity.SAID and not found.silo and found.code in _NO_MEASURES
+    }
     codes = {code for found in refused for code in _EXPLAINS.get(found.code, ())}
     return [
         found
         for found in findings
-        if found.code not in codes and not (found.silo and found.code == "unknown-values" and found.column in columns)
+        if found.code not in codes
+        and not (found.silo and found.code in {"unknown-values", *_OF_MEASURES} and found.column in columns)
+        and not (found.silo and found.code in _OF_MEASURES and found.column in no_measures)
     ]
 
 
@@ -182,7 +198,7 @@ class _Labels:
     def numbered(self, classes: list[str]) -> NDArray[np.int64]:
         """The number of each record's class, or -1 without one."""
         number = {name: position for position, name in enumerate(classes)}
-        return np.array([*(number[name] for name in self.names), -1], dtype=np.int64)[self.codes]
+        return np.array([*(number.get(name, -1) for name in self.names), -1], dtype=np.int64)[self.codes]
 
 
 def _labels(table: pa.Table, label: str, mapping: Mapping[str, str] | None) -> _Labels:
@@ -202,19 +218,9 @@ def _labels(table: pa.Table, label: str, mapping: Mapping[str, str] | None) -> _
     counts: dict[str, int] = {}
     for name, number in zip(names, text.counts.tolist(), strict=True):
         counts[name] = counts.get(name, 0) + number
+    # Blanks alone are a missing label.
+    counts.pop("", None)
     return _Labels(names, counts, codes)
-
-
-def _quantity(table: pa.Table, label: str, silo: SiloName, say: Words) -> list[Finding]:
-    """Findings on a column of numbers to predict."""
-    found = profile(table.select([label]))
-    if found.kinds[label] is Kind.TEXT and found.texts[label].looks.number.any():
-        return [number_as_text(found, label, silo, say, Severity.REFUSED)]
-    if found.kinds[label] is Kind.NUMBERS and found.distinct(label) <= 2 < found.records:
-        said = f"column {quoted(label)} at silo {silo} has two values alone, or one"
-        fix = "predict classes: leave outcome out"
-        return [Finding("few-numbers", Severity.SAID, said, fix, label, silo)]
-    return []
 
 
 def _facts(silo: SiloName, own: Profile, public: Profile | None, classes: Mapping[str, int]) -> TableFacts:

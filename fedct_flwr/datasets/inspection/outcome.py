@@ -11,6 +11,7 @@ from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import Kind, Profile
 from fedct_flwr.datasets.inspection.spelling import folded
 from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import SiloName
 
@@ -42,6 +43,7 @@ _NO_LABEL: Final = re.compile(
 _NINES: Final = frozenset({"9", "99", "999", "9999", "-9", "-99", "-999", "-9999", "88", "888", "77", "777"})
 _WHOLE: Final = re.compile(r"-?\d{1,9}")
 _FEW: Final = 5
+_FEW_PUBLIC: Final = 10
 
 _EVENT: Final = re.compile(
     r"(^|[_\W])(event|death|dead|died|deceased|censor\w*|zensiert|status|relapse|recurrence|rezidiv|verstorben|tod|"
@@ -67,6 +69,8 @@ def missing_as_class(total: Mapping[str, int], label: str) -> Iterator[Finding]:
     found = [name for name in total if _NO_LABEL.fullmatch(name) and name not in signs]
     if not found and all(_WHOLE.fullmatch(name) for name in total):
         found = [name for name in total if name in _NINES and _is_far([*map(int, total)], int(name))]
+        # Next to 0 and 1; with 1 alone it is a class.
+        found += ["-1"] if "-1" in total and min(int(name) for name in total if name != "-1") == 0 else []
     if found and len(total) - len(found) >= _TWO:
         said = f"the label column {quoted(label)} has a class that is named as a missing value is ({listed(found)})"
         fix = "take these records out, unless it is a class of its own"
@@ -148,8 +152,11 @@ def survival(public: Profile, label: str, number: bool) -> Iterator[Finding]:
     yield Finding("survival", Severity.SAID, said, fix, pair[1] if number else pair[0])
 
 
-def few_records(silos: Mapping[SiloName, int], say: Words) -> Iterator[Finding]:
-    """Silos with hardly any record."""
+def few_records(silos: Mapping[SiloName, int], public: int, say: Words) -> Iterator[Finding]:
+    """Silos with hardly any record, and a public set from whose labels nothing can be learned."""
+    if 0 < public < _FEW_PUBLIC:
+        said = f"the public set has {count(public, 'record')}, and silos learn from each other by its labels alone"
+        yield Finding("few-records", Severity.SAID, said, "add records without labels, a hundred or more")
     for silo, records in silos.items():
         if 0 < records < _FEW:
             said = f"silo {silo} has {say.number(records, 'record')}"

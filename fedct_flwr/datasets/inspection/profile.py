@@ -22,6 +22,9 @@ QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 _CROSSED: Final = 200
 """Values of a text column, at most, that are counted by class."""
 _GAP: Final = 2.0
+_GAP_IN_LOGS: Final = 1.25
+"""Times the width of each group, where the smaller one has a tenth of the numbers."""
+_OFTEN: Final = 0.1
 _FEWEST_APART: Final = 5
 """Values, at least, of each of two groups."""
 _SHARE_APART: Final = 0.01
@@ -77,11 +80,13 @@ class Numbers:
     """Whether all are whole numbers."""
     counts_up: NDArray[np.bool_]
     """Whether they are the numbers of the records, from 0 or 1."""
+    in_order: NDArray[np.bool_]
+    """Whether each is larger than the one before, or each is smaller."""
+    most_frequent: NDArray[np.float64]
+    at_most_frequent: NDArray[np.int64]
+    """Cells that hold the most frequent number."""
     apart: NDArray[np.int64]
     """Cells of the smaller of two groups that lie far apart, such as those of two units; 0 where there is one group."""
-    low: NDArray[np.float64]
-    """``(columns, classes)``, the smallest number among the records of each class."""
-    high: NDArray[np.float64]
 
     @cached_property
     def position(self) -> dict[str, int]:
@@ -175,9 +180,9 @@ def profile(table: pa.Table, y: NDArray[np.int64] | None = None, classes: int = 
     names = [name for name, kind in kinds.items() if kind in _NUMERIC]
     keys = np.zeros(table.num_rows, dtype=np.uint64)
     # One block at least, which says of no column what it is.
-    blocks = [_numbers(np.empty((0, table.num_rows)), [], y, classes)]
+    blocks = [_numbers(np.empty((0, table.num_rows)), [])]
     for X, some in _blocks(columns, names, table.num_rows):
-        blocks.append(_numbers(X, some, y, classes))
+        blocks.append(_numbers(X, some))
         keys += _keys_of_numbers(X, some)
     texts = {}
     for name, kind in kinds.items():
@@ -204,7 +209,7 @@ def _blocks(
         yield X, some
 
 
-def _numbers(X: NDArray[np.float64], names: Sequence[str], y: NDArray[np.int64] | None, classes: int) -> Numbers:
+def _numbers(X: NDArray[np.float64], names: Sequence[str]) -> Numbers:
     """Of numbers ``(columns, records)``."""
     columns, records = X.shape
     valid = np.count_nonzero(~np.isnan(X), axis=1)
@@ -220,12 +225,9 @@ def _numbers(X: NDArray[np.float64], names: Sequence[str], y: NDArray[np.int64] 
     at_largest = np.count_nonzero(ordered == largest[:, None], axis=1)
     places = (last[:, None] * np.array(QUANTILES)).round().astype(np.intp)
     rows = np.arange(records)
-    low = np.full((columns, classes), np.nan)
-    high = np.full((columns, classes), np.nan)
-    for label in range(classes):
-        if y is not None and np.any(chosen := y == label):
-            low[:, label] = np.fmin.reduce(X[:, chosen], axis=1)
-            high[:, label] = np.fmax.reduce(X[:, chosen], axis=1)
+    with np.errstate(invalid="ignore"):
+        in_order = np.all(X[:, 1:] > X[:, :-1], axis=1) | np.all(X[:, 1:] < X[:, :-1], axis=1)
+    most_frequent, at_most_frequent = _most_frequent(ordered)
     return Numbers(
         tuple(names),
         valid,
@@ -239,10 +241,27 @@ def _numbers(X: NDArray[np.float64], names: Sequence[str], y: NDArray[np.int64] 
         ordered[at[:, None], places],
         whole,
         np.all(rows == X, axis=1) | np.all(rows + 1 == X, axis=1),
+        in_order,
+        most_frequent,
+        at_most_frequent,
         _apart(ordered, valid),
-        low,
-        high,
     )
+
+
+def _most_frequent(ordered: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The most frequent number of each row, and how often it is there. ``ordered`` ``(columns, records)``."""
+    columns, records = ordered.shape
+    if not ordered.size:
+        return np.full(columns, np.nan), np.zeros(columns, dtype=np.int64)
+    # Each NaN is another one.
+    new = np.ones(ordered.shape, dtype=bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=new[:, 1:])
+    starts = np.flatnonzero(new)
+    lengths, row = np.diff(starts, append=ordered.size), starts // records
+    longest = np.maximum.reduceat(lengths, np.searchsorted(row, np.arange(columns)))
+    chosen = np.flatnonzero(lengths == longest[row])
+    first = chosen[np.searchsorted(row[chosen], np.arange(columns))]
+    return ordered.ravel()[starts[first]], longest
 
 
 def _apart(ordered: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -255,7 +274,7 @@ def _apart(ordered: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np
         return found
     columns, last = np.arange(len(ordered)), np.maximum(valid - 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        for values in (ordered, np.log(np.where(ordered > 0, ordered, np.nan))):
+        for values, gap in ((ordered, _GAP), (np.log(np.where(ordered > 0, ordered, np.nan)), _GAP_IN_LOGS)):
             steps = np.nan_to_num(np.diff(values, axis=1), nan=-np.inf, neginf=-np.inf, posinf=-np.inf)
             at = steps.argmax(axis=1)
             rising = np.cumsum(steps > 0, axis=1)
@@ -264,7 +283,9 @@ def _apart(ordered: NDArray[np.float64], valid: NDArray[np.int64]) -> NDArray[np
             upper = values[columns, last] - values[columns, at + 1]
             smaller = np.minimum(at + 1, valid - at - 1)
             enough = (np.minimum(below, above) >= _FEWEST_APART) & (smaller >= _SHARE_APART * valid)
-            wide = steps[columns, at] > _GAP * np.maximum(lower, upper)
+            # What two units are written in is seldom a rare exception.
+            needed = np.where(smaller >= _OFTEN * valid, gap, _GAP)
+            wide = steps[columns, at] > needed * np.maximum(lower, upper)
             found = np.where(enough & wide, smaller, found)
     return found
 

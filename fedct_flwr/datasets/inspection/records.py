@@ -1,4 +1,4 @@
-"""Findings on whole records: the same ones several times, at several silos, or in public; and columns that tell all."""
+"""Findings on whole records: the same ones several times, at several silos, or in public."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import FEWEST
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import Profile
 from fedct_flwr.datasets.inspection.words import Words
@@ -19,10 +18,6 @@ _BITS_TO_SPARE: Final = 6.0
 """One record in a hundred or fewer agrees with another by chance."""
 _NO_CHANCE: Final = 10.0
 """So many times what chance explains is no chance."""
-_TELLING: Final = 0.998
-_FEWEST_OF_CLASS: Final = 10
-_MOST_CLASSES: Final = 30
-_MOST_VALUES: Final = 50
 
 
 def of_records(
@@ -40,14 +35,18 @@ def of_records(
         if silo in telling:
             keys[silo] = distinct
         repeated = int((counts - 1).sum())
-        by_chance = found.records**2 / 2 * float(np.exp2(-_bits(found)))
-        if repeated >= _FEWEST and repeated > max(_SHARE * found.records, _NO_CHANCE * by_chance):
+        if repeated >= _FEWEST and repeated > max(_SHARE * found.records, _NO_CHANCE * _by_chance(found)):
             said = f"{say.number(repeated, 'record')} at silo {silo} occur more than once, exactly"
             fix = "take copies out, or name the column that says which records belong together as group"
             yield Finding("repeated-records", Severity.SAID, said, fix, silo=silo)
     yield from _shared(keys, say)
+    yield from _contradicting(telling, labels, say)
     if public is None:
         return
+    again = public.records - len(np.unique(public.keys))
+    if again >= _FEWEST and again > max(_SHARE * public.records, _NO_CHANCE * _by_chance(public)):
+        said = f"{say.number(again, 'record')} of the public set occur more than once, exactly"
+        yield Finding("repeated-records", Severity.SAID, said, "take copies out: each counts as an example of its own")
     for silo, found in telling.items():
         # Keys do not depend on the order of columns, but on their names.
         same = int(np.isin(found.keys, public.keys).sum()) if public.kinds.keys() == found.kinds.keys() else 0
@@ -73,68 +72,40 @@ def _shared(keys: Mapping[SiloName, NDArray[np.uint64]], say: Words) -> Iterator
             yield Finding("shared-records", Severity.SAID, said, "keep each record at one silo", silo=name)
 
 
+def _contradicting(
+    silos: Mapping[SiloName, Profile], labels: Mapping[SiloName, NDArray[np.int64]], say: Words
+) -> Iterator[Finding]:
+    """Records that agree in all features with another one, at any silo, and not in the label."""
+    names = [silo for silo in silos if silo in labels]
+    if not names:
+        return
+    keys = np.concatenate([silos[silo].keys for silo in names])
+    y = np.concatenate([labels[silo] for silo in names])
+    owner = np.repeat(np.arange(len(names)), [silos[silo].records for silo in names])
+    order = np.lexsort((y, keys))
+    pair = (keys[order][1:] == keys[order][:-1]) & (y[order][1:] != y[order][:-1])
+    first, second = owner[order][:-1][pair], owner[order][1:][pair]
+    for at, silo in enumerate(names):
+        # Each pair is the later silo's.
+        mine = np.maximum(first, second) == at
+        many = int(np.count_nonzero(mine))
+        by_chance = silos[silo].records * len(y) * float(np.exp2(-_bits(silos[silo])))
+        if many < _FEWEST or many <= max(_SHARE * silos[silo].records, 2 * by_chance):
+            continue
+        others = np.minimum(first, second)[mine]
+        other = names[int(np.bincount(others).argmax())]
+        where = "within it" if other == silo else f"at silo {other}"
+        said = f"{say.number(many, 'record')} at silo {silo} occur with another label {where}"
+        fix = "keep the label that is right: a learner cannot tell these records apart"
+        yield Finding("contradicting-labels", Severity.SAID, said, fix, silo=silo)
+
+
+def _by_chance(profile: Profile) -> float:
+    """Pairs of records, about, that agree by chance."""
+    return profile.records**2 / 2 * float(np.exp2(-_bits(profile)))
+
+
 def _bits(profile: Profile) -> float:
     """How much the columns tell records apart. Half of what they would if they had nothing to do with each other."""
     of_texts = sum(np.log2(max(1, len(text.values))) for text in profile.texts.values())
     return float(np.log2(np.maximum(profile.numbers.distinct, 1)).sum() + of_texts) / 2
-
-
-def telling_columns(silos: Mapping[SiloName, Profile], classes: int, label: str, say: Words) -> Iterator[Finding]:
-    """Columns each of which tells the class of all records, over all silos."""
-    profiles = [found for found in silos.values() if found.y is not None]
-    if not profiles or not 2 <= classes <= _MOST_CLASSES:
-        return
-    of_class = np.zeros(classes, dtype=np.int64)
-    for found in profiles:
-        of_class += np.bincount(np.asarray(found.y), minlength=classes)
-    present = np.flatnonzero(of_class)
-    if len(present) < 2 or np.sort(of_class[present])[-2] < _FEWEST_OF_CLASS or of_class.sum() < 2 * FEWEST:
-        return
-    names = [name for name in profiles[0].kinds if all(name in found.kinds for found in profiles)]
-    telling = {*_numbers(profiles, present, names), *_texts(profiles, names)}
-    for name in names:
-        if name in telling:
-            said = f"column {name!r} alone tells the class of every record"
-            fix = f"take it out of all tables if it is known only after {label!r} is"
-            yield Finding("tells-the-label", Severity.SAID, said, fix, name)
-
-
-def _numbers(profiles: list[Profile], present: NDArray[np.intp], names: list[str]) -> Iterator[str]:
-    common = [name for name in names if all(name in found.numbers.position for found in profiles)]
-    if not common:
-        return
-    low = np.full((len(common), len(present)), np.inf)
-    high = -low
-    valid, records = np.zeros(len(common), dtype=np.int64), 0
-    for found in profiles:
-        at = np.array([found.numbers.position[name] for name in common])
-        low = np.fmin(low, found.numbers.low[at][:, present])
-        high = np.fmax(high, found.numbers.high[at][:, present])
-        valid += found.numbers.valid[at]
-        records += found.records
-    order = np.argsort(low, axis=1)
-    low, high = np.take_along_axis(low, order, axis=1), np.take_along_axis(high, order, axis=1)
-    apart = np.all(low[:, 1:] > high[:, :-1], axis=1) & np.isfinite(low).all(axis=1) & (valid > records / 2)
-    yield from (common[at] for at in np.flatnonzero(apart))
-
-
-def _texts(profiles: list[Profile], names: list[str]) -> Iterator[str]:
-    for name in names:
-        texts = [found.texts.get(name) for found in profiles]
-        by_class: dict[str, NDArray[np.int64]] = {}
-        for text in texts:
-            if text is None or text.by_class is None or len(text.values) > _MOST_VALUES:
-                break
-            for value, counts in zip(text.values.to_pylist(), text.by_class, strict=True):
-                by_class[value] = by_class.get(value, 0) + counts
-        else:
-            table = np.array([*by_class.values()])
-            if table.size and table.sum() > sum(found.records for found in profiles) / 2:
-                # Every class has values of its own.
-                told = table.max(axis=1).sum() >= _TELLING * table.sum()
-                if (
-                    told
-                    and len({*table.argmax(axis=1).tolist()}) > 1
-                    and np.sort(table.sum(axis=0))[-2] >= _FEWEST_OF_CLASS
-                ):
-                    yield name

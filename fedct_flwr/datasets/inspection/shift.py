@@ -1,6 +1,6 @@
 """Findings on the columns of a silo next to the public set's: values, kinds, scales and ranges that do not fit."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.inspection.columns import (
     FEWEST,
     dates,
+    far_numbers,
     is_identifier,
     no_feature,
     number_as_text,
@@ -19,7 +20,7 @@ from fedct_flwr.datasets.inspection.columns import (
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
-from fedct_flwr.datasets.inspection.spelling import folded, weigh
+from fedct_flwr.datasets.inspection.spelling import LONG_WORD, misspelled, weigh, without_accents
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
@@ -27,8 +28,13 @@ _NEARLY_ALL: Final = 0.95
 _FEWEST_UNKNOWN: Final = 5
 _CERTAIN: Final = 20
 _UNLIKELY: Final = 1e-3
-_MANY_UNKNOWN: Final = 0.1
+_MANY_UNKNOWN: Final = 0.05
+_FEWEST_FOR_HALVES: Final = 100
+_OTHER_CODES: Final = 0.1
+_FEW_VALUES: Final = 50
 _OUTSIDE: Final = 0.05
+_MOSTLY: Final = 0.5
+_FEW_NUMBERS: Final = 10
 _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
 _WELL_KNOWN: Final = 10
 
@@ -42,38 +48,98 @@ def unknown(public: Profile, silo: Profile, name: str) -> int | None:
     return weigh(~known.astype(bool), text.counts)
 
 
-def of_silo(public: Profile, silo: Profile, name: SiloName, say: Words) -> Iterator[Finding]:
-    """All findings on the columns that a silo shares with the public set."""
+def of_silo(
+    public: Profile, silo: Profile, name: SiloName, say: Words, no_features: Collection[str] = ()
+) -> Iterator[Finding]:
+    """All findings on the columns that a silo shares with the public set; ``no_features`` say who somebody is."""
     for column, kind in public.kinds.items():
         own = silo.kinds.get(column)
         if own is Kind.NOTHING and kind is not Kind.NOTHING:
             said = f"{say.column(column, name)} has no value"
             yield Finding("missing-values", Severity.SAID, said, "nothing, if that is so", column, name)
         elif kind in (Kind.NUMBERS, Kind.TRUTH) and own is Kind.TEXT:
-            yield _text_for_numbers(silo, column, name, say)
+            yield _text_for_numbers(public, silo, column, name, say)
         elif kind in (Kind.NUMBERS, Kind.TRUTH) and own is Kind.DATES:
             said = f"{say.column(column, name)} holds dates, and numbers in the public set"
             yield Finding("dates-as-text", Severity.REFUSED, said, "turn them into numbers", column, name)
         elif kind is Kind.TEXT and own is Kind.TEXT:
-            yield from _unknown_values(public, silo, column, name, say)
-    yield from _scales(public, silo, name, say)
-    yield from sentinels(silo, name, say)
+            yield from _unknown_values(public, silo, column, name, say, column in no_features)
+    yield from _mostly_empty(public, silo, name, say)
+    yield from _one_number(public, silo, name, say)
+    meant = [*sentinels(silo, name, say), *far_numbers(silo, name, say)]
+    yield from meant
+    # What stands for a missing value is in no unit.
+    columns = {found.column for found in meant}
+    yield from (
+        each for each in of_scales(public, silo, name, say) if each.code != "out-of-range" or each.column not in columns
+    )
     yield from two_scales(silo, name, say)
 
 
-def _text_for_numbers(silo: Profile, column: str, name: SiloName, say: Words) -> Finding:
+def constant_in_public(public: Profile, silos: Mapping[SiloName, Profile], say: Words) -> Iterator[Finding]:
+    """Columns of numbers with one value in the public set, where silos have so many others that this is no chance."""
+    numbers = public.numbers
+    for at in np.flatnonzero((numbers.distinct == 1) & (numbers.valid >= FEWEST)):
+        name, value = numbers.names[at], numbers.smallest[at]
+        cells = [
+            own.columns[name].drop_null().cast(pa.float64(), safe=False)
+            for own in silos.values()
+            if name in own.numbers.position
+        ]
+        same = sum(int(pc.sum(pc.equal(column, value)).as_py() or 0) for column in cells)
+        if (total := sum(map(len, cells))) and (same / total) ** int(numbers.valid[at]) < _UNLIKELY and same < total:
+            said = f"{say.column(name, '')} has one value alone, and silos have others"
+            fix = f"write values there, as silos learn from each other by them alone, or {say.leave_out(name)}"
+            yield Finding("constant-column", Severity.SAID, said, fix, name)
+
+
+def _mostly_empty(public: Profile, silo: Profile, name: SiloName, say: Words) -> Iterator[Finding]:
+    """Columns that a silo leaves mostly empty, and the public set does not."""
+    for column, kind in silo.kinds.items():
+        if kind is Kind.NOTHING or silo.records < FEWEST or column not in public.columns:
+            continue
+        missing, there = silo.missing(column), public.missing(column) / max(1, public.records)
+        if missing > _MOSTLY * silo.records and there <= missing / silo.records / 2:
+            said = f"{say.column(column, name)} is empty in {say.share(missing, silo.records, 'record')}"
+            fix = "nothing, if that is so; of merged cells, the first alone has a value"
+            yield Finding("missing-values", Severity.SAID, said, fix, column, name)
+
+
+def _one_number(public: Profile, silo: Profile, name: SiloName, say: Words) -> Iterator[Finding]:
+    """Columns of which a silo has mostly one number that the public set hardly has: filled in where none was known."""
+    theirs, ours = public.numbers, silo.numbers
+    filled = (ours.valid >= FEWEST) & (ours.at_most_frequent > _MOSTLY * ours.valid)
+    for at in np.flatnonzero(filled):
+        column, value = ours.names[at], ours.most_frequent[at]
+        there = theirs.position.get(column)
+        if there is None or theirs.valid[there] < FEWEST or theirs.distinct[there] <= _FEW_NUMBERS:
+            continue
+        known = int(pc.sum(pc.equal(public.columns[column].cast(pa.float64(), safe=False), value)).as_py() or 0)
+        if known <= _MANY_UNKNOWN * theirs.valid[there]:
+            share = say.share(int(ours.at_most_frequent[at]), int(ours.valid[at]))
+            said = f"{say.column(column, name)} has one number{'' if say.private else f' ({value:g})'} in {share}, "
+            said += "which the public set hardly has"
+            fix = "leave the cell empty where nothing was measured, or nothing, if that is so"
+            yield Finding("repeated-number", Severity.SAID, said, fix, column, name)
+
+
+def _text_for_numbers(public: Profile, silo: Profile, column: str, name: SiloName, say: Words) -> Finding:
     text = silo.texts[column]
     if found := dates(silo, column, name, say):
         return found
     if text.looks.number.any():
-        return number_as_text(silo, column, name, say, Severity.REFUSED)
+        at = public.numbers.position.get(column)
+        known = None if at is None else (float(public.numbers.smallest[at]), float(public.numbers.largest[at]))
+        return number_as_text(silo, column, name, say, Severity.REFUSED, known)
     said = f"{say.column(column, name)} must hold numbers, as in the public set, and holds text"
     place = silo.first(column, text.values)
     example = say.example(None, place[0]) if place else ""
     return Finding("number-as-text", Severity.REFUSED, f"{said}{example}", "write numbers", column, name)
 
 
-def _unknown_values(public: Profile, silo: Profile, column: str, name: SiloName, say: Words) -> Iterator[Finding]:
+def _unknown_values(
+    public: Profile, silo: Profile, column: str, name: SiloName, say: Words, names_records: bool
+) -> Iterator[Finding]:
     known, own = public.texts[column], silo.texts[column]
     new = ~pc.is_in(own.values, value_set=known.values).to_numpy(zero_copy_only=False).astype(bool)
     cells, valid = weigh(new, own.counts), own.valid
@@ -88,17 +154,24 @@ def _unknown_values(public: Profile, silo: Profile, column: str, name: SiloName,
         certain = valid >= _CERTAIN or chance**valid < _UNLIKELY
         said = f"{where} has values that the public set does not have, in {say.share(cells, valid)}{say.values(values)}"
         fix = f"write them as the public set does{there}, or {say.leave_out(column)}"
-        if is_identifier(column) and len(known.values) > FEWEST:
+        if names_records or (is_identifier(column) and len(known.values) > FEWEST):
             fix = no_feature(column, say)
         yield Finding("unknown-values", Severity.REFUSED if certain else Severity.SAID, said, fix, column, name)
         return
-    spellings = {folded(value) for value in known.values.to_pylist()}
-    if alike := {value: number for value, number in values.items() if folded(value) in spellings}:
-        said = f"{where} has values that differ from the public set's in case or blanks alone{say.values(alike)}"
+    spellings = {without_accents(value) for value in known.values.to_pylist()}
+    if alike := {value: number for value, number in values.items() if without_accents(value) in spellings}:
+        said = (
+            f"{where} has values that differ from the public set's in case, blanks or accents alone{say.values(alike)}"
+        )
         yield Finding("value-spellings", Severity.SAID, said, "write them as there", column, name)
     elif valid >= FEWEST and cells > _MANY_UNKNOWN * valid and _is_unlikely(cells / valid, chance, valid):
         said = f"{where} has values that the public set does not have, in {say.share(cells, valid)}{say.values(values)}"
         yield Finding("unknown-values", Severity.SAID, said, f"check how they are written{there}", column, name)
+    elif cells >= _FEWEST_UNKNOWN and len(known.values) + len(values) <= _FEW_VALUES:
+        both = _cells(known, np.ones(len(known.values), dtype=bool))
+        if (pair := misspelled(both | values, LONG_WORD)) and pair[0] in values:
+            said = f"{where} has values that are nearly spelled as one of the public set{say.values({pair[0]: cells})}"
+            yield Finding("value-spellings", Severity.SAID, said, "write them as there", column, name)
 
 
 def _is_unlikely(share: float, chance: float, cells: int) -> bool:
@@ -113,7 +186,9 @@ def _cells(text: Text, chosen: NDArray[np.bool_]) -> dict[str, int]:
     return dict(zip(text.values.filter(pa.array(chosen)).to_pylist(), text.counts[chosen].tolist(), strict=True))
 
 
-def _scales(public: Profile, silo: Profile, name: SiloName, say: Words) -> Iterator[Finding]:
+def of_scales(
+    public: Profile, silo: Profile, name: SiloName, say: Words, whose: str = "the public set's"
+) -> Iterator[Finding]:
     """Columns of numbers that lie apart from the public set's, or partly outside of their range."""
     common = [column for column in public.numbers.names if column in silo.numbers.position]
     if not common:
@@ -126,12 +201,17 @@ def _scales(public: Profile, silo: Profile, name: SiloName, say: Words) -> Itera
     wide = np.minimum(theirs.distinct[here], ours.distinct[there]) > 2
     with np.errstate(invalid="ignore"):
         apart = enough & wide & ((own[:, _P10] > q[:, _P90]) | (own[:, _P90] < q[:, _P10]))
+        # Of skewed numbers, also half of them apart from the other half: days and weeks, amounts and their logarithms.
+        many = np.minimum(theirs.valid[here], ours.valid[there]) >= _FEWEST_FOR_HALVES
+        apart |= many & wide & ((own[:, _P25] > q[:, _P75]) | (own[:, _P75] < q[:, _P25]))
+        # A tenth, at least: measurements around zero, or their logarithms.
+        negative = (theirs.smallest[here] >= 0) & (own[:, _P10] < 0)
         outside_range = (own[:, _P90] > theirs.largest[here]) | (own[:, _P10] < theirs.smallest[here])
     # Two values are codes: 1 and 2 where there are 0 and 1.
     few = enough & (theirs.distinct[here] == 2) & (ours.distinct[there] <= 2) & theirs.whole[here] & ours.whole[there]
-    above = (ours.largest[there] > theirs.largest[here]) & (ours.at_largest[there] > _MANY_UNKNOWN * ours.valid[there])
+    above = (ours.largest[there] > theirs.largest[here]) & (ours.at_largest[there] > _OTHER_CODES * ours.valid[there])
     below = (ours.smallest[there] < theirs.smallest[here]) & (
-        ours.at_smallest[there] > _MANY_UNKNOWN * ours.valid[there]
+        ours.at_smallest[there] > _OTHER_CODES * ours.valid[there]
     )
     for position in np.flatnonzero(few & (above | below)):
         column = common[position]
@@ -151,11 +231,15 @@ def _scales(public: Profile, silo: Profile, name: SiloName, say: Words) -> Itera
         column = common[position]
         factor = _factor(q[position], own[position])
         medians = _medians(q[position], own[position], factor, say)
-        said = f"{say.column(column, name)} lies apart from the public set's numbers{medians}"
+        said = f"{say.column(column, name)} lies apart from {whose} numbers{medians}"
         yield Finding("other-scale", Severity.SAID, said, "check the unit", column, name)
     for position in np.flatnonzero(known & wide & outside_range & ~apart):
         column = common[position]
-        said = f"{say.column(column, name)} has a tenth of its numbers or more outside the public set's range"
+        said = f"{say.column(column, name)} has a tenth of its numbers or more outside {whose} range"
+        yield Finding("out-of-range", Severity.SAID, said, "check the unit and the values", column, name)
+    for position in np.flatnonzero(known & wide & negative & ~apart & ~outside_range):
+        column = common[position]
+        said = f"{say.column(column, name)} has negative numbers, and {whose} numbers are positive"
         yield Finding("out-of-range", Severity.SAID, said, "check the unit and the values", column, name)
 
 

@@ -1,7 +1,10 @@
 """How the cells of a text column look: numbers, dates, codes, words for a missing value."""
 
+import difflib
 import re
 import unicodedata
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +18,10 @@ _PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA: Final = r"^\s*[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?)\s*$"
 _BOUND: Final = (
     r"^\s*(<|>|≤|≥|~|≈|ca\.?|ab|bis|über|unter)\s*=?\s*[+-]?\d+([.,]\d+)?\s*$|^\s*\d+([.,]\d+)?\s*[+*†<>?]+\s*$|"
-    r"^\s*[€$£]\s*\d+([.,]\d+)*\s*$"
+    r"^\s*[€$£]\s*\d+([.,]\d+)*\s*$|"
+    # Other signs for minus than a program's, numbers in brackets as in accounts, and full-width digits.
+    r"^\s*[\x{2212}\x{2010}-\x{2015}\x{FE63}-]\s?\d+([.,]\d+)?\s*$|^\s*\(\d+([.,]\d+)?\)\s*$|"
+    r"^\s*\d+([.,]\d+)?\s?[\x{2212}\x{2010}-\x{2015}-]\s*$|^\s*[\x{FF10}-\x{FF19}]+\s*$"
 )
 _UNIT: Final = r"^\s*[+-]?\d+([.,]\d+)?(\s+\S{1,12}|\s*%|\s*[\pL°µμ]{2,6}(/[\pL\d]{1,6})?)\s*$"
 _MISSING: Final = (
@@ -25,11 +31,19 @@ _MISSING: Final = (
 )
 _CODE: Final = r"^\s*([\pL]{1,3}[-.]?\d[\d.\-/\pL]*|\d+[-.]?[\pL]{1,2}\d*)\s*$"
 _GROUPED: Final = r"^\s*[+-]?\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?\s*$"
+_ONE_COMMA: Final = r"^\s*[+-]?\d{1,3},\d{3}\s*$"
 _PAIR: Final = r"^\s*\d+([.,]\d+)?\s*/\s*\d+([.,]\d+)?\s*$"
+_FREQUENT: Final = 0.05
+LONG_WORD: Final = 5
+"""Letters of words of which two are seldom nearly the same by chance."""
+_RARER: Final = 10
+"""So many times rarer than the word that it is nearly, a word is taken for a misspelled one."""
+_ALIKE: Final = 0.8
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
 _DATE: Final = (
     r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|(19|20)\d{2}[/-](0[1-9]|1[0-2])|"
-    rf"\d{{1,2}}[. -]*{_MONTH}[., -]*\d{{2,4}}|{_MONTH}[., -]*\d{{1,2}}[., -]+\d{{4}})([ T,]+\d{{1,2}}:\d{{2}}.*)?\s*$"
+    rf"\d{{1,2}}[. -]*{_MONTH}[., -]*\d{{2,4}}|{_MONTH}[., -]*\d{{1,2}}[., -]+\d{{4}}|"
+    rf"{_MONTH}[., -]*(19|20)\d{{2}}|\d{{1,3}}:[0-5]\d(:[0-5]\d)?)([ T,]+\d{{1,2}}:\d{{2}}.*)?\s*$"
 )
 
 
@@ -54,6 +68,7 @@ class Looks:
             # Nothing to tell numbers from; most text columns of a wide table are so.
             nothing = np.zeros(len(values), dtype=bool)
             return cls(nothing, nothing, nothing, nothing, nothing)
+        values = _with_plain_blanks(values)
         plain = matching(values, _PLAIN)
         comma = matching(values, _COMMA) & ~plain
         taken = plain | comma
@@ -87,7 +102,17 @@ def are_pairs(values: pa.Array) -> NDArray[np.bool_]:
 
 def are_grouped(values: pa.Array) -> NDArray[np.bool_]:
     """Which of the numbers have marks between thousands."""
-    return matching(values, _GROUPED)
+    return matching(_with_plain_blanks(values), _GROUPED)
+
+
+def may_be_decimal(values: pa.Array) -> NDArray[np.bool_]:
+    """Which of the numbers have one comma before three digits: between thousands, or before decimals."""
+    return matching(values, _ONE_COMMA)
+
+
+def _with_plain_blanks(values: pa.Array) -> pa.Array:
+    """The texts, where a blank that does not break, which is none to a regular expression, is a plain one."""
+    return pc.replace_substring_regex(values, r"[\x{A0}\x{2007}\x{2009}\x{202F}]", " ")
 
 
 def folded(text: str) -> str:
@@ -98,6 +123,49 @@ def folded(text: str) -> str:
     """
     plain = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
     return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", plain.casefold())).strip()
+
+
+def without_accents(text: str) -> str:
+    """One spelling for all that differ in accents or umlauts as well, or that were read in a wrong encoding once.
+
+    >>> without_accents("Décédé"), without_accents("Uebelkeit"), without_accents("Ãœbelkeit")
+    ('decede', 'ubelkeit', 'ubelkeit')
+    """
+    with suppress(UnicodeError):
+        text = text.encode("cp1252").decode("utf-8")
+    bare = "".join(char for char in unicodedata.normalize("NFKD", folded(text)) if not unicodedata.combining(char))
+    return re.sub("([aou])e", r"\1", bare)
+
+
+def misspelled(names: Mapping[str, int], letters: int = 2) -> tuple[str, str] | None:
+    """A rare word and the frequent one that it is nearly, of words with how often each occurs; None without one.
+
+    Words with a digit are codes, whose digits tell them apart. Shorter ones than ``letters`` are left aside.
+
+    >>> misspelled({"yes": 200, "no": 200, "yse": 3}), misspelled({"yes": 200, "no": 200, "maybe": 3})
+    (('yse', 'yes'), None)
+    """
+    total = sum(names.values())
+    words = {name: folded(name) for name in names if not re.search(r"\d", name)}
+    frequent = [name for name in words if names[name] >= _FREQUENT * total]
+    for rare, word in words.items():
+        for name in frequent:
+            one, other = _where_they_differ(word, words[name])
+            if names[rare] * _RARER > names[name] or min(len(one), len(other)) < letters:
+                continue
+            alike = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
+            if alike or (sorted(one) == sorted(other) and one[0] == other[0]):
+                return rare, name
+    return None
+
+
+def _where_they_differ(one: str, other: str) -> tuple[str, str]:
+    """Of two names with as many words, the only two that differ; otherwise the names."""
+    pairs = [(re.findall(r"\w+", text)) for text in (one, other)]
+    if len(pairs[0]) != len(pairs[1]):
+        return one, other
+    differ = [pair for pair in zip(*pairs, strict=True) if pair[0] != pair[1]]
+    return differ[0] if len(differ) == 1 else (one, other)
 
 
 def without_signs(text: str) -> str:

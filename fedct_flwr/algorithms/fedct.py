@@ -1,0 +1,114 @@
+"""FedCT: silos share hard labels, and a rule makes a consensus of them.
+
+Abourayya et al., "Little is enough: boosting privacy by sharing only hard labels in federated semi-supervised
+learning", arXiv:2310.05696, Algorithm 1.
+
+>>> FedCT(Qualified(quorum=0.8)).settings()
+{'algorithm': 'fedct-qualified', 'secure': False, 'min-summands': 0, 'may-collude': 1, 'quorum': 0.8}
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from fedct_flwr.config.uses import Uses
+from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality, qualified
+from fedct_flwr.coordinator.label_sharing import CO_TRAINING, IN_SUMS, LabelSharing, Summable
+
+Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class Plurality(Summable):
+    """All votes count the same, as in the paper; ``secure``: in sums that open no silo's votes."""
+
+    name: ClassVar[str] = "fedct"
+    title: ClassVar[str] = "FedCT"
+    used: ClassVar[Uses] = CO_TRAINING | IN_SUMS
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Every silo's hard label counts, the plurality wins (Abourayya et al., arXiv:2310.05696, Alg. 1)."""
+        return counting(num_classes, plurality)
+
+
+@dataclass(frozen=True)
+class Qualified(Summable):
+    """Labels with less than the share ``quorum`` of the votes are dropped for the round."""
+
+    name: ClassVar[str] = "fedct-qualified"
+    title: ClassVar[str] = "FedCT"
+    used: ClassVar[Uses] = CO_TRAINING | IN_SUMS
+
+    quorum: Share = 0.9
+    """Share of the votes cast that a label needs."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The quorum."""
+        return {"quorum": self.quorum}
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """A qualified majority: labels below the quorum are dropped for the round (arXiv:2310.05696, §5)."""
+        return counting(num_classes, partial(qualified, quorum=self.quorum))
+
+
+_COUNTING: Final = f"{Plurality.name!r} or {Qualified.name!r}"
+
+
+@dataclass(frozen=True)
+class DawidSkene(LabelSharing):
+    """Votes weighed by how good each silo is at each class."""
+
+    name: ClassVar[str] = "fedct-dawid-skene"
+    title: ClassVar[str] = "FedCT"
+    # With any number of silos that a sum takes: benchmarks/summed_dawid_skene.py reads them.
+    refused: ClassVar[Mapping[str, str]] = {
+        "secure": f"{name} weighs each silo's votes, and a sum of votes with weights shows who cast them, so secure = "
+        f"true would not hide them: set algorithm to {_COUNTING}, or leave secure out"
+    }
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """A consensus that knows how good each silo is at each class (Dawid & Skene 1979; FedCT: arXiv:2310.05696)."""
+        from fedct_flwr.consensus.dawid_skene import dawid_skene
+
+        return dawid_skene(num_classes)
+
+
+@dataclass(frozen=True)
+class Agreement(LabelSharing):
+    """Votes weighed by how much silos agree: from the first round (``static``) or in each (``dynamic``)."""
+
+    name: ClassVar[str] = "fedct-agreement"
+    title: ClassVar[str] = "FedCT"
+    refused: ClassVar[Mapping[str, str]] = {
+        "secure": f"{name} weighs each silo's votes by how far it agrees with each other silo, which secure = true "
+        f"hides: set algorithm to {_COUNTING}, or leave secure out"
+    }
+
+    trust: Literal["static", "dynamic"] = "static"
+    """From the first round that a silo takes part in, or from each round."""
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Votes weighted by trust, from hard labels (after Fan et al., arXiv:2305.18497, §3)."""
+        from fedct_flwr.consensus.agreement import agreement
+
+        return agreement(num_classes, trust=self.trust)
+
+
+Rule: TypeAlias = DawidSkene | Plurality | Qualified | Agreement
+
+_DAWID_SKENE: Final = DawidSkene()
+
+
+@dataclass(frozen=True)
+class FedCT:
+    """Federated co-training (Abourayya et al., arXiv:2310.05696) with a rule for the consensus."""
+
+    rule: Rule = _DAWID_SKENE
+
+    def settings(self) -> dict[str, Any]:
+        """Keys of the run config and their values."""
+        return self.rule.settings()

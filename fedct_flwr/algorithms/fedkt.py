@@ -1,0 +1,203 @@
+"""FedKT: votes of each silo's students, once.
+
+Li, He, Song, "Practical one-shot federated learning for cross-silo setting", IJCAI 2021, arXiv:2010.01017, Algorithm 1.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from fedct_flwr.config import RunConfig, TransferSettings
+from fedct_flwr.config.mechanisms import ANSWERING, IN_SHARES, MECHANISMS, NoisePlan, TallyNoise
+from fedct_flwr.config.run import of_run
+from fedct_flwr.config.settings import MAX_INT
+from fedct_flwr.config.transfer import MAX_PARTITIONS
+from fedct_flwr.config.uses import Needs, Uses, either, uses
+from fedct_flwr.consensus.counting import Consensus, Decide, consistent, plurality
+from fedct_flwr.coordinator.label_sharing import ASKING, IN_SUMS, Summable
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.kinds import COUNTS
+from fedct_flwr.kinds.base import Kind
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.types import ConfigError
+
+if TYPE_CHECKING:
+    from fedct_flwr.privacy.spending import Spending
+
+_NOISE: Final = Needs("privacy-level = 'L1' or 'L2'", lambda config: config.method.privacy_level != "L0")
+_AT_SILOS: Final = Needs("privacy-level = 'L2'", lambda config: config.method.protects_records)
+# At L2 the silos' ledgers hold it as their budget, whatever the noise.
+_BUDGET: Final = Needs(
+    "privacy-level = 'L2', or 'L1' and no gamma",
+    lambda config: config.method.protects_records or (config.method.protects_silos and not config.method.gamma),
+)
+
+
+@dataclass(frozen=True)
+class FedKT(Summable):
+    """Votes of each silo's students, once (Li et al., arXiv:2010.01017)."""
+
+    name: ClassVar[str] = "fedkt"
+    title: ClassVar[str] = "FedKT"
+    kind: ClassVar[Kind] = COUNTS
+    asks_once: ClassVar[bool] = True
+    used: ClassVar[Uses] = (
+        ASKING
+        | IN_SUMS
+        | uses("mechanism", "gamma", "delta", needs=_NOISE)
+        | uses("epsilon", needs=_BUDGET)
+        | uses("lessons", needs=_AT_SILOS)
+    )
+
+    privacy_level: Literal["L0", "L1", "L2"] = "L0"
+    """No noise, noise on all silos' votes that protects silos (L1), or at each silo for its records (L2)."""
+    partitions: Annotated[int, Field(ge=0, le=MAX_PARTITIONS)] = 0
+    """Students of each silo, the paper's s; 0: the paper's, which is 2 at L0 and else 1."""
+    teachers: int = of_run("teachers")
+    """Models that vote for each student, the paper's t; 0: the paper's 5, or 25 at L2, but no more than the smallest
+    silo has records for."""
+    mechanism: TallyNoise = ""
+    """Noise on votes; empty: laplace, as in the paper, and gaussian where silos add it in secure sums."""
+    gamma: Annotated[float, Field(ge=0)] = 0.0
+    """The noise has the scale 1 / gamma in votes; 0: what epsilon and delta call for."""
+    lessons: Annotated[int, Field(ge=0, le=MAX_INT)] = 0
+    """At L2: public examples that teachers label under noise, which alone costs privacy, and that students learn from
+    before they are asked about query-size of them; 0: those that students are asked about."""
+    epsilon: float = of_run("epsilon")
+    """In total: for each silo at L1, for each record at L2."""
+    delta: float = of_run("delta")
+
+    @property
+    def votes(self) -> int:
+        """A vote for each student."""
+        return self.partitions or (2 if self.privacy_level == "L0" else 1)
+
+    @property
+    def noise(self) -> NoisePlan | None:
+        """At L1 on the counts of students. At L2 it is the silos'."""
+        if self.privacy_level != "L1":
+            return None
+        # Laplace noise does not come in shares that are easy to draw.
+        usual = IN_SHARES[0] if self.in_sums else "laplace"
+        return NoisePlan(self.mechanism or usual, self.epsilon, self.delta, self.gamma)
+
+    @property
+    def protects_records(self) -> bool:
+        """At L2."""
+        return self.privacy_level == "L2"
+
+    @property
+    def pays_by_label(self) -> bool:
+        """At L2 lessons alone cost privacy, if there are any."""
+        return self.protects_silos or (self.protects_records and not self.lessons)
+
+    def wrong(self, config: Any) -> str:
+        """Noise where there is none, or none where there is."""
+        if self.privacy_level == "L0" and (self.gamma or self.mechanism):
+            return "fedkt adds no noise at privacy-level = 'L0': set 'L1' or 'L2', or leave gamma and mechanism out"
+        if not self.protects_records and self.lessons:
+            return (
+                f"fedkt's students learn from all public examples at privacy-level = {self.privacy_level!r}: set 'L2', "
+                "or leave lessons out"
+            )
+        if self.mechanism and MECHANISMS[self.mechanism].abstains:
+            return (
+                f"fedkt labels every example under noise, and {self.mechanism} not: set mechanism to "
+                f"{either(ANSWERING)}, or algorithm to 'dp-pate'"
+            )
+        return super().wrong(config)
+
+    def check_real(self) -> None:
+        """Raise ConfigError for noise at silos, which they decide for themselves."""
+        if self.protects_records:
+            raise ConfigError(
+                "privacy-level = 'L2' has no effect on real silos, which add noise if they promise something under "
+                "[privacy] in silo.toml: set it to 'L0', or to 'L1' for noise at the coordinator"
+            )
+
+    def check_public(self, num_public: int) -> None:
+        """Raise ConfigError for more lessons than public examples."""
+        if self.lessons > num_public:
+            raise ConfigError(f"lessons is {self.lessons} but the public set has {num_public} examples")
+
+    def transfer_settings(self, fewest_records: int) -> TransferSettings:
+        """How each simulated silo teaches its students, where the smallest silo has so many records."""
+        raw = {"teachers": self.teachers, "partitions": self.votes, "gamma": self.gamma, "lessons": self.lessons}
+        noise = {"noise": self.mechanism} if self.mechanism else {}
+        wanted = TransferSettings.read({**raw, **noise}, "the run config")
+        fitting = wanted.fitting_teachers(self.votes, fewest_records, noisy=self.protects_records)
+        return wanted.model_copy(update={"teachers": fitting})
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Silos whose students all agree, counted by their students (Li et al., arXiv:2010.01017, Alg. 1)."""
+        return consistent(num_classes, self.votes, decide)
+
+    def cautions(self, config: RunConfig, num_silos: int) -> list[str]:
+        """And partitions that cost more than they are worth."""
+        found = super().cautions(config, num_silos)
+        if self.protects_silos:
+            # Needs the extra privacy, which an algorithm without noise does not.
+            from fedct_flwr.privacy.fedkt import dear_partitions
+
+            dear = dear_partitions(self.privacy_level, self.votes, self.gamma)
+            found += [dear] if dear else []
+        return found
+
+    def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":
+        """What L2 costs each record of a simulated silo; real silos keep their own books."""
+        if dataset is None or not self.protects_records:
+            return None
+        from fedct_flwr.coordinator.label_rounds import log_cost
+        from fedct_flwr.labelers.students import teachers_noise
+        from fedct_flwr.privacy.tally_noise import spent_by
+
+        num_public = len(dataset.public)
+        asked = config.asked_about(num_public)
+        settings = self.transfer_settings(dataset.fewest_records)
+        mechanism = teachers_noise(settings, config.privacy_settings(asked), num_public, self.votes)
+        spent = spent_by(mechanism, settings.lessons_for(asked, num_public), self.delta, partitions=self.votes)
+        log_cost("Votes protect each record of a silo", spent)
+        return spent
+
+    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+        """Raise ConfigError for students that cannot be taught, or whose votes cannot be sent.
+
+        The smallest silo stands for all: what teachers ask of records is that there are enough.
+        """
+        if config.protection != "none":
+            raise ConfigError(
+                f"algorithm {self.name!r} protects records by privacy-level = 'L2', and not by protection = "
+                f"{config.protection!r}: leave that out"
+            )
+        if dataset is None:
+            return
+        from fedct_flwr.coordinator.label_rounds import check_delta
+        from fedct_flwr.labelers.students import transfer_for
+        from fedct_flwr.labelers.transfer import check_records
+        from fedct_flwr.wire.counts import can_count
+
+        if not can_count(len(dataset.schema.classes), self.votes):
+            raise ConfigError(f"{self.votes} votes among {len(dataset.schema.classes)} classes: lower partitions")
+        fewest = min(dataset.silos, key=lambda silo: silo.private.size)
+        transfer = self.transfer_settings(fewest.private.size)
+        if self.protects_records:
+            check_delta(transfer.noise, self.delta)
+        try:
+            check_records(fewest.private.size, self.votes, max(1, transfer.teachers))
+        except ConfigError as error:
+            raise ConfigError(f"silo {fewest.name!r}: {error}") from None
+        privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
+        learner = config.learner_settings(0, len(dataset.silos))
+        made = transfer_for(
+            transfer, privacy, learner, fewest.name, dataset.schema, dataset.public, fewest.private.X, self.votes
+        )
+        if self.gamma and privacy.enabled:
+            from fedct_flwr.privacy.calibration import epsilon_in_time
+
+            spent = epsilon_in_time(made.event(privacy.planned_queries(len(dataset.public))), self.delta).upper
+            if spent > self.epsilon:
+                raise ConfigError(
+                    f"gamma = {self.gamma:g} costs epsilon {spent:.4g} at delta {self.delta:g}, and epsilon is "
+                    f"{self.epsilon:g}: raise epsilon, or set gamma to 0 for noise that keeps it"
+                )

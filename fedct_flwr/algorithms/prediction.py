@@ -1,0 +1,133 @@
+"""Silos share probabilities: each learns what the others say, by its trust in them or by the mean.
+
+Fan et al., "Collaborative learning via prediction consensus", arXiv:2305.18497, Algorithm 1; Bistritz et al.,
+"Distributed distillation for on-device learning", NeurIPS 2020.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.config.learner import AUTO
+from fedct_flwr.config.uses import Uses, uses
+from fedct_flwr.consensus.counting import Consensus, Decide, plurality
+from fedct_flwr.coordinator.label_sharing import IN_ROUNDS, IN_SUMS, Summable
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.kinds import PROBABILITIES
+from fedct_flwr.kinds.base import Kind
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.types import ConfigError
+
+if TYPE_CHECKING:
+    from fedct_flwr.consensus.trust import TrustRule
+    from fedct_flwr.coordinator.asking import Learning
+
+Weight: TypeAlias = Annotated[float, Field(gt=0, le=1e6)]
+Rounds: TypeAlias = Annotated[int, Field(ge=1, le=1000)]
+
+
+@dataclass(frozen=True)
+class ProbabilitySharing(Summable):
+    """What algorithms have in common in which silos share probabilities."""
+
+    kind: ClassVar[Kind] = PROBABILITIES
+    used: ClassVar[Uses] = IN_ROUNDS | IN_SUMS
+
+    def wrong(self, config: Any) -> str:
+        """Others' probabilities have a weight of their own."""
+        if config.pseudo_weight in (AUTO, 1.0):
+            return ""
+        return f"pseudo-weight has no effect on algorithm {self.name!r}: set consensus-weight instead"
+
+    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+        """Raise ConfigError for learners that share no probabilities, or a protection that does not cover them."""
+        from fedct_flwr.learners.soft import check_soft
+
+        if config.protection != "none":
+            raise ConfigError(
+                f"protection = {config.protection!r} covers labels and not probabilities, which algorithm "
+                f"{self.name!r} shares: set it to 'none', or choose an algorithm that shares labels, such as 'fedct'"
+            )
+        for learner in learners:
+            check_soft(learner)
+        super().check_silos(config, dataset, learners)
+
+
+@dataclass(frozen=True)
+class DistributedDistillation(ProbabilitySharing):
+    """All learn the mean of all probabilities (Bistritz et al., NeurIPS 2020)."""
+
+    name: ClassVar[str] = "dd"
+    title: ClassVar[str] = "DD"
+    predicts_quantities: ClassVar[bool] = True
+    used: ClassVar[Uses] = ProbabilitySharing.used | uses("pseudo-weight")
+
+    consensus_weight: Weight = 0.5
+    """Weight of the loss on others' probabilities next to that on private records: lambda. Real silos refuse more than
+    their policy allows, which is 1 unless they say otherwise."""
+    warm_up_rounds: Rounds = 5
+    """For networks: rounds of training alone before a silo's first answer, at no bytes. Other learners start anew each
+    time. Real silos refuse more than their policy allows, 100 unless they say otherwise."""
+
+    @property
+    def learning(self) -> "Learning":
+        """With this weight, after the warm-up."""
+        from fedct_flwr.coordinator.asking import Learning
+
+        return Learning(self.consensus_weight, self.warm_up_rounds)
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """All learn the mean of all (Bistritz et al., NeurIPS 2020; [14] of arXiv:2305.18497)."""
+        from fedct_flwr.consensus.trust import naive
+
+        return _by_trust(naive, num_classes)
+
+
+@dataclass(frozen=True)
+class PredictionConsensus(ProbabilitySharing):
+    """Each silo learns the others' probabilities by its trust in them (Fan et al., arXiv:2305.18497)."""
+
+    name: ClassVar[str] = "prediction-consensus"
+    title: ClassVar[str] = "PredCons"
+    predicts_quantities: ClassVar[bool] = True
+    used: ClassVar[Uses] = DistributedDistillation.used
+
+    trust: Literal["naive", "static", "dynamic"] = "static"
+    """From the first round that a silo takes part in, or from each round; naive: all silos count the same."""
+    consensus_weight: Weight = DistributedDistillation.consensus_weight
+    """As that of distributed distillation."""
+    warm_up_rounds: Rounds = DistributedDistillation.warm_up_rounds
+    """As those of distributed distillation."""
+
+    @property
+    def learning(self) -> "Learning":
+        """With this weight, after the warm-up."""
+        from fedct_flwr.coordinator.asking import Learning
+
+        return Learning(self.consensus_weight, self.warm_up_rounds)
+
+    def wrong(self, config: Any) -> str:
+        """Others' probabilities have a weight of their own, and are not weighed by trust where only sums are known."""
+        if self.secure and self.trust != "naive":
+            return (
+                f"trust = {self.trust!r} weighs the probabilities of each silo, of which secure = true shows the sum "
+                "alone: set trust to 'naive', or leave secure out"
+            )
+        return super().wrong(config)
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Each silo learns the others' probabilities by its trust in them (Fan et al., arXiv:2305.18497, Alg. 1)."""
+        from fedct_flwr.consensus.trust import TRUSTS
+
+        return _by_trust(TRUSTS[self.trust], num_classes)
+
+
+def _by_trust(rule: "Callable[..., TrustRule]", num_classes: int) -> Consensus:
+    """On probabilities, or without classes on the values of a quantity (arXiv:2305.18497, §3.2 and Appendix A)."""
+    from fedct_flwr.consensus.prediction import consensus_of_values, prediction_consensus
+    from fedct_flwr.consensus.trust import similarity_of_values
+
+    return prediction_consensus(num_classes, rule()) if num_classes else consensus_of_values(rule(similarity_of_values))

@@ -1,0 +1,235 @@
+"""The audit of a run: refits of its settings with members held out, attacked from three seats."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.audit.bounds import bound_of_run
+from fedct_flwr.audit.members import Candidates, choose, draw, with_members
+from fedct_flwr.audit.rerun import rerun
+from fedct_flwr.audit.seats import COORDINATOR, SEATS, Places, of_all, seen_by
+from fedct_flwr.audit.seen import Seen, all_scores
+from fedct_flwr.audit.success import Guesses, Success, guesses, strongest, success
+from fedct_flwr.audit.travelled import Forge
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.learners.text import transformer_for
+from fedct_flwr.scoring.intervals import Estimate
+from fedct_flwr.seeding import generator, random_state
+from fedct_flwr.types import ConfigError, DataError, SiloName
+from fedct_flwr.wire.content import Instruction
+
+REFITS: Final = 8
+CANDIDATES: Final = 200
+MINUTES: Final = 10.0
+_MOST_EXPOSED: Final = 10
+_READS_OTHER_REFITS: Final = frozenset({"lira", "rmia"})
+"""The bound on epsilon needs guesses that read one output alone."""
+
+
+@dataclass(frozen=True)
+class How:
+    """``refits`` with about ``candidates`` over all silos, no new one begun after ``minutes``.
+
+    ``planted``: all candidates stand in the public set, which a coordinator chooses. ``forged``: it also sends a wrong
+    label of each of them as the consensus, which members resist.
+    """
+
+    refits: int = REFITS
+    candidates: int = CANDIDATES
+    minutes: float = MINUTES
+    planted: bool = True
+    forged: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.refits < 2:
+            raise ConfigError(f"refits is {self.refits}: set it to 2 or more, as one chooses thresholds for the other")
+        if self.forged and not self.planted:
+            raise ConfigError("a coordinator forges labels of candidates in the public set: plant them there")
+
+
+@dataclass(frozen=True)
+class OfSeat:
+    """All attacks from one seat by name; ``vul`` is the largest area under the curve, as the paper tells it."""
+
+    seat: str
+    attacks: Mapping[str, Success]
+    guesses: Guesses
+
+    @property
+    def strongest(self) -> tuple[str, Success]:
+        """The attack with the largest area, and how well it works."""
+        return strongest(list(self.attacks.items()))
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """A record by its position among its silo's private ones, told right in so many of the refits."""
+
+    silo: SiloName
+    record: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the audit found. ``silos`` are from the coordinator's seat, by ``attack``, the strongest there.
+
+    ``lower_epsilon`` is a valid lower bound at ``delta`` where the run promises ``epsilon``; None where it promises
+    nothing. ``exposed`` begins with the record that is told right most often.
+    """
+
+    algorithm: str
+    protection: str
+    epsilon: float | None
+    delta: float
+    lower_epsilon: float | None
+    records: Mapping[SiloName, int]
+    candidates: int
+    refits: int
+    planted: bool
+    forged: bool
+    seats: tuple[OfSeat, ...]
+    silos: Mapping[SiloName, Estimate]
+    exposed: tuple[Exposed, ...]
+    seconds: float
+
+    def of(self, seat: str) -> OfSeat:
+        """What one seat can do. Raises KeyError for one that sees nothing."""
+        return {found.seat: found for found in self.seats}[seat]
+
+
+def check(config: RunConfig, dataset: FederatedDataset) -> None:
+    """Raise ConfigError for a run that no attack here is for."""
+    if dataset.schema.quantity:
+        raise ConfigError(
+            f"the run predicts a number ({dataset.schema.quantity}), and membership attacks here are for classes: "
+            "audit a run with classes"
+        )
+    if not config.method.one_architecture:
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} matches neurons of networks of several widths: audit 'fedavg' in its place"
+        )
+    if config.method.in_sums and config.method.noise is not None:
+        raise ConfigError(
+            f"algorithm {config.algorithm!r} adds noise to its secure sums here, and no attack knows such sums: audit "
+            "the same settings without secure = true, where an attacker sees more"
+        )
+
+
+def audit(
+    config: RunConfig,
+    dataset: FederatedDataset,
+    how: How,
+    *,
+    canaries: Candidates | None = None,
+    progress: Callable[[Iterable[int]], Iterable[int]] = lambda items: items,
+) -> Audit:
+    """Refit the run and attack it. Raises ConfigError or DataError for a run that cannot be audited, RunError."""
+    check(config, dataset)
+    started = time.monotonic()
+    candidates = canaries or choose(dataset.silos, how.candidates, how.seed)
+    settings = config.learner_settings(0, len(dataset.silos))
+    places = Places(dataset, candidates, transformer_for(settings, dataset.schema, dataset.public.X))
+    forge = _forged(places, len(dataset.schema.classes)) if how.forged else None
+    seen: dict[str, list[Mapping[SiloName, Seen]]] = {seat: [] for seat in SEATS}
+    drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
+    for number in progress(range(how.refits)):
+        if len(drawn) > 1 and time.monotonic() - started > 60 * how.minutes:
+            break
+        members = draw(candidates, dataset.silos, generator(how.seed, "members", number))
+        held = with_members(dataset, candidates, members, planted=how.planted)
+        refit = rerun(config, held, random_state(how.seed, "refit", number), forge)
+        for seat in SEATS:
+            seen[seat].append(seen_by(seat, refit, places))
+        drawn.append(members)
+    about = About(config.algorithm, config.protection, _promised(config), config.delta)
+    return conclude(about, how, dataset.silos, candidates, seen, drawn, time.monotonic() - started)
+
+
+class About(NamedTuple):
+    """Whose labels are attacked; ``epsilon`` is what each record is promised, None for nothing."""
+
+    algorithm: str
+    protection: str
+    epsilon: float | None
+    delta: float
+
+
+def conclude(
+    about: About,
+    how: How,
+    silos: Sequence[SiloData],
+    candidates: Candidates,
+    seen: Mapping[str, Sequence[Mapping[SiloName, Seen]]],
+    drawn: Sequence[Mapping[SiloName, NDArray[np.bool_]]],
+    seconds: float,
+) -> Audit:
+    """All attacks on what each seat has ``seen`` in each refit, whose members were ``drawn``. Raises DataError."""
+    names = [silo.name for silo in silos]
+    bits = {silo: np.stack([members[silo] for members in drawn]) for silo in names}
+    together = np.hstack([bits[silo] for silo in names])
+    seats, scores = [], {}
+    for seat, refits in seen.items():
+        if of_all(refits) and (found := all_scores(refits, bits)):
+            scores[seat] = found
+            attacks = {name: success(values, together) for name, values in found.items()}
+            seats.append(OfSeat(seat, attacks, guesses(found, together)))
+    if COORDINATOR not in scores:
+        raise DataError("nothing travelled that says anything of a candidate: plant candidates in the public set")
+    single = {name: values for name, values in scores[COORDINATOR].items() if name not in _READS_OTHER_REFITS}
+    return Audit(
+        *about,
+        None if about.epsilon is None else bound_of_run(single, together, about.delta),
+        {silo.name: silo.private.size for silo in silos},
+        candidates.count,
+        len(drawn),
+        how.planted,
+        how.forged,
+        tuple(seats),
+        _by_silo(scores[COORDINATOR][seats[0].strongest[0]], bits),
+        _exposed(seats[0].guesses.by_refit, candidates, names),
+        seconds,
+    )
+
+
+def _promised(config: RunConfig) -> float | None:
+    """Epsilon for each record; None where records are promised nothing."""
+    method = config.method
+    protected = config.protection != "none" or method.protects_records or method.trains_together
+    return config.epsilon if protected else None
+
+
+def _by_silo(scores: NDArray[np.float64], bits: Mapping[SiloName, NDArray[np.bool_]]) -> dict[SiloName, Estimate]:
+    """Each silo's area under the curve; none for a silo whose candidates were all in, or all out."""
+    found, start = {}, 0
+    for silo, members in bits.items():
+        own = scores[:, start : start + members.shape[1]]
+        start += members.shape[1]
+        if members.any() and not members.all():
+            found[silo] = success(own, members).auc
+    return found
+
+
+def _exposed(right: NDArray[np.bool_], candidates: Candidates, silos: list[SiloName]) -> tuple[Exposed, ...]:
+    owners = [(silo, int(row)) for silo in silos for row in candidates.positions[silo]]
+    times = right.sum(axis=0)
+    order = np.argsort(-times, kind="stable")[:_MOST_EXPOSED]
+    return tuple(Exposed(owners[place][0], owners[place][1], int(times[place])) for place in order)
+
+
+def _forged(places: Places, num_classes: int) -> Forge:
+    def forge(silo: SiloName, asked: Instruction) -> Instruction:
+        if asked.votes or asked.soft:
+            return asked
+        targets = asked.targets.copy()
+        targets[places.rows[silo]] = (places.candidates[silo].y + 1) % num_classes
+        return Instruction(asked.round, asked.query, targets, asked.votes, asked.soft)
+
+    return forge

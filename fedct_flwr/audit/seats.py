@@ -1,0 +1,243 @@
+"""Three seats from which a run is attacked, and what each sees of every silo's candidates.
+
+The coordinator sees each silo's answers of all rounds, or its weights. Another silo sees what the coordinator sends
+back. The third seat is given a model: the one that a silo ended with, or the global one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+
+from fedct_flwr.audit import attacks
+from fedct_flwr.audit.attacks import Scores
+from fedct_flwr.audit.members import Candidates
+from fedct_flwr.audit.rerun import Refit
+from fedct_flwr.audit.seen import Seen
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.images import as_numbers
+from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
+from fedct_flwr.learners.preprocessing import transformed
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, SiloName, TrainingError
+
+if TYPE_CHECKING:
+    # Needs the extra privacy.
+    from fedct_flwr.labelers.joint_linear import JointLinear
+
+COORDINATOR: Final = "coordinator"
+OTHER_SILO: Final = "another silo"
+MODEL: Final = "final model"
+SEATS: Final = (COORDINATOR, OTHER_SILO, MODEL)
+
+_NEIGHBOURS: Final = 3
+
+
+class Places:
+    """Where candidates and their neighbours stand in the public set of all refits: once for all of them."""
+
+    def __init__(self, dataset: FederatedDataset, candidates: Candidates, transformer: Any) -> None:
+        self.num_public = len(dataset.public)
+        self.candidates = {silo.name: candidates.records(silo) for silo in dataset.silos}
+        self.public = dataset.public.X
+        self.test = dataset.test
+        start, self.rows = self.num_public, {}
+        for silo in dataset.silos:
+            size = self.candidates[silo.name].size
+            self.rows[silo.name] = np.arange(start, start + size)
+            start += size
+        known = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, self.num_public)).fit(_flat(transformer, self.public))
+        self.neighbours = {
+            silo: known.kneighbors(_flat(transformer, own.X), return_distance=False) if own.size else None
+            for silo, own in self.candidates.items()
+        }
+
+
+def _flat(transformer: Any, X: Features) -> NDArray[np.float64]:
+    found = np.asarray(transformed(transformer, X))
+    return np.nan_to_num(as_numbers(found).reshape(len(found), -1).astype(np.float64))
+
+
+def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Seen]:
+    """What a seat sees of each silo's candidates."""
+    if seat == MODEL:
+        return {silo: _in_model(refit.models[silo], places, silo) for silo in places.candidates}
+    travelled = refit.travelled.silos
+    if any(kept.steps for kept in travelled.values()):
+        training = _Training.of(refit, places)
+        return {silo: training.seen(records) for silo, records in places.candidates.items()}
+    if any(kept.weights for kept in travelled.values()):
+        return {silo: _in_weights(seat, refit, places, silo) for silo in places.candidates}
+    if seat == COORDINATOR and refit.in_sums:
+        opened = _sums(refit)
+        labels = np.stack([_argmax(said) for said in opened])
+        return {silo: _in_sums(opened, labels, places, silo) for silo in places.candidates}
+    if seat == COORDINATOR:
+        return {silo: _in_answers(refit, places, silo) for silo in places.candidates}
+    return {silo: _in_consensus(refit, places, silo) for silo in places.candidates}
+
+
+def _in_answers(refit: Refit, places: Places, silo: SiloName) -> Seen:
+    """Labels or probabilities of the silo, and labels that others gave to the same records."""
+    own, rows = refit.travelled.silos[silo], places.rows[silo]
+    planted = len(own.labels[0]) > places.num_public
+    labels, y = np.stack(own.labels), places.candidates[silo].y
+    neighbours = places.neighbours[silo]
+    near = None if neighbours is None else labels[:, neighbours]
+    if not planted:
+        return Seen(y, neighbours=near)
+    rounds = min(len(kept.labels) for kept in refit.travelled.silos.values())
+    others = [np.stack(kept.labels[:rounds])[:, rows] for name, kept in refit.travelled.silos.items() if name != silo]
+    probabilities = population = None
+    if own.probabilities:
+        said = np.stack(own.probabilities)
+        probabilities = said[:, rows]
+        strangers = [name for name in places.candidates if name != silo]
+        population = np.concatenate(
+            [attacks.true_probability(said[:, places.rows[name]], places.candidates[name].y) for name in strangers]
+        )
+    return Seen(y, labels[:, rows], probabilities, np.stack(others), near, population)
+
+
+def _sums(refit: Refit) -> NDArray[np.float64]:
+    """Shares of all silos' votes ``(rounds, num_public, classes)``, or means of their probabilities; NaN for none."""
+    classes = len(refit.dataset.schema.classes)
+    silos = refit.travelled.silos.values()
+    rounds = min(len(kept.labels) for kept in silos)
+    total = np.zeros((rounds, len(refit.dataset.public), classes))
+    for kept in silos:
+        if kept.probabilities:
+            total += np.nan_to_num(np.stack(kept.probabilities[:rounds]))
+        else:
+            total += np.stack(kept.labels[:rounds])[:, :, None] == np.arange(classes)
+    return np.asarray(total / np.where(total.any(axis=2), total.sum(axis=2), np.nan)[:, :, None])
+
+
+def _in_sums(opened: NDArray[np.float64], labels: NDArray[np.int16], places: Places, silo: SiloName) -> Seen:
+    """What the sum over all silos says of the candidates of one."""
+    y, rows, neighbours = places.candidates[silo].y, places.rows[silo], places.neighbours[silo]
+    near = None if neighbours is None else labels[:, neighbours]
+    if labels.shape[1] == places.num_public:
+        return Seen(y, neighbours=near)
+    return Seen(y, labels[:, rows], opened[:, rows], neighbours=near)
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """The joint labeler as it was after each step, and the sums between its steps: the same for all silos."""
+
+    labeler: "JointLinear"
+    weights: list[NDArray[np.float64]]
+    opened: NDArray[np.float64]
+    population: Scores
+
+    @classmethod
+    def of(cls, refit: Refit, places: Places) -> "_Training":
+        """What travelled in a refit."""
+        from fedct_flwr.silo.joint import joint_labeler  # needs the extra privacy
+
+        steps = next(kept.steps for kept in refit.travelled.silos.values() if kept.steps)
+        labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
+        weights = [labeler.start.weights if step.weights is None else step.weights for step in steps[: steps[0].steps]]
+        strangers = np.stack([labeler.probabilities(one, places.test.X) for one in weights])
+        opened = np.stack([labeler.opened(*pair) for pair in pairwise(weights)])
+        return cls(labeler, weights, opened, attacks.true_probability(strangers, places.test.y))
+
+    def seen(self, records: Examples) -> Seen:
+        """The labelers, tried on a silo's candidates, and the sums."""
+        if not records.size:
+            return Seen(records.y)
+        found = np.stack([self.labeler.probabilities(one, records.X) for one in self.weights])
+        residual = found[:-1] - (records.y[:, None] == np.arange(found.shape[2]))
+        own = np.einsum("ns,tnc->tnsc", self.labeler.vectors(records.X), residual)
+        labels, gradient = found.argmax(axis=2).astype(np.int16), attacks.gradient(self.opened, own)
+        return Seen(records.y, labels, found, population=self.population, gradient=gradient)
+
+
+def _in_consensus(refit: Refit, places: Places, silo: SiloName) -> Seen:
+    """What another silo is told of the same records: the consensus, in which this silo has one voice of several."""
+    watching = next(kept for name, kept in refit.travelled.silos.items() if name != silo)
+    y, rows, neighbours = places.candidates[silo].y, places.rows[silo], places.neighbours[silo]
+    told = [labels for labels in watching.told if (labels != ABSTAIN).any()]
+    told += [_argmax(probabilities) for probabilities in watching.told_probabilities]
+    if not told:
+        return Seen(y)
+    labels = np.stack(told)
+    near = None if neighbours is None else labels[:, neighbours]
+    if labels.shape[1] == places.num_public:
+        return Seen(y, neighbours=near)
+    soft = np.stack(watching.told_probabilities)[:, rows] if watching.told_probabilities else None
+    return Seen(y, labels[:, rows], soft, neighbours=near)
+
+
+def _argmax(probabilities: NDArray[np.float64]) -> HardLabels:
+    said = np.isfinite(probabilities).all(axis=1)
+    best = np.nan_to_num(probabilities).argmax(axis=1)
+    return np.where(said, best, ABSTAIN).astype(np.int16)
+
+
+def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Seen:
+    """Each round's weights, tried on the candidates: the silo's own, or the global ones that others are sent."""
+    kept = refit.travelled.silos[silo]
+    learner = refit.models[silo]
+    if not isinstance(learner, Averageable):
+        return Seen(places.candidates[silo].y)
+    reached = learner.weights()
+    # The first global weights were drawn before anybody learned anything.
+    weights = kept.weights if seat == COORDINATOR else kept.told_weights[1:]
+    records, parts, strangers = places.candidates[silo], [], []
+    for one in weights:
+        learner.set_weights(one)
+        parts.append(_probabilities(learner, records.X, refit.dataset))
+        strangers.append(_probabilities(learner, places.test.X, refit.dataset))
+    learner.set_weights(reached)
+    if not parts or any(part is None for part in parts):
+        return Seen(records.y)
+    found = np.stack([part for part in parts if part is not None])
+    population = attacks.true_probability(np.stack([one for one in strangers if one is not None]), places.test.y)
+    return Seen(records.y, found.argmax(axis=2).astype(np.int16), found, population=population)
+
+
+def _in_model(model: Learner, places: Places, silo: SiloName) -> Seen:
+    return seen_in_model(model, places.candidates[silo], places.test, places.public, int(places.test.y.max(initial=1)))
+
+
+def seen_in_model(model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int) -> Seen:
+    """What a model says of the records when it is asked: labels, probabilities where it has some, and changed copies.
+
+    ``strangers`` are records that nobody was trained on; classes are ``0..last_class``.
+    """
+    if not records.size:
+        return Seen(records.y)
+    classes = max(last_class, int(records.y.max())) + 1
+    try:
+        labels = model.predict(records.X)[None].astype(np.int16)
+    except TrainingError:  # under a protection, a silo that tells no scores need not train its own model
+        return Seen(records.y)
+    probabilities = model.probabilities(records.X, classes) if isinstance(model, Probabilistic) else None
+    population = None
+    if probabilities is not None and strangers.size and isinstance(model, Probabilistic):
+        theirs = model.probabilities(strangers.X, classes)
+        population = None if theirs is None else attacks.true_probability(theirs[None], strangers.y)
+    edge = attacks.boundary(_predict(model), records.X, records.y, public, generator(0, "boundary"))
+    own = None if probabilities is None else np.asarray(probabilities, dtype=np.float64)[None]
+    return Seen(records.y, labels, own, population=population, boundary=edge)
+
+
+def _predict(model: Learner) -> Callable[[Features], HardLabels]:
+    return lambda X: model.predict(X)
+
+
+def _probabilities(model: Learner, X: Features, dataset: FederatedDataset) -> NDArray[np.float64] | None:
+    return model.probabilities(X, len(dataset.schema.classes)) if isinstance(model, Probabilistic) else None
+
+
+def of_all(refits: Sequence[Mapping[SiloName, Seen]]) -> bool:
+    """Whether a seat sees anything of all silos' candidates."""
+    return all(
+        any(part is not None for part in (seen.labels, seen.neighbours)) for refit in refits for seen in refit.values()
+    )

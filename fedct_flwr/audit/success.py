@@ -1,0 +1,117 @@
+"""How well an attack tells members from non-members, with intervals.
+
+Area under the ROC curve: DeLong's interval, by clusters, as one record is attacked in several refits (N. Obuchowski,
+"Nonparametric analysis of clustered ROC curve data", Biometrics 53, 1997). True positives at few false ones: Carlini et
+al., "Membership inference attacks from first principles", IEEE S&P 2022.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.scoring.intervals import Estimate, area, proportion
+from fedct_flwr.scoring.roc import delong
+
+FALSE_POSITIVES: Final = (0.01, 0.001)
+"""Rates at which true positives are told."""
+
+
+@dataclass(frozen=True)
+class Success:
+    """One attack: ``auc`` (the papers' VUL), and true positives at each rate of ``FALSE_POSITIVES``."""
+
+    auc: Estimate
+    true_positives: tuple[Estimate, ...]
+    members: int
+    non_members: int
+
+
+def success(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> Success:
+    """Of scores ``(refits, candidates)``, higher for likelier members, and who was one. Raises ValueError without both.
+
+    FedCT's VUL is this area, over all attacks on all records (arXiv:2310.05696, App. E.1).
+    """
+    found, truth = scores.ravel(), members.ravel()
+    yes, no = int(truth.sum()), int((~truth).sum())
+    if not yes or not no:
+        raise ValueError(f"{yes} members and {no} others: an area under the curve needs both")
+    value, parts = delong(truth, found)
+    by_record = parts.reshape(scores.shape).sum(axis=0)
+    records = max(2, len(by_record))
+    variance = float((by_record**2).sum()) * records / (records - 1)
+    return Success(
+        area(value, variance, min(yes, no), max(yes, no)),
+        tuple(_true_positives(found, truth, rate) for rate in FALSE_POSITIVES),
+        yes,
+        no,
+    )
+
+
+def _true_positives(scores: NDArray[np.float64], members: NDArray[np.bool_], rate: float) -> Estimate:
+    """Members above the lowest threshold that at most this share of the others is above."""
+    others = np.sort(scores[~members])[::-1]
+    threshold = others[int(rate * len(others))]
+    return proportion(float((scores[members] > threshold).sum()), float(members.sum()))
+
+
+def threshold_for(scores: NDArray[np.float64], members: NDArray[np.bool_]) -> float:
+    """The threshold above which to guess "member" for the most right guesses, members and others weighing the same."""
+    order = np.argsort(-scores, kind="stable")
+    ranked, truth = scores[order], members[order]
+    gain = np.cumsum(np.where(truth, 1 / max(1, truth.sum()), -1 / max(1, (~truth).sum())))
+    # A threshold cannot part equal scores.
+    ends = np.append(ranked[1:] < ranked[:-1], True)
+    best = int(np.argmax(np.where(ends, gain, -np.inf)))
+    return float(ranked[best] + ranked[best + 1]) / 2 if best + 1 < len(ranked) else -np.inf
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """How often guesses are right: the mean of the shares of members and of others that are told right."""
+
+    right: Estimate
+    by_refit: NDArray[np.bool_]
+    """``(refits, candidates)``: which guesses were right."""
+    attacks: tuple[str, ...]
+    """The attack that each half of the refits was guessed with, which the other half chose."""
+
+
+def guesses(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_]) -> Guesses:
+    """Guess memberships ``(refits, candidates)``: one half of the refits chooses attack and threshold for the other.
+
+    So no guess helped to choose how it was made. Raises ValueError for fewer than two refits.
+    """
+    refits = len(members)
+    if refits < 2:
+        raise ValueError(f"{refits} refits: guesses need 2, as one chooses the threshold for the other")
+    right = np.zeros(members.shape, dtype=bool)
+    chosen: list[str] = []
+    for own in (np.arange(refits) % 2 == 0, np.arange(refits) % 2 == 1):
+        truth = members[~own].ravel()
+        best = max(attacks, key=lambda name: delong(truth, attacks[name][~own].ravel())[0])
+        cut = threshold_for(attacks[best][~own].ravel(), truth)
+        right[own] = (attacks[best][own] > cut) == members[own]
+        chosen.append(best)
+    return Guesses(_balanced(right, members), right, tuple(chosen))
+
+
+def _balanced(right: NDArray[np.bool_], members: NDArray[np.bool_]) -> Estimate:
+    """Mean of the two shares, with an interval by records, which several refits have in common."""
+    weight = np.where(members, 0.5 / max(1, members.sum()), 0.5 / max(1, (~members).sum()))
+    value = float((weight * right).sum())
+    by_record = (weight * (right - _share(right, members))).sum(axis=0)
+    half = 1.96 * float(np.sqrt((by_record**2).sum()))
+    return Estimate(value, max(0.0, value - half), min(1.0, value + half))
+
+
+def _share(right: NDArray[np.bool_], members: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The share that each guess belongs to."""
+    return np.asarray(np.where(members, right[members].mean(), right[~members].mean()))
+
+
+def strongest(found: Sequence[tuple[str, Success]]) -> tuple[str, Success]:
+    """The attack with the largest area."""
+    return max(found, key=lambda item: item[1].auc.value)

@@ -1,0 +1,81 @@
+"""``fedct audit``: attacks on a run, and how well they work."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.markdown import Markdown
+
+from fedct_flwr import datasets
+from fedct_flwr.cli.output import PANEL, Json, Output
+from fedct_flwr.config import STUDY, RunConfig
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.text.printable import from_here, json_text, plain, printable
+from fedct_flwr.types import ConfigError, RunError
+
+_ATTACKING: Final = "running it again with members held out"
+
+# The defaults of ``audit.How``, which takes seconds to import.
+_REFITS, _CANDIDATES, _MINUTES = 8, 200, 10.0
+
+
+def audit(
+    run: Annotated[Path, typer.Argument(help="A simulation's run folder.")],
+    refits: Annotated[int, typer.Option(help="Repeat the run so often, with other members each time.")] = _REFITS,
+    candidates: Annotated[int, typer.Option(help="Attack about this many records over all silos.")] = _CANDIDATES,
+    minutes: Annotated[float, typer.Option(help="Begin no refit after this time, from the third on.")] = _MINUTES,
+    planted: Annotated[
+        bool, typer.Option("--planted/--not-planted", help="Put the attacked records into the public set.")
+    ] = True,
+    forge: Annotated[
+        bool, typer.Option("--forge", help="Let the coordinator send false labels of the attacked records.")
+    ] = False,
+    canaries: Annotated[
+        Path | None, typer.Option(help="Attack the records of this table instead, with the label column.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of members and refits.")] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Write the page there.", show_default="audit.md in the run's folder", rich_help_panel=PANEL),
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Attack a run: tell from what travelled which records a silo trained on, and prove how much epsilon it spent.
+
+    The run is repeated in this process with random members, and nothing of it is changed. Its folder gets audit.md and
+    audit.json, which fedct privacy-sheet then quotes.
+    """
+    os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    folder = RunFolder(run.resolve())
+    if not folder.exists():
+        raise RunError(f"{run} is no run folder: name one with a config.json")
+    config = RunConfig.from_flower({**folder.settings(), "run-dir": str(folder.path)})
+    if config.data == STUDY:
+        raise ConfigError(
+            f"the silos of the run in {run} are real and their records are at the silos: ask each for "
+            "'fedct silo audit'"
+        )
+    from fedct_flwr.audit.audit import How
+    from fedct_flwr.audit.audit import audit as attack
+    from fedct_flwr.audit.canaries import read_canaries
+    from fedct_flwr.audit.words import FILE, PAGE, document, page, summary
+
+    how = How(refits, candidates, minutes, planted, forge, seed)
+    dataset, out = datasets.load(config), Output(as_json=json_)
+    own = read_canaries(canaries, dataset, config.label_column) if canaries else None
+
+    def progress(items: Iterable[int]) -> Iterable[int]:
+        return Output.progress(list(items), _ATTACKING)
+
+    found = attack(config, dataset, how, canaries=own, progress=progress)
+    text, told = page(config.study, found), plain(document(config.study, found))
+    target = output or folder.path / PAGE
+    write_atomically(target, printable(text, keep="\n").encode())
+    write_atomically(folder.path / FILE, json_text(told).encode())
+    out.show(told, Markdown(printable(summary(found), keep="\n")))
+    out.say(f"audit: {from_here(target)}")

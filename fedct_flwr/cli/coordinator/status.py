@@ -1,0 +1,108 @@
+"""``fedct coordinator status``: the coordinator at a glance; changes nothing."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from fedct_flwr import __version__
+from fedct_flwr.cli import documents
+from fedct_flwr.cli.certificates import days_left
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
+from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, invited
+from fedct_flwr.cli.coordinator.list import facts_of, line_of
+from fedct_flwr.cli.coordinator.nodes_of import nodes_of
+from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.types import ConfigError, RunError
+
+SOON: Final = 30
+"""Days: a certificate that expires within them is to be renewed."""
+FEW_BYTES: Final = 1 << 30
+"""Free bytes of a disk that is nearly full."""
+
+
+def status(folder: Folder, json_: Json = False) -> None:
+    """Show the coordinator at a glance: SuperLink, silos, days that certificates last, database, disk."""
+    out = Output(as_json=json_)
+    said = facts(CoordinatorFolder.open(folder))
+    out.show(said, _table(said))
+
+
+def facts(coordinator: CoordinatorFolder) -> documents.CoordinatorStatus:
+    """All that there is to say. Raises ConfigError for a folder that cannot be read."""
+    try:
+        current, former, others = nodes_of(coordinator)
+        trouble = ""
+    except RunError as error:
+        current, former, others, trouble = {}, {}, 0, str(error)
+    keys = coordinator.keys()
+    silos: list[documents.CoordinatorsSilo] = [
+        {
+            **facts_of(name, current.get(name), known=not trouble, invited_only=name not in keys),
+            "former_keys": len(former.get(name, [])),
+            "certificate_days": _days(coordinator.kits / name / CLIENT_CERTIFICATE),
+        }
+        for name in invited(coordinator)
+    ]
+    return {
+        "version": __version__,
+        "superlink": coordinator.address(),
+        "reachable": not trouble,
+        "trouble": trouble,
+        "silos": silos,
+        "others": others,
+        "certificate_days": {
+            name: _days(path)
+            for name, path in (
+                ("server", coordinator.server_certificate),
+                ("authority", coordinator.ca),
+                ("authority of silos", coordinator.clients_ca),
+            )
+        },
+        "rotating": coordinator.next_ca.exists(),
+        "database_bytes": sum(path.stat().st_size for path in coordinator.state.glob("*") if path.is_file()),
+        "free_bytes": shutil.disk_usage(coordinator.path).free,
+    }
+
+
+def _days(certificate: Path) -> int | None:
+    """None for one that is not there, or cannot be read."""
+    try:
+        return days_left(certificate)
+    except ConfigError:
+        return None
+
+
+def _table(said: documents.CoordinatorStatus) -> Table:
+    table = Table.grid(padding=(0, 2))
+    reachable = (
+        f"[green]answers[/] at {said['superlink']}" if said["reachable"] else f"[bold red]{escape(said['trouble'])}[/]"
+    )
+    table.add_row("SuperLink", reachable)
+    for silo in said["silos"]:
+        more = "; a former key is still good" if silo["former_keys"] else ""
+        table.add_row(
+            "silo", f"[bold]{escape(silo['silo'])}[/]: {line_of(silo)}{more}{_lasting(silo['certificate_days'])}"
+        )
+    for name, days in said["certificate_days"].items():
+        table.add_row("certificate", f"{name}{_lasting(days)}")
+    if said["rotating"]:
+        table.add_row(
+            "", "[yellow]old and new authorities are good: finish with fedct coordinator rotate --authorities[/]"
+        )
+    table.add_row("database", f"{said['database_bytes'] / 1e6:,.1f} MB")
+    few = said["free_bytes"] < FEW_BYTES
+    free = f"{said['free_bytes'] / 1e9:,.1f} GB free"
+    table.add_row("disk", f"[bold red]{free}: make room[/]" if few else free)
+    table.add_row("version", f"fedct-flwr {said['version']}")
+    return table
+
+
+def _lasting(days: int | None) -> str:
+    if days is None:
+        return ", [yellow]no certificate[/]"
+    if days < 0:
+        return ", [bold red]certificate expired[/]"
+    return f", certificate: [yellow]{days:,} days[/]" if days < SOON else f", certificate: {days:,} days"

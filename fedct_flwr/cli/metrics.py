@@ -1,0 +1,69 @@
+"""Numbers for Prometheus, served until the process is ended: what ``status`` shows, and never data.
+
+A process of its own that reads files and asks nobody: the agent has no port, and gets none by this.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from fedct_flwr.cli.output import echo
+from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.text.console import console
+from fedct_flwr.types import ConfigError, FedctError
+
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
+Sample = tuple[str, str, dict[str, str], float | None]
+"""Name without ``fedct_``, help, labels, value; None is left out."""
+
+
+class _Now:
+    """Samples as they are at each scrape."""
+
+    def __init__(self, samples: Callable[[], Iterable[Sample]]) -> None:
+        self._samples = samples
+
+    def collect(self) -> "Iterator[GaugeMetricFamily]":
+        """All of them, a family for each name."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        families: dict[str, GaugeMetricFamily] = {}
+        try:
+            for name, said, labels, value in self._samples():
+                family = families.setdefault(name, GaugeMetricFamily(f"fedct_{name}", said, labels=list(labels)))
+                if value is not None:
+                    family.add_metric(list(labels.values()), float(value))
+            readable = 1.0
+        except (FedctError, OSError):
+            families, readable = {}, 0.0
+        yield GaugeMetricFamily("fedct_readable", "1 if all that is measured can be read", value=readable)
+        yield from families.values()
+
+
+def serve(samples: Callable[[], Iterable[Sample]], listen: str) -> None:
+    """Serve ``/metrics`` at ``host:port`` until the process ends; print it once where that is empty.
+
+    Raises ConfigError for an address where nobody can listen, and without the extra ``metrics``.
+    """
+    try:
+        from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+    except ModuleNotFoundError:
+        raise ConfigError("metrics need the extra 'metrics': pip install 'fedct-flwr[metrics]'") from None
+    registry = CollectorRegistry()
+    registry.register(_Now(samples))
+    if not listen:
+        echo(generate_latest(registry).decode())
+        return
+    host, port = host_and_port(listen, "--listen", "")
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise ConfigError(f"cannot listen at {listen} ({error.strerror}): choose another --listen") from None
+    console(soft_wrap=True, markup=False).print(f"metrics: http://{listen}/metrics")
+    try:
+        threading.Event().wait()
+    finally:
+        server.shutdown()
+        thread.join()

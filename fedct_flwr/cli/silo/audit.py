@@ -1,0 +1,53 @@
+"""``fedct silo audit``: what the labels that this silo's settings allow would tell of its records."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.markdown import Markdown
+
+from fedct_flwr.cli.output import PANEL, Json, Output
+from fedct_flwr.cli.predictions import check_new
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.text.printable import plain, printable
+
+_REHEARSING: Final = "training on random halves of the records"
+
+
+def audit(
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    refits: Annotated[int, typer.Option(help="Train so often, on other records each time.")] = 16,
+    candidates: Annotated[int, typer.Option(help="Attack about this many of the silo's records.")] = 200,
+    minutes: Annotated[float, typer.Option(help="Begin no training after this time, from the third on.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Seed of who is in.")] = 0,
+    output: Annotated[Path | None, typer.Option(help="Also write the whole page there.", rich_help_panel=PANEL)] = None,
+    json_: Json = False,
+) -> None:
+    """Rehearse attacks on this silo's labels before approval: on its own records and machine, and nothing leaves.
+
+    The result names the silo's most exposed records: it is for the silo's eyes only, so do not e-mail it.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    check_new(output)
+    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    study, out = read_study(config.study), Output(as_json=json_)
+    from fedct_flwr.audit.audit import How
+    from fedct_flwr.audit.rehearsal import rehearse
+    from fedct_flwr.audit.words import document, page
+    from fedct_flwr.silo.site import real_site
+
+    def progress(items: Iterable[int]) -> Iterable[int]:
+        return Output.progress(list(items), _REHEARSING)
+
+    found = rehearse(real_site(config, study), How(refits, candidates, minutes, seed=seed), progress=progress)
+    text = printable(page(study.name, found), keep="\n")
+    if output:
+        write_atomically(output, text.encode())
+    out.show(plain(document(study.name, found)), Markdown(text))
+    out.say("This names records of the silo: keep it here.")

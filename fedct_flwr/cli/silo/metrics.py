@@ -1,0 +1,61 @@
+"""``fedct silo metrics``: what ``fedct silo status`` shows, for Prometheus."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from fedct_flwr.cli.certificates import days_left
+from fedct_flwr.cli.metrics import Sample, serve
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.standing import facts, study_of
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.types import ConfigError
+
+
+def metrics(
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    listen: Annotated[str, typer.Option(help="Serve it there, HOST:PORT.", show_default="print it once")] = "",
+) -> None:
+    """Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificate days, disk. Never data.
+
+    It reads the silo's folder, in a process of its own; nothing is served unless this runs. Needs the extra metrics.
+    """
+    file = silo_file(folder, folder_option)
+    SiloConfig.read_toml(file)
+    serve(lambda: samples(SiloConfig.read_toml(file)), listen)
+
+
+def samples(config: SiloConfig) -> Iterator[Sample]:
+    """All numbers of a silo."""
+    said = facts(config, study_of(config))
+    agent, of = said["agent"], {"silo": config.silo}
+    yield "agent_up", "1 if the agent's process is there", of, agent["alive"]
+    yield "agent_healthy", "1 if the agent is in contact with the coordinator", of, agent["healthy"]
+    heard = agent["silence"] if agent["heard"] is not None else None
+    yield "coordinator_silence_seconds", "Since the coordinator last answered", of, heard
+    yield "approved", "1 if labels may leave", of, said["approval"]["state"] == "approved"
+    yield "log_readable", "1 if the egress log can be read", of, said["log"]["readable"]
+    yield "log_lines", "Lines of the egress log", of, said["log"]["lines"]
+    for what in ("rounds", "labels", "bytes"):
+        used, limit = said["used"][what], said["limits"][what]
+        yield f"{what}_used", f"{what.capitalize()} that count towards the limit", of, used
+        yield f"{what}_left", f"{what.capitalize()} left of the limit", of, max(0, limit - used)
+    if said["log"]["readable"]:
+        refused = Counter(entry.reason for entry in read_entries(config.state) if entry.event is Event.REFUSED)
+        for reason, number in sorted(refused.items()):
+            yield "refusals", "Questions that were refused, by reason", {**of, "reason": reason}, number
+    for name, path in (
+        ("client", config.connection.client_certificate),
+        ("authority", config.connection.ca_certificate),
+    ):
+        try:
+            days = days_left(path)
+        except ConfigError:
+            continue
+        yield "certificate_days", "Days until a certificate expires", {**of, "certificate": name}, days
+    yield "disk_free_bytes", "Free bytes of the disk with the silo's state", of, shutil.disk_usage(config.state).free

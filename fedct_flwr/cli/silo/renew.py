@@ -1,0 +1,74 @@
+"""``fedct silo renew``: new certificates for a silo that has joined, from a new invitation of the same coordinator."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedct_flwr.cli.certificates import is_older
+from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY
+from fedct_flwr.cli.invitation import COORDINATOR_KEY, keep_signer, opened_invitation
+from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
+from fedct_flwr.cli.silo.join import check_fingerprint
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.config.silo import Connection
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.hospital.keys import load_public_key
+from fedct_flwr.text.console import console
+from fedct_flwr.text.printable import in_shell
+from fedct_flwr.types import ConfigError
+
+
+def renew(
+    invitation: Annotated[Path, typer.Argument(help="The new invitation from the coordinator.")],
+    folder: Folder = None,
+    folder_option: FolderOption = None,
+    fingerprint: Annotated[
+        str,
+        typer.Option(help="What the coordinator has told; only for a silo that has not joined by an invitation."),
+    ] = "",
+) -> None:
+    """Take the certificates of a new invitation: after a rotation, or before the old ones expire.
+
+    Settings, keys, study and log stay as they are, and so does the approval. Only an invitation of the coordinator that
+    the silo has joined is taken, for this silo and its study. The SuperNode has to be started again afterwards.
+    """
+    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    connection = config.connection
+    pinned = connection.ca_certificate.with_name(COORDINATOR_KEY)
+    known = load_public_key(pinned) if pinned.exists() else None
+    with opened_invitation(invitation, known=known) as (said, files):
+        if (said.silo, said.study) != (config.silo, read_study(config.study).name):
+            raise ConfigError(
+                f"{invitation} is for {said.silo} in the study {said.study}, and this silo is {config.silo} in another "
+                "or under another name: name the right folder, or ask the coordinator"
+            )
+        if known is None:
+            check_fingerprint(invitation, said, fingerprint)
+        if _is_older(files, connection):
+            raise ConfigError(
+                f"{invitation} is older than the certificates in {connection.ca_certificate.parent}, and could bring "
+                "back what the coordinator has ended: ask the coordinator for a new invitation"
+            )
+        # The authorities first: with them the old certificate is as good as the new one while they overlap.
+        for source, target in (
+            (files / "ca.crt", connection.ca_certificate),
+            (files / CLIENT_KEY, connection.client_key),
+            (files / CLIENT_CERTIFICATE, connection.client_certificate),
+        ):
+            write_atomically(target, source.read_bytes())
+        keep_signer(said.signer, pinned.parent)
+    out = console(soft_wrap=True, markup=False)
+    out.print(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
+    out.print("Next: start the SuperNode again (fedct silo connect, or: docker compose restart supernode)")
+
+
+def _is_older(files: Path, connection: Connection) -> bool:
+    try:
+        return is_older(
+            files / "ca.crt", files / CLIENT_CERTIFICATE, connection.ca_certificate, connection.client_certificate
+        )
+    except (ConfigError, OSError):
+        # Lost or damaged: there is nothing to go back from.
+        return False

@@ -1,0 +1,206 @@
+"""An algorithm as a run config holds it: its own settings, and its part in what follows from those of the run.
+
+``config`` names no algorithm. ``algorithms/table.py`` finds them all, each in a file of its own.
+"""
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Self, cast
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from fedct_flwr.config.mechanisms import NoisePlan
+from fedct_flwr.config.settings import kebab, told
+from fedct_flwr.config.transfer import TransferSettings
+from fedct_flwr.config.uses import Uses, set_to, uses
+from fedct_flwr.text.suggest import suggest
+from fedct_flwr.types import ConfigError
+
+_TABLE: Final = "fedct_flwr.algorithms.table"
+
+
+@dataclass(frozen=True)
+class Method:
+    """The fields of a subclass are the algorithm's own settings; the run config checks them as they are annotated.
+
+    A key that several algorithms have has the same default in each, since Flower's run config lists it once.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    name: ClassVar[str]
+    """The name in settings."""
+    title: ClassVar[str]
+    """The name in tables."""
+    written: ClassVar[Mapping[str, str]] = {}
+    """The keys of fields whose keys are not their names with hyphens."""
+    used: ClassVar[Uses] = {}
+    """Keys of the run that it uses and some other algorithm does not, and conditions of its own keys."""
+    asks_once: ClassVar[bool] = False
+    """Whether it has one round, however many the run config allows."""
+    fixed_rounds: ClassVar[int] = 0
+    """Rounds that it always has; 0: as many as the run config allows."""
+    trains_together: ClassVar[bool] = False
+    """Whether silos train one labeler together, for epsilon and delta, which each silo's ledger is charged with."""
+    rehearsal: ClassVar[str] = ""
+    """Import path of what estimates its labels' quality under noise that silos add together, for ``fedct budget``."""
+    one_architecture: ClassVar[bool] = True
+    """Whether all weights that are shared are those of networks of one shape."""
+    predicts_quantities: ClassVar[bool] = False
+    """Whether it can also predict a quantity in place of a class."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """Keys of other algorithms that would harm here: the sentence that refuses each."""
+
+    @classmethod
+    def own(cls) -> Mapping[str, str]:
+        """Its own settings: the name of the field by key."""
+        return _own(cast(Hashable, cls))
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Its own settings by key, as they are by default."""
+        by_name = {field.name: field.default for field in fields(cls)}
+        return {key: by_name[name] for key, name in cls.own().items() if by_name[name] is not MISSING}
+
+    @classmethod
+    def uses(cls) -> Uses:
+        """Keys that it uses and some other algorithm does not, and the conditions of each."""
+        return uses(*cls.own()) | cls.used
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any], where: str) -> Self:
+        """The algorithm with its own settings of ``raw``. Raises ConfigError, which names ``where``."""
+        given = {name: raw[key] for key, name in cls.own().items() if key in raw}
+        try:
+            return cast(Self, _adapter(cast(Hashable, cls)).validate_python(given))
+        except ValidationError as error:
+            names = {name: key for key, name in cls.own().items()}
+            raise told(error, where, names) from None
+
+    def settings(self) -> dict[str, Any]:
+        """Keys of the run config and their values."""
+        return {"algorithm": self.name, **{key: getattr(self, name) for key, name in self.own().items()}}
+
+    # --- its part in what the run config says
+
+    @property
+    def votes(self) -> int:
+        """Votes of each silo on an example: those of its students, or 0 where it sends a label."""
+        return 0
+
+    @property
+    def in_sums(self) -> bool:
+        """Whether silos only add what they answer, in secure sums."""
+        return False
+
+    def fewest_summands(self, num_silos: int) -> int:
+        """Silos that a secure sum needs at least, of so many."""
+        return num_silos
+
+    @property
+    def noise(self) -> NoisePlan | None:
+        """Noise on counts of votes, if there is any: the coordinator's, or the silos' (``noise_in_shares``)."""
+        return None
+
+    @property
+    def noise_in_shares(self) -> bool:
+        """Whether silos add this noise, each a share of it, inside the secure sum of their votes."""
+        return self.in_sums and self.noise is not None
+
+    @property
+    def protects_silos(self) -> bool:
+        """Whether epsilon and delta protect each silo as a whole, by noise on votes, also with real silos."""
+        return self.noise is not None
+
+    @property
+    def protects_records(self) -> bool:
+        """Whether each simulated silo adds noise to its students' votes, for epsilon and delta."""
+        return False
+
+    @property
+    def pays_by_label(self) -> bool:
+        """Whether each public example that is asked about costs privacy."""
+        return self.protects_silos
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the card of a global model says of its settings."""
+        return {}
+
+    def wrong(self, config: Any) -> str:
+        """What is wrong with its settings and those of the run ``config`` together, a sentence; empty if nothing is."""
+        return ""
+
+    def check_real(self) -> None:
+        """Raise ConfigError for settings of its own that real silos decide for themselves."""
+
+    def check_public(self, num_public: int) -> None:
+        """Raise ConfigError for settings that this many public examples do not allow."""
+
+    def transfer_settings(self, fewest_records: int) -> TransferSettings:
+        """How each simulated silo teaches its students, where the smallest silo has so many records."""
+        return TransferSettings()
+
+
+# Every message of a simulation has a run config, which is read anew.
+@cache
+def _own(method: Any) -> Mapping[str, str]:
+    return {method.written.get(field.name, kebab(field.name)): field.name for field in fields(method)}
+
+
+@cache
+def _adapter(method: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(cast(Any, method))
+
+
+def methods() -> Mapping[str, type[Method]]:
+    """All algorithms by name."""
+    found: Mapping[str, type[Method]] = import_module(_TABLE).ALGORITHMS
+    return found
+
+
+def default_method() -> str:
+    """The name of the algorithm of a run config that names none."""
+    return str(import_module(_TABLE).DEFAULT)
+
+
+def defaults_of_all() -> Mapping[str, Any]:
+    """The settings of all algorithms by key."""
+    return _defaults(tuple(methods().values()))
+
+
+@cache
+def _defaults(known: tuple[type[Method], ...]) -> Mapping[str, Any]:
+    return MappingProxyType({key: value for method in known for key, value in method.defaults().items()})
+
+
+def read_method(raw: Mapping[str, Any], of_run: Collection[str], where: str) -> Method:
+    """The algorithm that ``raw`` names, with its settings. Raises ConfigError.
+
+    ``raw`` has known keys alone; ``of_run`` are those that the run has whatever the algorithm. A setting of another
+    algorithm may be there with its default, as Flower gives all of them.
+    """
+    known = methods()
+    name = raw.get("algorithm", default_method())
+    if not isinstance(name, str) or name not in known:
+        raise ConfigError(f"unknown algorithm {name!r}: {suggest(str(name), known)}")
+    method, defaults = known[name], defaults_of_all()
+    own = method.own()
+    for key, value in raw.items():
+        if key not in of_run and key not in own and value != defaults[key]:
+            if key in method.refused:
+                raise ConfigError(method.refused[key])
+            raise ConfigError(no_effect(key, name, [other for other, found in known.items() if key in found.own()]))
+    return method.read(raw, where)
+
+
+def no_effect(key: str, name: str, owners: list[str]) -> str:
+    """The sentence for a setting of these ``owners`` in a run of another algorithm.
+
+    >>> no_effect("proximal-mu", "fedct", ["fedprox"])
+    "proximal-mu has no effect on algorithm 'fedct': set algorithm to 'fedprox', or leave it out"
+    """
+    return f"{key} has no effect on algorithm {name!r}: {set_to('algorithm', owners)}, or leave it out"

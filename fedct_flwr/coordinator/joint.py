@@ -1,0 +1,211 @@
+"""FedCT with the joint labeler: silos train one labeler by noisy secure sums, and all learn its labels.
+
+The labeler: ``labelers/joint_linear.py``. Each step is a round, in which each silo adds a noisy gradient; in one more
+round each silo's own model learns the labels, whatever learner it is, and nothing leaves.
+
+A silo adds once to each step, whatever becomes of the sum: the same noise in two sums would protect less. So a step
+whose sum cannot be opened is lost. It has been paid for, and training goes on with the next one from the same weights.
+"""
+
+import hashlib
+import logging
+import time
+from collections.abc import Collection, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+from flwr.serverapp import Grid
+from numpy.typing import NDArray
+
+from fedct_flwr.coordinator.answers import Answer, read_answer
+from fedct_flwr.coordinator.asking import no_targets
+from fedct_flwr.coordinator.exchange import prompt
+from fedct_flwr.coordinator.global_model import add_global_model
+from fedct_flwr.coordinator.joint_plan import Planned, real_plan, simulated_plan
+from fedct_flwr.coordinator.questions import Questions
+from fedct_flwr.coordinator.study import Study
+from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums, sum_terms
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.kinds import GRADIENTS, HARD
+from fedct_flwr.kinds.facts import Decision
+from fedct_flwr.models.card import promised_together
+from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.types import HardLabels, RunError, SiloName
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.messages import to_record
+
+logger = logging.getLogger("flwr.fedct")
+
+_LOST_IN_A_ROW: Final = 3
+"""After so many, somebody has to look at the silos before more is paid for nothing."""
+
+
+class JointSettings(Planned, Protocol):
+    """The algorithm, as its rounds know it."""
+
+    title: ClassVar[str]
+
+    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
+        """Where a run keeps the model that a silo ends with."""
+
+
+class Training:
+    """One run."""
+
+    def __init__(self, algorithm: JointSettings, study: Study, grid: Grid) -> None:
+        from fedct_flwr.silo.joint import joint_labeler
+
+        self._algorithm, self._study, self._grid = algorithm, study, prompt(grid)
+        self._plan = (
+            real_plan(study.subject, study.config.seed)
+            if study.dataset is None
+            else simulated_plan(algorithm, study.config, study.dataset, len(study.roster.silos))
+        )
+        self._labeler = joint_labeler(self._plan, study.subject.public, study.subject.schema)
+        self._questions = Questions(study.roster, study.config.min_silos)
+        self._terms = sum_terms(study)
+        self._sums = Sums(self._terms, study.roster)
+        self._lost_in_a_row = 0
+        self._query = Query(0, study.terms.num_public)
+
+    def run(self) -> dict[str, Any]:
+        """All rounds, to what ``result.json`` tells. Raises RunError."""
+        study, before = self._study, self._study.checkpoint
+        plan, labeler = self._labeler.plan, self._labeler
+        logger.info(
+            "Joint labeler: %s steps of %s numbers, epsilon %g at delta %g for each record against everybody, if %s "
+            "silos are honest",
+            plan.steps, labeler.start.weights.size, plan.epsilon, plan.delta, plan.honest,
+        )  # fmt: skip
+        progress = labeler.start
+        if before is not None:
+            progress = progress._replace(step=min(before.round, plan.steps), **before.state)
+        nothing, learned = no_targets(study.terms.num_public), before is not None and before.round > plan.steps
+        if not learned:
+            study.roster.wait(self._grid)
+        while progress.step < plan.steps:
+            joint = self._plan._replace(weights=progress.weights)
+            instruction = Instruction(progress.step + 1, self._query, nothing, joint=joint)
+            opened = self._opened(instruction)
+            progress = labeler.lost(progress) if opened is None else labeler.step(progress, opened)
+            study.folder.save_checkpoint(
+                Checkpoint(progress.step, nothing, {"weights": progress.weights, "total": progress.total})
+            )
+        lost = self._check_lost()
+        weights = labeler.weights(progress)
+        labels = labeler.label(weights, study.subject.public.X)
+        if not learned:
+            self._learn(Instruction(plan.steps + 1, self._query, labels, joint=self._plan))
+            state = {"weights": progress.weights, "total": progress.total}
+            study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, state))
+        study.folder.save_labels(labels, study.terms.classes)
+        told = {
+            "epsilon": plan.epsilon, "delta": plan.delta, "unit": "example", "steps": plan.steps,
+            "numbers": weights.size, "honest": plan.honest, "noise_multiplier": labeler.noise.multiplier,
+            "labeler": "additive" if plan.bins else "linear", **({"lost": lost} if lost else {}),
+        }  # fmt: skip
+        algorithm, promise = self._algorithm, promised_together(plan.epsilon, plan.delta)
+        made = add_global_model(study, labels, algorithm.title, HARD, algorithm.model_path, promise)
+        return {"joint": told, **made}
+
+    def _opened(self, instruction: Instruction) -> NDArray[np.uint64] | None:
+        """The sum of a step; None where it cannot be opened. Raises RunError where too few silos are ready for one."""
+        valid, absent, asked = self._ask(instruction)
+        self._check_ready(instruction.round, valid.keys(), absent)
+        shape = GRADIENTS.shape(instruction, hashlib.sha256(asked).digest())
+        deadline = self._study.config.round_deadline
+        try:
+            found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
+        except RunError as error:
+            self._log(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM), {}, None)
+            self._lose(error)
+            return None
+        self._lost_in_a_row = 0
+        absent |= {silo: NOT_IN_SUM for silo in valid if silo not in found.summands}
+        added = {silo: valid[silo] for silo in found.summands}
+        self._log(instruction, len(asked), added, absent, sent, None)
+        return found.total
+
+    def _check_ready(self, number: int, ready: Collection[SiloName], absent: Mapping[str, str]) -> None:
+        """Raise RunError where a sum would have too few silos. Nobody has added, so the step can be asked for again."""
+        fewest = self._terms.min_summands
+        if len(ready) < fewest:
+            raise RunError(
+                f"step {number} has {len(ready)} silos ready and min-summands is {fewest}: "
+                + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+                + "; see to them, then resume the run"
+            )
+
+    def _lose(self, why: RunError) -> None:
+        """Go on without the sum of a step, but not for long. Raises RunError."""
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row == _LOST_IN_A_ROW:
+            raise RunError(
+                f"{why}; no sum was opened for {_LOST_IN_A_ROW} steps in a row: see to the silos, then resume the run"
+            )
+        logger.warning("%s; this step is lost, and training goes on with the next one", why)
+        self._study.roster.wait(self._grid)
+
+    def _check_lost(self) -> int:
+        """How many steps have no sum. Raises RunError where labels would come of too few steps."""
+        steps = self._labeler.plan.steps
+        lost = sum(not record["silos"] for record in self._study.folder.rounds()[:steps])
+        if 2 * lost > steps:
+            raise RunError(
+                f"{lost} of {steps} steps have no secure sum, so the labels would mean little: see to the silos, then "
+                "start a new run, for which they have to approve another budget"
+            )
+        return lost
+
+    def _learn(self, instruction: Instruction) -> None:
+        """Let silos' own models learn the labels. Raises RunError."""
+        valid, absent, asked = self._ask(instruction)
+        self._log(instruction, len(asked), valid, absent, {}, instruction.targets)
+
+    def _ask(self, instruction: Instruction) -> tuple[dict[SiloName, tuple[Answer, float]], dict[str, str], bytes]:
+        study, deadline = self._study, self._study.config.round_deadline
+        payload = encode_instruction(instruction, study.terms)
+        messages = self._questions.ask(self._grid, lambda silo: to_record(payload), instruction.round, deadline)
+        replies = self._grid.send_and_receive(messages, timeout=deadline)
+        read = partial(read_answer, terms=study.terms, instruction=instruction)
+        return *self._questions.sort(instruction.round, replies, read), payload
+
+    def _log(
+        self,
+        instruction: Instruction,
+        asked_bytes: int,
+        valid: Mapping[SiloName, tuple[Answer, float]],
+        absent: Mapping[str, str],
+        sent: Mapping[SiloName, int],
+        labels: HardLabels | None,
+    ) -> None:
+        nothing = no_targets(self._study.terms.num_public)
+        facts: Mapping[str, Any] = {}
+        if labels is not None:
+            scores = [answer.scores for answer, _ in valid.values()]
+            votes = dict.fromkeys(valid, labels)
+            facts = GRADIENTS.facts(votes, scores, Decision(labels, nothing, labels), self._study.terms).of_round
+        silos = {
+            silo: SiloRecord(
+                answer.size + sent.get(silo, 0),
+                round(seconds, 3),
+                {},
+                answer.scores._asdict() if answer.scores else None,
+            )
+            for silo, (answer, seconds) in valid.items()
+        }
+        self._study.folder.append_round(
+            RoundRecord(
+                round=instruction.round,
+                seconds=round(time.time() - self._questions.asked_at, 3),
+                queried=len(nothing),
+                facts=facts,
+                instruction_bytes=asked_bytes,
+                bytes_sent=sum(record.bytes_sent for record in silos.values()),
+                silos=silos,
+                absent=dict(absent),
+            )
+        )

@@ -1,0 +1,157 @@
+"""The rounds of algorithms in which silos share votes, and what is checked before them."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from flwr.serverapp import Grid
+
+from fedct_flwr.config import RunConfig
+from fedct_flwr.config.mechanisms import IN_SHARES, ON_COUNTS, NoisePlan, wrong_delta
+from fedct_flwr.consensus.counting import Consensus
+from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
+from fedct_flwr.coordinator.global_model import add_global_model
+from fedct_flwr.coordinator.label_sharing import LabelSharing
+from fedct_flwr.coordinator.study import Study
+from fedct_flwr.coordinator.summing import Sums, sum_terms
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.labelers.protect import check_extra, labeler_for
+from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners.build import named_learners
+from fedct_flwr.models.card import promised, promised_by_noise
+from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+
+logger = logging.getLogger("flwr.fedct")
+
+
+def run(method: LabelSharing, study: Study, grid: Grid) -> dict[str, Any]:
+    """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""
+    config, terms, checkpoint = study.config, study.terms, study.checkpoint
+    # Whoever refits gives the same labels for the same targets. Whoever trains on may yet change them, and needs
+    # its model to go on. What real silos do is theirs to know: there stop-at-fixed-point is taken at its word.
+    trained_on = any(isinstance(learner, Resumable) for learner in learners_of(config, study.dataset))
+    goes_on = checkpoint is not None and checkpoint.round < config.rounds
+    if goes_on and trained_on and method.kind.own_model and not config.save_models:
+        raise RunError(
+            "the networks of this run were not kept (save-models = false), so it cannot go on with them: start a "
+            "new run"
+        )
+    consensus, spent, noise = _consensus(method, study)
+    strategy = CoTraining(
+        terms,
+        consensus,
+        study.roster,
+        min_silos=config.min_silos,
+        query_size=config.asked_about(terms.num_public),
+        votes=method.votes,
+        sums=Sums(sum_terms(study), study.roster) if method.in_sums else None,
+        noise=noise,
+        learning=method.learning,
+        stop_at_fixed_point=config.stop_at_fixed_point and not trained_on,
+        seed=config.seed,
+        folder=study.folder,
+        checkpoint=checkpoint,
+    )
+    result = strategy.start(
+        grid,
+        targets_to_arrays(checkpoint.targets if checkpoint else strategy.kind.empty_table(terms.num_public)),
+        num_rounds=config.rounds,
+        timeout=config.round_deadline,
+    )
+    targets = arrays_to_targets(result.arrays)
+    if not strategy.kind.labels:
+        study.folder.save_values(targets, terms.quantity)
+        return {"fixed_point": strategy.fixed_point}
+    if config.rounds == 1 and (targets == ABSTAIN).all():
+        raise RunError(
+            f"no label was agreed upon for any of {config.asked_about(terms.num_public)} public examples: "
+            "train better teachers with more records each, or lower partitions or the quorum"
+        )
+    study.folder.save_labels(targets, terms.classes)
+    promise = promised_by_noise(spent) if spent else promised(config, method.kind)
+    return {
+        "fixed_point": strategy.fixed_point,
+        **({"privacy": spent.to_result()} if spent else {}),
+        **add_global_model(study, targets, method.title, method.kind, method.model_path, promise),
+    }
+
+
+def _consensus(method: LabelSharing, study: Study) -> tuple[Consensus, Spending | None, float]:
+    """The algorithm's, with the coordinator's noise if it adds any, and what noise costs. Raises ConfigError.
+
+    And the noise that silos add to their sum in shares, in votes of one silo; 0: none.
+    """
+    config, num_classes = study.config, study.terms.num_classes
+    noise = method.noise
+    if not noise:
+        return method.consensus(num_classes), method.spent_at_silos(config, study.dataset), 0.0
+    # Need the extra privacy, which an algorithm without noise does not.
+    from fedct_flwr.privacy.tally_noise import noise_for, noisy, spent_by, tally_mechanism
+
+    for warning in method.cautions(config, len(study.roster.silos)):
+        logger.warning("%s", warning)
+    queries = config.asked_about(study.terms.num_public)
+    if method.noise_in_shares:
+        return _in_shares(method, noise, study, queries)
+    mechanism = tally_mechanism(noise, max(1, method.votes), queries, len(study.roster.silos))
+    spent = spent_by(mechanism, queries, noise.delta)
+    log_cost("Labels protect each silo as a whole, not from the coordinator", spent)
+    decide = noisy(mechanism, noise_for(real=study.dataset is None))
+    return method.consensus(num_classes, decide), spent, 0.0
+
+
+def _in_shares(method: LabelSharing, noise: NoisePlan, study: Study, queries: int) -> tuple[Consensus, Spending, float]:
+    """The same where silos add the noise: the coordinator adds none, and decides on what it opens."""
+    from fedct_flwr.privacy.noise_shares import surely_honest
+    from fedct_flwr.privacy.tally_shares import noisiest, shares_for, spent_on_sum
+
+    terms, votes, num_classes = sum_terms(study), max(1, method.votes), study.terms.num_classes
+    honest = surely_honest(terms.min_summands, terms.may_collude)
+    shares = shares_for(noise, votes, queries, num_classes, honest)
+    spent = spent_on_sum(shares, votes, noise.delta, terms.may_collude)
+    log_cost(
+        f"Labels and counts protect each silo as a whole, from the coordinator too, if {honest} silos are honest", spent
+    )
+    return method.consensus(num_classes, noisiest), spent, shares.scale
+
+
+def log_cost(what: str, spent: Spending) -> None:
+    """Write what noise costs to the log."""
+    told = spent.to_result()
+    theirs = told.get("epsilon_moments")
+    logger.info(
+        "%s: epsilon %.4g at delta %g (%s; %s noise of scale %.4g on %s examples)%s",
+        what, told["epsilon"], told["delta"], told["accountant"], told["mechanism"], told["scale"], told["queries"],
+        f"; {theirs:.4g} by FedKT's own accountant" if theirs else "",
+    )  # fmt: skip
+
+
+def learners_of(config: RunConfig, dataset: FederatedDataset | None) -> list[Learner]:
+    """One of each that the run config names; none for real silos, which have their own."""
+    return named_learners(config, dataset) if dataset else []
+
+
+def check_noise(method: LabelSharing) -> None:
+    """Raise ConfigError for noise on votes that promises nothing, or needs what is not installed."""
+    if noise := method.noise:
+        check_extra("privacy", f"algorithm {method.name!r} with noise")
+        check_delta(noise.mechanism, noise.delta, IN_SHARES if method.noise_in_shares else ON_COUNTS)
+
+
+def check_delta(mechanism: str, delta: float, names: Iterable[str] = ON_COUNTS) -> None:
+    """Raise ConfigError for noise on votes that promises nothing; ``names`` are those that could be chosen."""
+    if wrong := wrong_delta("mechanism", mechanism, names, delta):
+        raise ConfigError(wrong)
+
+
+def check_protection(config: RunConfig, dataset: FederatedDataset | None) -> None:
+    """Raise ConfigError for a protection that a learner, or the smallest silo, does not allow."""
+    if not dataset:
+        return
+    privacy = config.privacy_settings(config.asked_about(len(dataset.public)))
+    smallest = min(dataset.silos, key=lambda silo: silo.private.size)
+    for position in range(len(config.learner)):
+        learner = config.learner_settings(position, len(dataset.silos))
+        if privacy.enabled:
+            labeler_for(privacy, learner, smallest.name, dataset.schema, dataset.public, smallest.private.size)

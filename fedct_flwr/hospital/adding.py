@@ -1,0 +1,101 @@
+"""A real silo's part in secure sums: it adds what it was asked for, once, as its egress log proves.
+
+A sum is of a question whose answer is ready: one that was admitted, trained for and answered with "ready" under the
+approved terms. The line that uses it up is in the log before the silo's numbers leave, so neither another process nor
+another session adds the same question again: two sums of one question can open a summand.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from fedct_flwr.config import SiloConfig, StudyJoint
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.hospital.admission import Books
+from fedct_flwr.labelers.protect import check_all_installed
+from fedct_flwr.secure_sum.faults import Fault, SumRefused
+from fedct_flwr.secure_sum.silo import Summand
+from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.silo.state import FolderState
+from fedct_flwr.silo.summing import Ready
+from fedct_flwr.types import ConfigError
+
+
+def check_sums(config: SiloConfig, study: StudyFolder) -> None:
+    """Raise ConfigError where the policy lets sums out and the study has none, or none that protect enough."""
+    added = config.policy.adds
+    if not added:
+        return
+    terms, policy, joint = study.sums, config.policy, study.config.joint
+    if terms is None or (config.adds_noise and joint is None):
+        table = "sums" if terms is None else "joint"
+        raise ConfigError(
+            f"kinds under [policy] has {added[0]!r}, and the study has no [{table}] in study.toml: ask the coordinator "
+            f"for it, or leave {added[0]!r} out"
+        )
+    if config.adds_noise and joint:
+        _check_cost(config, joint)
+    if config.silo not in terms.keys:
+        raise ConfigError(f"[sums] in study.toml has no key of silo {config.silo}: send the coordinator egress.pub")
+    if terms.min_summands < policy.min_summands or terms.may_collude < policy.may_collude:
+        raise ConfigError(
+            f"the study opens sums of {terms.min_summands} silos of which {terms.may_collude} may collude, and "
+            f"[policy] asks for {policy.min_summands} and {policy.may_collude}: agree on them with the coordinator"
+        )
+
+
+def _check_cost(config: SiloConfig, joint: StudyJoint) -> None:
+    """Raise ConfigError where one training of the joint labeler costs more than the silo's budget, or needs more."""
+    check_all_installed(config)
+    privacy = config.privacy
+    if joint.epsilon > privacy.epsilon or joint.delta > privacy.delta:
+        raise ConfigError(
+            f"[joint] in study.toml costs each record epsilon {joint.epsilon:g} at delta {joint.delta:g}, and "
+            f"[privacy] in silo.toml allows {privacy.epsilon:g} at {privacy.delta:g}: raise that, or agree on less"
+        )
+
+
+@dataclass(frozen=True)
+class Once:
+    """What a real silo adds: what is ready, and what no sum has yet. ``put_down`` writes that a question is used up."""
+
+    ready: Ready
+    books: Books
+    put_down: Callable[[Shape], None]
+
+    def vector(self, shape: Shape) -> NDArray[np.uint64]:
+        """The silo's numbers. Raises SumRefused (SHAPE, REPEATED)."""
+        subject = shape.subject.hex()
+        if subject in self.books.added:
+            raise SumRefused(Fault.REPEATED)
+        if subject not in self.books.ready:
+            raise SumRefused(Fault.SHAPE)
+        return self.ready.vector(shape)
+
+    def charge(self, shape: Shape) -> None:
+        """Use the question up. Raises Refused (NOT_LOGGED), and then nothing leaves."""
+        self.put_down(shape)
+
+
+def adds(
+    config: SiloConfig,
+    study: StudyFolder,
+    key: Ed25519PrivateKey,
+    books: Books,
+    put_down: Callable[[Shape], None],
+) -> tuple[Summand, Once] | None:
+    """A silo's part in the sums of a study; None where its policy lets none out. Raises ConfigError."""
+    check_sums(config, study)
+    if study.sums is None or not config.policy.adds:
+        return None
+    try:
+        summand = Summand(config.silo, key, study.sums)
+    except SumRefused:
+        raise ConfigError(
+            f"the key of silo {config.silo} under [sums] in study.toml is not that of {config.egress_key}: send the "
+            "coordinator the public half anew"
+        ) from None
+    return summand, Once(Ready(FolderState(config.state)), books, put_down)

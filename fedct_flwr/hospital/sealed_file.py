@@ -1,0 +1,125 @@
+"""Questions and answers as sealed files, for a silo whose records are on a machine without any connection.
+
+Both ends of the carried way have the secret of the silo's folder (``connection/secret``). A file is one Fernet token
+(AES-128-CBC and HMAC-SHA-256, by ``cryptography``), under a key derived from that secret by HKDF (RFC 5869), another
+one for each direction. So a file that was changed, cut, swapped or made by a stranger does not open, and a finder of
+the medium reads nothing.
+"""
+
+import base64
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.types import ConfigError, DataError
+
+SUFFIX: Final = ".fedct"
+_QUESTION: Final = b"fedct carried question 1"
+_ANSWER: Final = b"fedct carried answer 1"
+_MOST_BYTES: Final = 64 * 2**20
+
+RunConfig = dict[str, bool | float | int | str]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a SuperNode got for the silo. ``payload`` is empty where a message has no records that make sense.
+
+    ``code`` is the SHA-256 (hex) of the code that the coordinator offered with it, which is not carried.
+    """
+
+    run: int
+    node: int
+    message_type: str
+    code: str
+    run_config: RunConfig
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the silo's gate let out. ``question`` is the SHA-256 (hex) of the question's file."""
+
+    question: str
+    payload: bytes
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, in hex digits. Raises DataError if it cannot be read."""
+    return hashlib.sha256(_read(path)).hexdigest()
+
+
+def write_question(path: Path, question: Question, secret: Path) -> None:
+    """Seal a question. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
+    _write(path, asdict(question) | _text(question.payload), secret, _QUESTION)
+
+
+def read_question(path: Path, secret: Path) -> Question:
+    """Open a question. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
+    try:
+        return Question(**_opened(path, secret, _QUESTION))
+    except TypeError:
+        raise _odd(path) from None
+
+
+def write_answer(path: Path, answer: Answer, secret: Path) -> None:
+    """Seal an answer. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
+    _write(path, asdict(answer) | _text(answer.payload), secret, _ANSWER)
+
+
+def read_answer(path: Path, secret: Path) -> Answer:
+    """Open an answer. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
+    try:
+        return Answer(**_opened(path, secret, _ANSWER))
+    except TypeError:
+        raise _odd(path) from None
+
+
+def _text(payload: bytes) -> dict[str, str]:
+    return {"payload": base64.b64encode(payload).decode()}
+
+
+def _write(path: Path, content: dict[str, Any], secret: Path, purpose: bytes) -> None:
+    write_atomically(path, _fernet(secret, purpose).encrypt(json.dumps(content).encode()))
+
+
+def _opened(path: Path, secret: Path, purpose: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(_fernet(secret, purpose).decrypt(_read(path)))
+        return {**content, "payload": base64.b64decode(content["payload"], validate=True)}
+    except (InvalidToken, ValueError, KeyError, TypeError):
+        raise _odd(path) from None
+
+
+def _odd(path: Path) -> DataError:
+    return DataError(
+        f"{path} was not sealed for this purpose with this silo's connection/secret, or was changed on the way: carry "
+        "the file again, between two folders of the same silo"
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise DataError(f"{path} has more than {_MOST_BYTES // 2**20} MB, as no question or answer has")
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _fernet(secret: Path, purpose: bytes) -> Fernet:
+    try:
+        key = secret.read_bytes().strip()
+        if not key:
+            raise ConfigError(f"{secret} is empty: it holds what both ends of the carried way know each other by")
+        derived = HKDF(SHA256(), 32, salt=None, info=purpose).derive(key)
+    except OSError:
+        raise ConfigError(f"cannot read {secret}: it is made by 'fedct silo init', and both ends need it") from None
+    return Fernet(base64.urlsafe_b64encode(derived))

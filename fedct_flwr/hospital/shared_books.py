@@ -1,0 +1,140 @@
+"""What has left about one set of records, over all studies: written down by each study's agent before anything leaves.
+
+Formal guarantee: what ``charge`` lets through adds up to no more than the limits of the study that is charged, over all
+studies that name the folder, however many agents charge at once and wherever one is killed. It is charged first and
+leaves afterwards: a crash in between counts what never left. This holds against accidents, as the privacy ledger does,
+whose file format, lock and mark it uses (``privacy.ledger_file``).
+"""
+
+import hashlib
+import json
+import logging
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from time import time
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.config.caps import Total, caps_of
+from fedct_flwr.config.settings import kebab
+from fedct_flwr.hospital.books import Spent
+from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+logger = logging.getLogger("flwr.fedct")
+
+_DATA_SET: Final = "labels"
+"""What the rows are about; those of privacy budgets are about another."""
+
+
+class SharedBooks:
+    """The books in a folder that several studies share, as one of them sees it. Made when first used.
+
+    ``study`` is a name that no other study's silo folder has; ``limits`` are by field of the policy.
+    """
+
+    def __init__(self, folder: Path, study: str, limits: Mapping[str, int]) -> None:
+        self._kept = LedgerFile(folder)
+        self._study = study
+        self._limits = limits
+
+    @classmethod
+    def of(cls, config: SiloConfig, key: Ed25519PublicKey | None = None) -> "SharedBooks | None":
+        """Those that ``silo.toml`` names, for the silo folder with this egress key; None if it names none.
+
+        Without a key they can only be read.
+        """
+        records = config.records
+        if records.folder is None:
+            return None
+        raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
+        study = hashlib.sha256(raw + config.silo.encode()).hexdigest()
+        return cls(records.folder, study, {field: getattr(records, field) for field in caps_of(Policy, Total)})
+
+    def close(self) -> None:
+        """Let go of the file; the next use opens it again."""
+        self._kept.close()
+
+    def settle(self, own: Spent) -> None:
+        """See that at least ``own`` is counted for this study, such as what left before it shared its limits.
+
+        Raises LedgerError.
+        """
+        with self._kept.transaction() as file:
+            counted = _sum(_rows(file, self._study))
+            missing = Spent(*(max(0, one - other) for one, other in zip(own, counted, strict=True)))
+            if any(missing):
+                self._write(file, missing)
+
+    def check(self, step: Spent) -> None:
+        """Raise Refused (LIMIT) if a step would exceed a limit, (LEDGER) if that cannot be told. Charges nothing."""
+        try:
+            with self._kept.transaction() as file:
+                self._check(_sum(_rows(file)), step)
+        except LedgerError as error:
+            raise _unusable(error) from error
+
+    def charge(self, step: Spent) -> None:
+        """Count a step; only if this returns may it happen. Raises Refused (LIMIT, LEDGER)."""
+        try:
+            with self._kept.transaction() as file:
+                self._check(_sum(_rows(file)), step)
+                self._write(file, step)
+        except LedgerError as error:
+            raise _unusable(error) from error
+
+    def spent(self) -> tuple[Spent, int]:
+        """What is counted over all studies, and how many studies there are. Makes no file. Raises LedgerError."""
+        if not self._kept.used:
+            return Spent(), 0
+        with self._kept.transaction() as file:
+            found = _rows(file)
+        self.close()
+        return _sum(found), len({study for study, _, _ in found})
+
+    def _check(self, counted: Spent, step: Spent) -> None:
+        for field, cap in caps_of(Policy, Total).items():
+            used, more, limit = cap.of(counted), cap.of(step), self._limits[field]
+            if more and used + more > limit:
+                logger.warning(
+                    "%s over all studies of these records, used: %d, asked for: %d, limit: %d (%s under [records] in "
+                    "silo.toml): stop here, or raise it and approve that",
+                    cap.title, used, more, limit, kebab(field),
+                )  # fmt: skip
+                raise Refused(Refusal.LIMIT)
+
+    def _write(self, file: sqlite3.Connection, step: Spent) -> None:
+        file.execute(
+            "INSERT INTO charges (study, data_set, time, event) VALUES (?, ?, ?, ?)",
+            (self._study, _DATA_SET, time(), json.dumps(step._asdict())),
+        )
+
+
+def _rows(file: sqlite3.Connection, study: str | None = None) -> list[tuple[str, str, int]]:
+    """Study, what was counted, and how many times that was."""
+    return file.execute(
+        "SELECT study, event, count(*) FROM charges WHERE data_set = ?1 AND (?2 IS NULL OR study = ?2) "
+        "GROUP BY study, event",
+        (_DATA_SET, study),
+    ).fetchall()
+
+
+def _sum(rows: list[tuple[str, str, int]]) -> Spent:
+    """Raises LedgerError for what nobody has written."""
+    total = Spent()
+    for _, text, times in rows:
+        try:
+            step = Spent(**json.loads(text))
+            total = Spent(*(one + times * more for one, more in zip(total, step, strict=True)))
+        except (ValueError, TypeError):
+            raise LedgerError("the books of these records hold a line that nobody knows; nothing is released") from None
+    return total
+
+
+def _unusable(error: LedgerError) -> Refused:
+    logger.error("%s", error)
+    return Refused(Refusal.LEDGER)

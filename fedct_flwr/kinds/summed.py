@@ -1,0 +1,260 @@
+"""Answers that silos only add: nothing of them is in a reply, and the coordinator opens their sum alone.
+
+The sum is one of ``fedct_flwr.secure_sum``. A kind of sum takes the place of the kind whose answers are added: it
+trains, asks and costs what that kind does. Its reply says that the answers are ready.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.config import Policy
+from fedct_flwr.consensus.counting import tally, unanimous
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.kinds.base import Bench, Cost, Kind
+from fedct_flwr.kinds.counts import COUNTS
+from fedct_flwr.kinds.facts import Decision, Facts, facts_of_sum, facts_without_silos
+from fedct_flwr.kinds.hard import HARD
+from fedct_flwr.kinds.probabilities import PROBABILITIES
+from fedct_flwr.kinds.words import CLASSES, Decided
+from fedct_flwr.learners.base import Learner
+from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.types import HardLabels, SiloName, VoteCounts, Votes
+from fedct_flwr.wire import labels_pb2
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
+from fedct_flwr.wire.probabilities import UNITS, quantized
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+NOTHING: Final[HardLabels] = np.empty((0, 0, 0), dtype=np.int16)
+"""What a reply holds instead of answers."""
+
+
+class OnlyReady(Kind):
+    """Answers of which a reply only says that they are ready."""
+
+    policy: ClassVar[str] = "sum"
+    field: ClassVar[str] = "ready"
+
+    def holds(self, votes: Votes, terms: Terms) -> bool:
+        """Nothing has three axes."""
+        return votes.ndim == NOTHING.ndim
+
+    def size(self, count: int, votes: int, terms: Terms) -> int:
+        """Two bytes say that the answers are ready."""
+        return 2
+
+    def longest(self, count: int, votes: int, terms: Terms) -> Votes:
+        """Nothing."""
+        return NOTHING
+
+    def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
+        """Say that the answers are ready."""
+        message.ready.SetInParent()
+
+    def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
+        """Nothing."""
+        return NOTHING
+
+    def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
+        """What is opened of sums."""
+        return {
+            "Limits of each secure sum": [
+                f"Opened is only the sum of at least {policy.min_summands} silos",
+                f"The coordinator together with {policy.may_collude} of them learns no other silo's part",
+                *_noise(policy),
+            ]
+        }
+
+
+class Summed(OnlyReady):
+    """One number for each class of each example, in a sum ``(examples, classes)``."""
+
+    leaves: ClassVar[str] = (
+        "masked numbers that look random: one for each class of each public example that is asked about. Only the sum "
+        "over the silos that take part can be opened, never a single silo's part of it"
+    )
+    in_short: ClassVar[str] = "parts of secure sums, each number counted as a label"
+    inner: ClassVar[Kind]
+    """The kind whose answers are added."""
+    largest: ClassVar[int]
+    """Of the numbers that a silo adds."""
+    bits: ClassVar[int]
+    """Of each number, in which a sum of 100 silos has room."""
+
+    def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
+        """What is opened of sums, and the limits of the answers that are added."""
+        return {**super().limits(policy), **self.inner.limits(policy)}
+
+    @abstractmethod
+    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
+        """What a silo adds, ``(examples, classes)``. Raises Refused for what is none of the kind."""
+        ...
+
+    def summand(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:
+        """What a silo adds, ``(examples * classes,)``. Raises Refused."""
+        return self.numbers(votes, instruction, terms).astype(np.uint64).ravel()
+
+    def shape(self, instruction: Instruction, terms: Terms, subject: bytes) -> Shape:
+        """Of the sum that answers an instruction; ``subject`` (32 bytes) is the digest of the question."""
+        return Shape(instruction.query.size * terms.width, self.bits, subject, self.largest)
+
+    def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
+        """The sum ``(examples, classes)`` of so many silos. Raises Refused for one that no answers add up to."""
+        return total.astype(np.int32).reshape(instruction.query.size, terms.width)
+
+    def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
+        """As the kind whose answers are added."""
+        return self.inner.is_asked(votes, soft, terms)
+
+    def cost(self, instruction: Instruction, terms: Terms) -> Cost:
+        """One label for each number that is added."""
+        return self.inner.cost(instruction, terms)._replace(labels=instruction.query.size * terms.width)
+
+    def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
+        """As the kind whose answers are added."""
+        return self.inner.cotrain(bench, instruction)
+
+    def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
+        """As the kind whose answers are added, for a sum."""
+        return replace(self.inner.question(number, query, targets, votes, learning), summed=True)
+
+    def can_answer(self, votes: int, terms: Terms) -> bool:
+        """As the kind whose answers are added."""
+        return self.inner.can_answer(votes, terms)
+
+    def check_protection(self, protection: str) -> None:
+        """As the kind whose answers are added."""
+        self.inner.check_protection(protection)
+
+    def check_learner(self, learner: Learner) -> None:
+        """As the kind whose answers are added."""
+        self.inner.check_learner(learner)
+
+    def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
+        """As the kind whose answers are added."""
+        self.inner.put_learning(instruction, message, terms)
+
+    def at_once(self, limits: Mapping[str, float]) -> str:
+        """As the kind whose answers are added."""
+        return self.inner.at_once(limits)
+
+    def may_ask(self, policy: Policy) -> str:
+        """As the kind whose answers are added."""
+        return self.inner.may_ask(policy)
+
+
+class SummedVotes(Summed):
+    """One vote of each silo for each example; a silo that abstains adds zeros."""
+
+    shared: ClassVar[str] = "sums of votes on public examples, in which nobody can read a single silo's"
+    beware: ClassVar[str] = (
+        "A sum says something of its parts: where all silos agree, each silo's vote is known. The fewer silos add, the "
+        "more it says"
+    )
+    largest: ClassVar[int] = 1
+    bits: ClassVar[int] = 8
+
+    @abstractmethod
+    def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
+        """The silo's one vote for each example ``(examples,)``."""
+        ...
+
+    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
+        """A 1 for the class that the silo votes for."""
+        return tally([self.labels_of(votes, instruction)], instruction.query.size, terms.num_classes)
+
+    def facts(
+        self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+    ) -> Facts:
+        """Of the round alone: ``votes`` has the opened sum ``(examples, classes)`` for each silo that is in it."""
+        return facts_of_sum(next(iter(votes.values())), votes, scores, decision, terms)
+
+
+def _noise(policy: Policy) -> list[str]:
+    """What a silo's limit on sums says."""
+    if not policy.sum_epsilon:
+        return []
+    return [
+        "Opened are only sums with noise, of which each silo adds a share; sums without noise are refused",
+        f"All sums together cost epsilon {policy.sum_epsilon:g} at delta {policy.sum_delta:g} at most, for this silo "
+        "as a whole. What the budget does not cover is refused",
+        "From whom: from everybody, the coordinator too, if no more silos collude with it than the study counts with",
+    ]
+
+
+class SummedLabels(SummedVotes):
+    """Sums of labels."""
+
+    name: ClassVar[str] = "sums of labels"
+    inner: ClassVar[Kind] = HARD
+    unprotected: ClassVar[str] = HARD.unprotected
+
+    def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
+        """The labels."""
+        labels: HardLabels = votes
+        return labels
+
+
+class SummedCounts(SummedVotes):
+    """Sums of students' votes: a silo has one where all of its students agree, as in FedKT's consistent voting."""
+
+    name: ClassVar[str] = "sums of students' votes"
+    own_model: ClassVar[bool] = False
+    inner: ClassVar[Kind] = COUNTS
+    unprotected: ClassVar[str] = COUNTS.unprotected
+
+    def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
+        """The class that all students of the silo chose, or no label."""
+        return unanimous(votes, instruction.votes)
+
+
+class SummedProbabilities(Summed):
+    """Sums of probabilities in whole 255ths, as they travel without sums. All silos learn the same mean."""
+
+    name: ClassVar[str] = "sums of probabilities"
+    policy: ClassVar[str] = "soft-sum"
+    inner: ClassVar[Kind] = PROBABILITIES
+    unprotected: ClassVar[str] = PROBABILITIES.unprotected
+    decided: ClassVar[Decided] = CLASSES
+    shared: ClassVar[str] = "sums of probabilities of public examples, in which nobody can read a single silo's"
+    leaves: ClassVar[str] = (
+        "masked probabilities that look random: one for each class of each public example that is asked about. Only "
+        "the sum over the silos that take part can be opened, never a single silo's part of it"
+    )
+    in_short: ClassVar[str] = "parts of secure sums of probabilities, each counted as a label"
+    beware: ClassVar[str] = (
+        "A sum of probabilities says more of its parts than one of votes: where all silos are sure, it shows how sure "
+        "each is. The fewer silos add, the more it says. Every silo learns the mean. No protection under [privacy] "
+        "covers it"
+    )
+    largest: ClassVar[int] = UNITS
+    bits: ClassVar[int] = 16
+
+    def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
+        """Whole units. Raises Refused (PROBABILITIES, UNKNOWN_CLASS)."""
+        if votes.shape != (instruction.query.size, terms.width):
+            raise Refused(Refusal.UNKNOWN_CLASS)
+        return quantized(votes)
+
+    def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
+        """The sum of whole units. Raises Refused (PROBABILITIES) where an example's are not those of so many silos."""
+        units = super().opened(total, instruction, terms, num_silos)
+        if (units.sum(axis=1) != num_silos * UNITS).any():
+            raise Refused(Refusal.PROBABILITIES)
+        return units
+
+    def facts(
+        self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+    ) -> Facts:
+        """Of the round alone; how far silos agree is not in a sum."""
+        return facts_without_silos(votes, scores, decision, terms)
+
+
+SUMS: Final[dict[str, Summed]] = {
+    kind.inner.name: kind for kind in (SummedLabels(), SummedCounts(), SummedProbabilities())
+}
+"""By the name of the kind whose answers are added."""

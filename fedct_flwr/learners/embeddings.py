@@ -1,0 +1,119 @@
+"""Embeddings of texts by a frozen encoder, each text embedded once.
+
+In memory, embeddings are found by the text's digest. Those of a public set are also kept on disk, in ``embeddings`` in
+the data folder, by a digest of encoder and texts. Private texts' embeddings are never written.
+"""
+
+import hashlib
+import threading
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.cache import data_folder
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer, most_tokens
+from fedct_flwr.learners.language import tokens_of
+from fedct_flwr.learners.out_of_memory import said_in_one_sentence
+from fedct_flwr.learners.trained_network import choose_device
+
+_BATCH: Final = 32
+_KEPT: Final = 100_000
+"""Texts whose embeddings stay in memory: 150 MB of a small encoder's."""
+_DECIMALS: Final = 4
+"""So many digits are kept: which texts are in a batch together must decide nothing."""
+_FORMAT: Final = b"fedct embeddings 1\n"
+
+_known: dict[bytes, NDArray[np.float32]] = {}
+_ONE_AT_A_TIME: Final = threading.RLock()
+
+
+def embedded(texts: list[str], folder: Path, fingerprint: str, max_length: int) -> NDArray[np.float64]:
+    """Rows ``(n, width)`` of length 1 for these texts. Raises LearnerError, TrainingError without enough memory."""
+    keys = _keys(texts, fingerprint, max_length)
+    with _ONE_AT_A_TIME:
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in _known}
+        if len(_known) + len(new) > _KEPT:
+            _known.clear()
+            new = dict(zip(keys, texts, strict=True))
+        if new:
+            _known.update(zip(new, _embed([*new.values()], folder, fingerprint, max_length), strict=True))
+        if not keys:
+            return np.zeros((0, _loaded(folder, fingerprint)[1].config.hidden_size))
+        return np.stack([_known[key] for key in keys]).astype(np.float64)
+
+
+def keep(texts: list[str], folder: Path, fingerprint: str, max_length: int) -> None:
+    """Embed public texts, from the disk if they are kept there, and keep them there otherwise."""
+    keys = _keys(texts, fingerprint, max_length)
+    if all(key in _known for key in keys):
+        return
+    path = data_folder() / "embeddings" / f"{hashlib.sha256(_FORMAT + b''.join(keys)).hexdigest()}.npy"
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Of several silos on this machine, one embeds them and the others wait.
+        with FileLock(path.with_suffix(".lock")):
+            rows = _kept(path, len(texts))
+            if rows is None:
+                rows = embedded(texts, folder, fingerprint, max_length).astype(np.float32)
+                write_atomically(path, rows.tobytes())
+        with _ONE_AT_A_TIME:
+            _known.update(zip(keys, rows, strict=True))
+        return
+    # Where nothing can be written, memory has to do.
+    embedded(texts, folder, fingerprint, max_length)
+
+
+def _kept(path: Path, number: int) -> NDArray[np.float32] | None:
+    content = path.read_bytes() if path.is_file() else b""
+    values = np.frombuffer(content, dtype=np.float32) if len(content) % 4 == 0 else np.zeros(0, dtype=np.float32)
+    fits = len(values) > 0 and len(values) % number == 0 and np.isfinite(values).all()
+    return values.reshape(number, -1) if fits else None
+
+
+def _keys(texts: list[str], fingerprint: str, max_length: int) -> list[bytes]:
+    begin = hashlib.sha256(f"{fingerprint} {max_length} ".encode())
+    keys = []
+    for text in texts:
+        whole = begin.copy()
+        whole.update(text.encode(errors="surrogatepass"))
+        keys.append(whole.digest())
+    return keys
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path, fingerprint: str) -> tuple[Any, Any]:
+    """Tokenizer and network, one of each in a process."""
+    network = load_network("AutoModel", folder).eval().to(choose_device("auto"))
+    return load_tokenizer(folder), network
+
+
+@torch.inference_mode()
+def _embed(texts: list[str], folder: Path, fingerprint: str, max_length: int) -> NDArray[np.float32]:
+    tokenizer, network = _loaded(folder, fingerprint)
+    tokens = tokens_of(tokenizer, texts, most_tokens(folder, max_length))
+    # Texts of about the same length together: what fills up a batch costs as much as text.
+    order = sorted(range(len(texts)), key=lambda position: len(tokens[position]))
+    found: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * len(texts)
+    with said_in_one_sentence("'max_length' in the learner's parameters"):
+        for start in range(0, len(order), _BATCH):
+            rows = order[start : start + _BATCH]
+            for row, vector in zip(rows, _pooled(network, [tokens[row] for row in rows]), strict=True):
+                found[row] = vector
+    return np.stack(found)
+
+
+def _pooled(network: Any, tokens: list[list[int]]) -> NDArray[np.float32]:
+    longest = max(map(len, tokens))
+    there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in tokens], device=network.device)
+    ids = torch.tensor([row + [0] * (longest - len(row)) for row in tokens], device=network.device)
+    states = network(input_ids=ids, attention_mask=there).last_hidden_state
+    means = (states * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
+    rows: NDArray[np.float32] = torch.nn.functional.normalize(means, dim=1).float().cpu().numpy()
+    return np.round(rows, _DECIMALS)

@@ -1,0 +1,168 @@
+"""Language models in folders on this machine: found, looked at before anything is loaded, and named by their digest.
+
+Nothing is downloaded, and no code of a folder runs: a folder with pickled weights or with Python code is refused.
+Weights are in safetensors format. transformers is imported where a folder is loaded, which takes seconds.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+import warnings
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from fedct_flwr.datasets.cache import data_folder
+from fedct_flwr.learners.catalog import LEARNER_FOLDER
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import LearnerError
+
+_CONFIG: Final = "config.json"
+_ADAPTER: Final = "adapter_config.json"
+_TOKENIZER: Final = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
+    "vocab.json", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model",
+)  # fmt: skip
+"""Files that decide which tokens a text becomes."""
+_VOCABULARIES: Final = {*_TOKENIZER} - {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}
+_PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_LONGEST: Final = 512
+"""Tokens of a text where the model does not say how many it takes."""
+
+
+def located(folder: str) -> Path:
+    """The folder of a model: this path, where learners are looked for as well, or under ``models`` in the data folder.
+
+    Raises LearnerError for a folder that is not there, lacks a file, or would run code when it is loaded.
+    """
+    places = [Path(os.environ.get(LEARNER_FOLDER, ""), folder).expanduser(), data_folder() / "models" / folder]
+    found = next((place for place in places if folder and (place / _CONFIG).is_file()), None)
+    if found is None:
+        where = " or in ".join(dict.fromkeys([quoted(folder), quoted(str(places[1]))]))
+        raise LearnerError(
+            f"no language model is in {where} ({_CONFIG} is missing): copy the "
+            "model's folder to this machine, nothing is downloaded"
+        )
+    names = {path.name for path in found.iterdir()}
+    if not any(name.endswith(".safetensors") for name in names):
+        pickles = sorted(name for name in names if name.endswith(_PICKLES))
+        why = f"its weights ({quoted(pickles[0])}) are a pickle, which can run code" if pickles else "it has no weights"
+        raise LearnerError(f"the language model in {quoted(str(found))} is refused, {why}: take one in safetensors")
+    if not names & _VOCABULARIES:
+        raise LearnerError(
+            f"the language model in {quoted(str(found))} has no tokenizer: copy its tokenizer.json into the folder"
+        )
+    if code := next((name for name in sorted(names) if name.endswith(".py")), None) or _names_code(found):
+        raise LearnerError(
+            f"the language model in {quoted(str(found))} brings its own code ({quoted(code)}), which never runs here: "
+            "take a model that transformers knows"
+        )
+    if _ADAPTER in names:
+        raise LearnerError(
+            f"the language model in {quoted(str(found))} is an adapter ({_ADAPTER}), which names another folder: "
+            "take the whole model"
+        )
+    return found
+
+
+def fingerprint(folder: Path) -> str:
+    """SHA-256 over the configuration, the tokenizer and the weights, 64 hexadecimal digits."""
+    return _digest(folder, [_CONFIG, *_TOKENIZER, *sorted(path.name for path in folder.glob("*.safetensors"))])
+
+
+def tokenizer_fingerprint(folder: Path) -> str:
+    """SHA-256 over the tokenizer's files alone, 64 hexadecimal digits."""
+    return _digest(folder, _TOKENIZER)
+
+
+def check_tokenizer(folder: Path, pinned: str) -> None:
+    """Raise LearnerError unless ``pinned``, if it is given, is the digest of the tokenizer's files."""
+    if pinned and pinned != (found := tokenizer_fingerprint(folder)):
+        raise LearnerError(
+            f"the tokenizer in {quoted(str(folder))} has the digest {found}, and 'tokenizer' in the learner's "
+            "parameters names another: take the folder that the study means"
+        )
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The folder's tokenizer. Raises LearnerError."""
+    return _load("AutoTokenizer", folder)
+
+
+def load_network(kind: str, folder: Path, **more: Any) -> Any:
+    """The folder's network in single precision, by the name of a class of transformers. Raises LearnerError."""
+    return _load(kind, folder, use_safetensors=True, dtype="float32", **more)
+
+
+def most_tokens(folder: Path, wanted: int) -> int:
+    """How many tokens of a text are read: ``wanted``, or as many as the model takes if that is less or 0."""
+    said = json.loads((folder / _CONFIG).read_text("utf-8"))
+    takes = [said[key] for key in ("max_position_embeddings", "n_positions") if isinstance(said.get(key), int)]
+    # RoBERTa's positions begin behind the padding's number.
+    most = min(takes, default=_LONGEST) - (
+        2 if said.get("model_type") in ("roberta", "xlm-roberta", "camembert") else 0
+    )
+    return min(wanted, most) if wanted else most
+
+
+def transformers() -> Any:
+    """The package, offline and quiet. Raises ImportError without it."""
+    # Read when the package is imported: no model comes from a network.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    from fedct_flwr.learners.torch_packages import mend_torchvision
+
+    mend_torchvision()
+    with warnings.catch_warnings():
+        # Of packages about each other, for their programmers.
+        warnings.simplefilter("ignore")
+        package: Any = importlib.import_module("transformers")
+    package.logging.set_verbosity_error()
+    package.logging.disable_progress_bar()
+    return package
+
+
+def _load(kind: str, folder: Path, **more: Any) -> Any:
+    package = transformers()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return getattr(package, kind).from_pretrained(
+                str(folder), local_files_only=True, trust_remote_code=False, **more
+            )
+    except Exception as error:  # transformers raises many types
+        said = str(error).partition("\n")[0]
+        raise LearnerError(
+            f"the language model in {quoted(str(folder))} cannot be loaded as {kind} ({type(error).__name__}: {said})"
+        ) from error
+
+
+def _names_code(folder: Path) -> str | None:
+    """The file in which a class is named that the folder would bring along."""
+    for name in (_CONFIG, "tokenizer_config.json"):
+        path = folder / name
+        try:
+            said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        except ValueError:
+            raise LearnerError(f"{quoted(str(path))} is no JSON: copy the model's folder anew") from None
+        if not isinstance(said, dict) or said.get("auto_map"):
+            return name
+    return None
+
+
+def _digest(folder: Path, names: Any) -> str:
+    whole = hashlib.sha256()
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            about = path.stat()
+            whole.update(f"{name} {_of_file(path, about.st_mtime_ns, about.st_size)}\n".encode())
+    return whole.hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _of_file(path: Path, changed: int, size: int) -> str:
+    """The digest of a file, read once while it does not change."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

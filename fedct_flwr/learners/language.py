@@ -1,0 +1,144 @@
+"""Text as language models take it: embeddings of sentences for linear models, tokens for networks.
+
+Both transformers are parts of model files. A file names the model's folder and its digest, and holds no weights of it:
+a machine that uses the file needs the same folder, at that path or under ``models`` in the data folder.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from fedct_flwr.learners.encoder_folder import check_tokenizer, fingerprint, load_tokenizer, located, most_tokens
+from fedct_flwr.types import Features, LearnerError
+
+PADDING: Final = -1
+"""In place of a token, behind the end of a text: no token of any model."""
+_FOLDER: Final = "folder"
+_AT_ONCE: Final = 10_000
+"""Texts whose tokens are counted at a time."""
+
+
+class Encoder(NamedTuple):
+    """A learner's parameters about the model: its folder, tokens it reads (0: all it can), a pinned tokenizer."""
+
+    folder: str
+    max_length: int
+    tokenizer: str
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], name: str) -> "tuple[Encoder, dict[str, Any]]":
+        """These and all other parameters of learner ``name``. Raises LearnerError for what cannot be."""
+        folder, length, pinned = (params.get(key, one) for key, one in zip(cls._fields, ("", 0, ""), strict=True))
+        if not isinstance(folder, str) or not folder:
+            raise LearnerError(
+                f'learner {name!r} needs a language model: set learner-params = \'{{"{_FOLDER}": "PATH"}}\', the '
+                "folder with its config.json"
+            )
+        if not isinstance(length, int) or isinstance(length, bool) or length < 0 or not isinstance(pinned, str):
+            raise LearnerError(
+                f"learner {name!r} has a wrong parameter: 'max_length' is a number of tokens, 'tokenizer' a digest"
+            )
+        return cls(folder, length, pinned), {key: value for key, value in params.items() if key not in cls._fields}
+
+    def check(self) -> None:
+        """Raise LearnerError unless the folder is there, may be loaded, and has the pinned tokenizer."""
+        check_tokenizer(located(self.folder), self.tokenizer)
+
+
+class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What a frozen encoder makes of texts: the mean over a text's tokens, of length 1 (mean pooling).
+
+    N. Reimers, I. Gurevych, "Sentence-BERT", EMNLP 2019, section 3.
+    """
+
+    fingerprint_: str
+
+    def __init__(self, folder: str, max_length: int = 0) -> None:
+        self.folder = folder
+        self.max_length = max_length
+
+    def fit(self, texts: Iterable[str], y: Any = None) -> Self:
+        """Nothing is learned; the folder's digest is noted. Raises LearnerError."""
+        self.fingerprint_ = fingerprint(located(self.folder))
+        return self
+
+    def transform(self, texts: Iterable[str]) -> NDArray[np.float64]:
+        """Embeddings ``(n, width)``. Raises LearnerError for another folder than the model was trained with."""
+        from fedct_flwr.learners.embeddings import embedded
+
+        return embedded(list(texts), self._folder(), self.fingerprint_, self.max_length)
+
+    def keep(self, texts: Iterable[str]) -> None:
+        """Embed public texts, and keep what comes out on disk for other processes and later runs."""
+        from fedct_flwr.learners.embeddings import keep
+
+        keep(list(texts), self._folder(), self.fingerprint_, self.max_length)
+
+    def _folder(self) -> Any:
+        return same_folder(self.folder, self.fingerprint_)
+
+
+class Tokens(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The tokens of each record's text, of several columns one below the other; -1 behind the end."""
+
+    fingerprint_: str
+
+    def __init__(self, columns: list[int], folder: str, max_length: int = 0) -> None:
+        self.columns = columns
+        self.folder = folder
+        self.max_length = max_length
+
+    def fit(self, X: Features, y: Any = None) -> Self:
+        """Nothing is learned; the folder's digest is noted. Raises LearnerError."""
+        self.fingerprint_ = fingerprint(located(self.folder))
+        return self
+
+    def transform(self, X: Features) -> NDArray[np.int64]:
+        """Tokens ``(n, max_length)``. Raises LearnerError for another folder than the model was trained with."""
+        folder = same_folder(self.folder, self.fingerprint_)
+        tokenizer, length = load_tokenizer(folder), most_tokens(folder, self.max_length)
+        texts = ["\n".join(row) for row in X[:, self.columns]]
+        found = np.full((len(texts), length), PADDING, dtype=np.int64)
+        for row, tokens in zip(found, tokens_of(tokenizer, texts, length), strict=True):
+            row[: len(tokens)] = tokens
+        return found
+
+
+def same_folder(folder: str, known: str) -> Any:
+    """The path of this model's folder. Raises LearnerError if its files are not those of the digest ``known``."""
+    path = located(folder)
+    if fingerprint(path) != known:
+        raise LearnerError(
+            f"the language model in {str(path)!r} is not the one that was trained with (SHA-256 {known[:16]}...): copy "
+            "that one to this machine"
+        )
+    return path
+
+
+def tokens_of(tokenizer: Any, texts: list[str], length: int) -> list[list[int]]:
+    """At most ``length`` tokens of each text, and at least one: a model such as GPT-2 finds none in an empty text."""
+    if not texts:
+        return []
+    end = next((token for token in (tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None), 0)
+    found = tokenizer(texts, truncation=True, max_length=length, padding=False)["input_ids"]
+    return [tokens or [end] for tokens in found]
+
+
+def unusual(encoder: Encoder, texts: list[str]) -> str:
+    """How many texts are longer than the model reads, and how many are empty, in words; empty if none is."""
+    folder = located(encoder.folder)
+    length = most_tokens(folder, encoder.max_length)
+    # A token has a character at least.
+    long = [text for text in texts if len(text) > length]
+    cut = 0
+    tokenizer = load_tokenizer(folder) if long else None
+    for start in range(0, len(long), _AT_ONCE):
+        found = tokens_of(tokenizer, long[start : start + _AT_ONCE], length + 1)
+        cut += sum(len(tokens) > length for tokens in found)
+    empty = sum(not text.strip() for text in texts)
+    said = [f"{cut} have more than {length} tokens and are cut there"] if cut else []
+    said += [f"{empty} are empty"] if empty else []
+    return f"of {len(texts)} texts {' and '.join(said)}" if said else ""

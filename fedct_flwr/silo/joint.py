@@ -1,0 +1,108 @@
+"""A silo's part in the joint labeler's training: noisy gradients, charged to its ledger before they are drawn."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.study_folder import StudyFolder
+from fedct_flwr.labelers.joint_linear import JointLinear, Plan, plan_for
+from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.privacy.sheet_of_joint import Together
+from fedct_flwr.silo.charging import check_secure, ledger_refusals
+from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.silo.site import Site, joint_of
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.content import Joint
+from fedct_flwr.wire.refusal import Refusal, Refused
+
+
+@dataclass(frozen=True)
+class Purse:
+    """What a silo pays with: its ledger, what may be spent, and where the noise for a question comes from."""
+
+    ledger: Ledger
+    budget: Budget
+    noise: Callable[[bytes], Noise]
+    real: bool = False
+    """Whether the records are people's. Then the noise must be secure, and whether there is a reply depends on no
+    record."""
+
+
+def plan_of(joint: Joint, num_classes: int) -> Plan:
+    """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
+    return plan_for(
+        joint.records,
+        num_classes,
+        epsilon=joint.epsilon,
+        delta=joint.delta,
+        honest=joint.honest,
+        steps=joint.steps,
+        additive_columns=joint.columns,
+    )
+
+
+def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
+    """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
+    return _made(plan_of(joint, len(schema.classes)), _Subject(public, schema), joint.seed)
+
+
+def together_in(study: StudyFolder) -> Together:
+    """How real silos train together in a study, for people. Raises ConfigError where they do not, or DataError."""
+    joint, sums = joint_of(study), study.sums
+    if joint is None or sums is None:
+        raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
+    labeler = joint_labeler(joint, study.public, study.schema)
+    numbers, multiplier = labeler.noise.numbers, labeler.noise.multiplier
+    return Together(joint.steps, numbers, joint.honest, multiplier, sums.min_summands, sums.may_collude)
+
+
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    public: PublicSet
+    schema: Schema
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Subject) and other.public.fingerprint == self.public.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.public.fingerprint)
+
+
+# Silos of one process share it, and all steps do.
+@lru_cache(maxsize=2)
+def _made(plan: Plan, subject: _Subject, seed: int) -> JointLinear:
+    return JointLinear(plan, subject.public.X, subject.schema, seed=seed)
+
+
+def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
+    """What the silo adds to the sum of a step, ``(features * classes,)``: charged once and drawn once for a question.
+
+    ``payload`` is the question as it came. Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED) after its sentence is in
+    the log, ConfigError or DataError.
+    """
+    labeler = joint_labeler(joint, site.public, site.schema)
+    weights = labeler.start.weights if joint.weights is None else joint.weights
+    if weights.shape != labeler.start.weights.shape:
+        raise Refused(Refusal.MALFORMED)
+    question = hashlib.sha256(b"fedct joint step 1" + payload).digest()
+
+    noise = purse.noise(question)
+    if purse.real:
+        check_secure(noise)
+
+    def draw() -> bytes:
+        vectors = labeler.vectors(site.private.X)
+        return labeler.summand(vectors, site.private.y, weights, noise).astype("<u8").tobytes()
+
+    with ledger_refusals(), purse.ledger as ledger:
+        event = labeler.noise.event()
+        drawn = ledger.answer(site.terms.study, DATA_SET, purse.budget, event, question, draw)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)

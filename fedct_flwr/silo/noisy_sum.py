@@ -1,0 +1,80 @@
+"""A silo's share of the noise on a sum of votes, charged to its ledger before it is drawn."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.config import Policy, SiloConfig
+from fedct_flwr.kinds.noisy import BITS
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.silo.charging import check_secure, ledger_refusals
+from fedct_flwr.silo.release import account
+from fedct_flwr.wire.content import Instruction, Terms
+
+WHOLE_SILO: Final = "whole silo"
+"""What the ledger calls all that a silo has, in accounts whose unit is the silo; records have another account."""
+
+
+def budget_of_sums(policy: Policy) -> Budget:
+    """What a real silo lets sums tell of it, in total."""
+    return Budget(policy.sum_epsilon, policy.sum_delta, PrivacyUnit.SILO)
+
+
+def account_of_sums(config: SiloConfig, study: str) -> Spending:
+    """What a real silo's sums have spent, recomputed from its ledger. Makes no ledger. Raises LedgerError."""
+    return account(Ledger(config.state), config.silo, study, budget_of_sums(config.policy), WHOLE_SILO)
+
+
+def approve_sums(config: SiloConfig, study: str, terms: bytes) -> None:
+    """Put the budget of ``silo.toml`` for sums in force, on the approval of these terms. Raises LedgerError."""
+    with Ledger(config.state) as ledger:
+        ledger.approve(study, WHOLE_SILO, budget_of_sums(config.policy), terms.hex())
+
+
+@dataclass(frozen=True)
+class NoiseAdder:
+    """What a silo adds noise with: its ledger, what a sum may cost at most, and where the noise for a question is from.
+
+    ``honest``: silos whose shares count (``noise_shares.surely_honest``), by the silo's own terms of sums and not by
+    the coordinator's word. ``secure``: whether noise must be unpredictable, which it need not be in a simulation.
+    Raises ConfigError if it must be and is not.
+    """
+
+    ledger: Ledger
+    budget: Callable[[VoteShares], Budget]
+    noise: Callable[[bytes], Noise]
+    honest: int
+    secure: bool
+
+    def __post_init__(self) -> None:
+        if self.secure:
+            check_secure(self.noise(bytes(32)))
+
+
+def with_noise(
+    vector: NDArray[np.uint64], instruction: Instruction, terms: Terms, adder: NoiseAdder, payload: bytes
+) -> NDArray[np.uint64]:
+    """What the silo adds to a sum: its votes ``(examples * classes,)`` on a grid and its share of the noise.
+
+    Integers modulo 2^32. ``payload`` is the question as it came: it is charged once, and drawn for once. Raises Refused
+    (PRIVACY_BUDGET, LEDGER) after its sentence is in the log, and ConfigError for impossible noise.
+    """
+    shares = VoteShares(instruction.noise, instruction.query.size, terms.width, adder.honest)
+    question = hashlib.sha256(b"fedct votes with noise 1" + payload).digest()
+
+    def draw() -> bytes:
+        noise = shares.share(adder.noise(question)).ravel()
+        on_grid = vector.astype(np.int64) * shares.grid + noise
+        return bytes(np.asarray(on_grid & (2**BITS - 1), dtype="<u8").tobytes())
+
+    with ledger_refusals(), adder.ledger as ledger:
+        drawn = ledger.answer(terms.study, WHOLE_SILO, adder.budget(shares), shares.event(), question, draw)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)

@@ -1,0 +1,221 @@
+"""Games against each mechanism: scores of refits with one record and without, in the worst case that is known for it.
+
+Noise is seeded, each refit anew, so that a game always ends the same. What is promised is the event that the mechanism
+itself says it spends.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from dp_accounting import DpEvent, GaussianDpEvent, get_epsilon_gaussian
+from flwr.app import Message, MetricRecord, RecordDict
+
+from fedct_flwr.audit.bounds import Refuted, against_promise
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.kinds import NOISY_SUMS
+from fedct_flwr.labelers.labeler import Asked
+from fedct_flwr.labelers.public_features import NORM, PublicFeatures
+from fedct_flwr.privacy.accounting import epsilon
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.randomness import SimulatedNoise
+from fedct_flwr.silo.noisy_sum import NoiseAdder, with_noise
+from fedct_flwr.types import ABSTAIN, Examples
+from fedct_flwr.wire.content import Instruction, Terms
+from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, to_arrays, to_weights
+
+CONFIDENCE = 0.999
+
+Play = Callable[[bool, SimulatedNoise], float]
+"""A refit, with the record or without, and the attacker's score of what came out."""
+
+NUMERIC = Schema.numeric(("no", "yes"), ("a", "b", "c"))
+PUBLIC = np.random.default_rng(0).normal(size=(50, 3))
+FEATURES = PublicFeatures(PUBLIC, NUMERIC, num_components=3, kind="linear", seed=0)
+CANARY = Examples(np.full((1, 3), 2.0), np.array([1], dtype=np.int16))
+ANOTHER = Examples(CANARY.X, np.array([0], dtype=np.int16))
+BOTH = Examples(np.vstack([ANOTHER.X, CANARY.X]), np.append(ANOTHER.y, CANARY.y))
+
+
+def noise(*seed: int) -> SimulatedNoise:
+    return SimulatedNoise(np.random.default_rng(seed))
+
+
+def outcome(play: Play, event: DpEvent, refits: int) -> Refuted:
+    """What so many refits with the record and as many without prove."""
+    with_canary, without = (
+        np.array([play(bit, noise(bit, number)) for number in range(refits)]) for bit in (True, False)
+    )
+
+    @lru_cache
+    def promised(delta: float) -> float:
+        if isinstance(event, GaussianDpEvent):
+            return get_epsilon_gaussian(event.noise_multiplier, delta)  # exact, and at once
+        return float(epsilon(event, delta).upper)
+
+    return against_promise(with_canary, without, promised, CONFIDENCE)
+
+
+def asked(private: Examples, public: np.ndarray = PUBLIC, votes: Any = None) -> Asked:
+    nobody = np.full(len(public), ABSTAIN, dtype=np.int16)
+    return Asked(private, public, nobody, nobody if votes is None else votes, np.arange(len(public)))
+
+
+def crowded(labeler: Any, crowd: int = 100) -> Play:
+    """DP-linear: a record against a crowd that is sure of the other class, where its gradient is the longest."""
+    same = np.repeat(CANARY.X, crowd, axis=0)
+    others = np.zeros(crowd, dtype=np.int16)
+    both = Examples(np.vstack([same, CANARY.X]), np.append(others, CANARY.y))
+    alone = Examples(same, others)
+    direction = np.outer(FEATURES(CANARY.X)[0], [-1, 1])
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        labeler.reset()
+        labeler.answer(asked(both if there else alone), noise)
+        return float((labeler._weights * direction).sum())
+
+    return play
+
+
+class ByHeart:
+    """Says the class of its last record of everything."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> Self:
+        self._label = y[-1]
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self._label, dtype=np.int16)
+
+
+def by_heart(_: int) -> ByHeart:
+    return ByHeart()
+
+
+def lonely(labeler: Any, public: np.ndarray) -> Play:
+    """Teachers: the record turns the vote of the only one from one class to another."""
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        labeler.reset()
+        return float(labeler.answer(asked(BOTH if there else ANOTHER, public), noise).sum())
+
+    return play
+
+
+def turned(labeler: Any, public: np.ndarray, times: int = 1) -> Play:
+    """Randomized response: the record turns all labels of the personal model; the silo is asked ``times``."""
+    yes, no = (np.full(len(public), label, dtype=np.int16) for label in (1, 0))
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        question = asked(ANOTHER, public, yes if there else no)
+        return float(sum(labeler.answer(question, noise).sum() for _ in range(times)))
+
+    return play
+
+
+def counted(mechanism: Any, queries: int, votes: int = 1) -> Play:
+    """FedKT-L1 and DP-PATE: one silo moves all its votes; of two silos, the other one votes against it."""
+    against = np.tile([votes, votes], (queries, 1)).astype(np.int32)
+    moved = np.tile([2 * votes, 0], (queries, 1)).astype(np.int32)
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        from fedct_flwr.privacy.noisy_max import noisy_max
+
+        return -float(noisy_max(mechanism, moved if there else against, noise).sum())
+
+    return play
+
+
+def added(shares: Any, silos: int, colluding: int) -> Play:
+    """Noise in shares: one silo moves all its votes, and the coordinator subtracts what its colluders added.
+
+    The silos draw as they do in a run, ``silo/noisy_sum.py``; the others' votes are known, and are left out.
+    """
+    terms = Terms("audit", bytes(32), shares.queries, ("no", "yes"))
+    nobody = np.full(shares.queries, ABSTAIN, dtype=np.int16)
+    question = Instruction(1, Query(0, shares.queries), nobody, summed=True, noise=shares.scale)
+    votes = {there: np.tile(np.uint64([1, 0] if there else [0, 1]), shares.queries) for there in (True, False)}
+    budget = Budget(1e6, 1e-5, PrivacyUnit.SILO)
+
+    class Open:
+        """A ledger that keeps nothing: each refit is another run."""
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *exception: object) -> None:
+            return
+
+        def answer(self, *charged: Any) -> bytes:
+            drawn: bytes = charged[-1]()
+            return drawn
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        adder = NoiseAdder(Open(), lambda _: budget, lambda _: noise, shares.honest, False)  # type: ignore[arg-type]
+        own = [votes[there], *[np.zeros(2 * shares.queries, np.uint64)] * (silos - colluding - 1)]
+        summands = [with_noise(vector, question, terms, adder, b"") for vector in own]
+        opened = NOISY_SUMS["hard"].opened(np.sum(summands, axis=0, dtype=np.uint64), question, terms, len(summands))
+        return float((opened[:, 0] - opened[:, 1]).sum())
+
+    return play
+
+
+def summed(labeler: Any, silos: int) -> Play:
+    """The joint labeler: a coordinator sends weights under which the record's gradient is the longest."""
+    weights = np.zeros(labeler.start.weights.shape)
+    vectors = np.zeros((1, len(weights)))
+    vectors[0, 0], weights[0] = NORM, [100.0, -100.0]
+    y = np.array([1], dtype=np.int16)
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        rows = slice(0, 1 if there else 0)
+        total = 0.0
+        for _ in range(labeler.plan.steps):
+            own = [labeler.summand(vectors[rows], y[rows], weights, noise)]
+            own += [labeler.summand(vectors[:0], y[:0], weights, noise) for _ in range(silos - 1)]
+            opened = np.sum(own, axis=0, dtype=np.uint64).view(np.int64).reshape(weights.shape)
+            total += float(opened[0, 0] - opened[0, 1])
+        return total
+
+    return play
+
+
+def averaged(averaging: Any, rounds: int) -> Play:
+    """DP-FedAvg: of two silos, the first turns its update, far longer than allowed, to point the other way."""
+
+    def reply(update: float) -> Message:
+        weights = to_arrays({"w": np.array([update, 0.0])})
+        content = RecordDict({ARRAYS: weights, "metrics": MetricRecord({NUM_EXAMPLES: 10})})
+        return Message(content, dst_node_id=1, message_type="train")
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        averaging._seed = int.from_bytes(noise.octets(4), "little")
+        averaging._sent = to_arrays({"w": np.zeros(2)})
+        # Each round begins with weights of zero: what comes before is known anyway.
+        found = 0.0
+        for number in range(1, rounds + 1):
+            arrays, _ = averaging._average(number, [reply(9.0 if there else -9.0), reply(0.0)])
+            found += float(to_weights(arrays)["w"][0])
+        return found
+
+    return play
+
+
+def descended(labeler: Any, private: Examples, public: np.ndarray) -> Play:
+    """DP-SGD: the weights after one step, along the record's gradient."""
+    import torch
+
+    labeler.reset()
+    begun = [parameter.detach().clone() for parameter in labeler._clipped.parameters]
+    X, y = torch.from_numpy(private.X.astype(np.float32)), torch.from_numpy(private.y.astype(np.int64))
+    direction = labeler._clipped.compute(X, y, torch.ones(1))
+
+    def play(there: bool, noise: SimulatedNoise) -> float:
+        labeler.reset()
+        labeler.answer(asked(private if there else Examples(private.X[:0], private.y[:0]), public), noise)
+        moved = zip(begun, labeler._clipped.parameters, direction, strict=True)
+        return float(sum(((old - new).detach() * along).sum() for old, new, along in moved))
+
+    return play

@@ -1,0 +1,114 @@
+"""Attacks on made-up answers: what they must find, and where there is nothing to find."""
+
+import numpy as np
+import pytest
+
+from fedct_flwr.audit import attacks
+from fedct_flwr.audit.across_refits import lira, rmia
+from fedct_flwr.audit.seen import Seen, all_scores
+from fedct_flwr.types import ABSTAIN
+
+Y = np.array([0, 1, 1], dtype=np.int16)
+
+
+def labels(*rows: list[int]) -> np.ndarray:
+    return np.array(rows, dtype=np.int16)
+
+
+def test_the_gap_attack_reads_the_last_label_that_was_given() -> None:
+    said = labels([0, 0, ABSTAIN], [1, ABSTAIN, ABSTAIN])
+    assert attacks.gap(said, Y).tolist() == [0.0, 0.0, 0.5]
+
+
+def test_agreement_is_over_the_rounds_that_asked() -> None:
+    said = labels([0, 1, ABSTAIN], [1, ABSTAIN, ABSTAIN])
+    assert attacks.agreement(said, Y).tolist() == [0.5, 1.0, 0.5]
+
+
+def test_calibration_takes_off_what_others_find_easy() -> None:
+    own, others = np.array([1.0, 1.0]), np.array([[1.0, 0.0], [1.0, 0.0]])
+    assert attacks.calibrated(own, others).tolist() == [0.0, 1.0]
+
+
+def test_neighbours_speak_for_a_candidate() -> None:
+    said = np.array([[[0, 0, 1], [0, 0, 0], [1, 1, 1]]], dtype=np.int16)
+    assert attacks.near(said, Y).tolist() == pytest.approx([2 / 3, 0, 1])
+
+
+def test_confidence_grows_with_the_probability_of_the_true_class() -> None:
+    said = np.array([[[0.9, 0.1], [0.5, 0.5], [np.nan, np.nan]]])
+    true = attacks.true_probability(said, Y)
+    assert true.tolist() == pytest.approx([0.9, 0.5, 0.5])
+    assert attacks.confidence(true)[0] > attacks.confidence(true)[1] == pytest.approx(0)
+
+
+def test_a_record_far_from_the_boundary_keeps_its_label_when_fields_change() -> None:
+    X, y = np.array([[9.0, 9.0], [0.1, 0.1], [-1.0, -1.0]]), np.array([1, 1, 1], dtype=np.int16)
+    public = np.random.default_rng(0).normal(size=(50, 2))
+    found = attacks.boundary(lambda X: (X.sum(axis=1) > 0).astype(np.int16), X, y, public, np.random.default_rng(0))
+    assert found[0] > found[1] > 0.5 > found[2]
+
+
+def test_a_summed_gradient_points_along_those_of_its_members() -> None:
+    own = np.random.default_rng(0).normal(size=(2, 20, 30, 2))
+    opened = own[:, :10].sum(axis=1)
+    found = attacks.gradient(opened, own)
+    assert found[:10].min() > found[10:].max()
+
+
+def world(effect: float, refits: int = 6, n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    members = rng.random((refits, n)) < 0.5
+    level = rng.normal(scale=3, size=n)  # records differ by far more than membership does
+    return level + effect * members + rng.normal(size=members.shape), members
+
+
+def area(scores: np.ndarray, members: np.ndarray) -> float:
+    from fedct_flwr.audit.success import success
+
+    return success(scores, members).auc.value
+
+
+def test_shadow_runs_find_what_the_signal_alone_hides() -> None:
+    signals, members = world(1.0)
+    assert area(lira(signals, members), members) > area(signals, members) + 0.1
+
+
+def test_shadow_runs_find_nothing_where_nothing_is() -> None:
+    signals, members = world(0.0)
+    assert area(lira(signals, members), members) == pytest.approx(0.5, abs=0.03)
+
+
+def test_no_refit_is_attacked_with_its_own_memberships() -> None:
+    signals, members = world(1.0)
+    other = members.copy()
+    other[2] = ~other[2]
+    assert np.array_equal(lira(signals, members)[2], lira(signals, other)[2])
+    assert not np.array_equal(lira(signals, members)[3], lira(signals, other)[3])
+
+
+def test_a_candidate_more_likely_than_strangers_stands_out() -> None:
+    rng = np.random.default_rng(2)
+    members = rng.random((4, 200)) < 0.5
+    probability = np.clip(0.5 + 0.3 * members + rng.normal(scale=0.1, size=members.shape), 0.01, 0.99)
+    population = np.clip(0.5 + rng.normal(scale=0.1, size=(4, 100)), 0.01, 0.99)
+    found = rmia(probability, population)
+    assert area(found, members) > 0.9
+    assert found.min() >= 0
+    assert found.max() <= 1
+
+
+@pytest.mark.parametrize(("attack", "least"), [(lira, 3), (rmia, 2)])
+def test_too_few_shadow_runs_are_refused(attack: object, least: int) -> None:
+    signals = np.zeros((least - 1, 4))
+    with pytest.raises(ValueError, match=str(least)):
+        attack(signals, signals)  # type: ignore[operator]
+
+
+def test_an_attack_that_one_silo_does_not_allow_is_left_out_for_all() -> None:
+    bits = np.array([[True, False, True]] * 2)
+    whole = Seen(Y, labels([0, 1, 1]), neighbours=labels([0, 1, 1])[:, :, None])
+    part = Seen(Y, labels([0, 1, 1]))
+    found = all_scores([{"a": whole, "b": part}] * 2, {"a": bits, "b": bits})
+    assert set(found) == {"gap"}
+    assert found["gap"].shape == (2, 6)

@@ -1,0 +1,174 @@
+"""Audits of whole runs: the apps, the messages, and what each seat makes of them."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedct_flwr.audit.audit import Audit, How, audit
+from fedct_flwr.audit.members import FEWEST, canaries_of, choose, draw, with_members
+from fedct_flwr.audit.seats import COORDINATOR, MODEL, OTHER_SILO
+from fedct_flwr.config import RunConfig
+from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.seeding import generator
+from fedct_flwr.types import ConfigError, DataError, Examples
+
+
+def examples(rng: np.random.Generator, size: int) -> Examples:
+    X = rng.normal(size=(size, 4))
+    return Examples(X, (X[:, 0] + rng.normal(size=size) > 0).astype(np.int16))
+
+
+def noisy(silos: int = 3, size: int = 40) -> FederatedDataset:
+    """Labels with much noise, so that learning a record by heart shows."""
+    rng = np.random.default_rng(0)
+    data = tuple(SiloData(f"silo-{n}", examples(rng, size), examples(rng, 5)) for n in range(silos))
+    schema = Schema.numeric(("no", "yes"), ("a", "b", "c", "d"))
+    return FederatedDataset("noisy", schema, PublicSet(rng.normal(size=(30, 4))), data, examples(rng, 60))
+
+
+def config(**settings: object) -> RunConfig:
+    given = {"study": "audited", "data": "memory", "num-server-rounds": 1, "learner": "nearest-neighbors"}
+    return RunConfig.from_flower({**given, **{key.replace("_", "-"): value for key, value in settings.items()}})
+
+
+def audited(how: How, dataset: FederatedDataset | None = None, **settings: object) -> Audit:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return audit(config(**settings), dataset or noisy(), how)
+
+
+BY_HEART = {"learner": "decision-tree", "pseudo_weight": 0.001, "algorithm": "fedct"}
+
+
+@pytest.fixture(scope="module")
+def by_heart() -> Audit:
+    return audited(How(refits=4, candidates=60), **BY_HEART)
+
+
+def test_a_tree_that_learns_by_heart_gives_all_members_away_to_the_coordinator(by_heart: Audit) -> None:
+    name, success = by_heart.of(COORDINATOR).strongest
+    assert success.auc.low > 0.6
+    assert by_heart.of(COORDINATOR).guesses.right.value > 0.65
+    assert name in by_heart.of(COORDINATOR).attacks
+    assert by_heart.candidates == 60
+    assert set(by_heart.silos) == set(by_heart.records)
+    assert by_heart.exposed[0].right == 4
+
+
+def test_the_consensus_tells_another_silo_less(by_heart: Audit) -> None:
+    found = audited(How(refits=4, candidates=60), **{**BY_HEART, "num_server_rounds": 2})
+    assert found.of(OTHER_SILO).strongest[1].auc.value < by_heart.of(COORDINATOR).strongest[1].auc.value - 0.1
+
+
+def test_a_model_given_away_tells_what_it_learned_by_heart(by_heart: Audit) -> None:
+    assert by_heart.of(MODEL).attacks["gap"].auc.low > 0.6
+
+
+def test_labels_of_other_examples_tell_less_than_labels_of_the_records(by_heart: Audit) -> None:
+    found = audited(How(refits=4, candidates=60, planted=False), **BY_HEART)
+    assert "gap" not in found.of(COORDINATOR).attacks
+    assert found.of(COORDINATOR).guesses.right.value < by_heart.of(COORDINATOR).guesses.right.value
+
+
+def test_a_forged_consensus_shows_who_resists_it() -> None:
+    settings = {"learner": "nearest-neighbors", "pseudo_weight": "auto", "algorithm": "fedct", "num_server_rounds": 2}
+    found = audited(How(refits=2, candidates=60, forged=True), **settings)
+    assert found.forged
+    assert found.of(COORDINATOR).attacks["gap"].members > 0
+
+
+def test_protected_labels_tell_little_and_no_bound_exceeds_the_promise() -> None:
+    found = audited(How(refits=2, candidates=60), protection="dp-linear", epsilon=1.0, algorithm="fedct")
+    assert found.lower_epsilon is not None
+    assert found.lower_epsilon <= 1.0
+    assert found.of(COORDINATOR).guesses.right.value < 0.65
+
+
+def test_probabilities_are_attacked_by_confidence() -> None:
+    found = audited(How(refits=3, candidates=60), algorithm="dd", learner="naive-bayes", num_server_rounds=2)
+    assert {"confidence", "lira", "rmia"} <= set(found.of(COORDINATOR).attacks)
+
+
+def test_weights_are_attacked_in_all_rounds() -> None:
+    learner = {
+        "learner": "tests.federation.learners.network",
+        "local_steps": 5,
+        "num_server_rounds": 2,
+        "batch_size": 8,
+    }
+    found = audited(How(refits=3, candidates=30), noisy(2, 30), algorithm="fedavg", **learner)
+    assert {"confidence", "lira", "rmia"} <= set(found.of(COORDINATOR).attacks)
+    assert found.of(OTHER_SILO).attacks["confidence"].members > 0
+
+
+def test_members_are_trained_on_and_all_candidates_are_public_where_planted() -> None:
+    dataset = noisy()
+    candidates = choose(dataset.silos, 30, seed=0)
+    members = draw(candidates, dataset.silos, generator(0, "test"))
+    held = with_members(dataset, candidates, members, planted=True)
+    out = sum(int((~bits).sum()) for bits in members.values())
+    assert sum(s.private.size for s in held.silos) == sum(s.private.size for s in dataset.silos) - out
+    assert len(held.public) == len(dataset.public) + candidates.count
+    assert with_members(dataset, candidates, members, planted=False).public is dataset.public
+
+
+def test_records_of_one_patient_are_in_or_out_together() -> None:
+    dataset = noisy()
+    silos = tuple(replace(silo, groups=np.arange(silo.private.size) // 4) for silo in dataset.silos)
+    candidates = choose(silos, 60, seed=0)
+    members = draw(candidates, silos, generator(0, "test"))
+    for silo in silos:
+        group = silo.groups[candidates.positions[silo.name]]  # type: ignore[index]
+        assert all(len(set(members[silo.name][group == one])) == 1 for one in set(group.tolist()))
+
+
+def test_canaries_come_on_top_of_the_records() -> None:
+    dataset = noisy()
+    made_up = canaries_of(dataset.silos, examples(np.random.default_rng(3), 12))
+    members = {silo.name: np.array([True, False, True, False]) for silo in dataset.silos}
+    held = with_members(dataset, made_up, members, planted=True)
+    assert [silo.private.size for silo in held.silos] == [42, 42, 42]
+
+
+@pytest.mark.parametrize("number", [0, FEWEST - 1])
+def test_too_few_candidates_are_refused(number: int) -> None:
+    with pytest.raises(DataError):
+        canaries_of(noisy().silos, examples(np.random.default_rng(0), number))
+    with pytest.raises(DataError):
+        choose(noisy(2, max(1, number)).silos, 0, seed=0)
+
+
+@pytest.mark.parametrize("wrong", [{"refits": 1}, {"forged": True, "planted": False}])
+def test_numbers_without_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigError):
+        How(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_quantity_and_pfnm_are_refused() -> None:
+    dataset = noisy()
+    quantity = replace(dataset, schema=replace(dataset.schema, classes=(), quantity="days"))
+    with pytest.raises(ConfigError, match="days"):
+        audited(How(), quantity)
+    with pytest.raises(ConfigError, match="pfnm"):
+        audited(How(), dataset, algorithm="pfnm")
+
+
+def test_a_sum_tells_the_coordinator_less_than_each_silos_labels(by_heart: Audit) -> None:
+    found = audited(How(refits=4, candidates=60), **BY_HEART, secure=True)
+    summed, single = found.of(COORDINATOR).attacks["gap"].auc, by_heart.of(COORDINATOR).attacks["gap"].auc
+    assert summed.value < single.value - 0.05
+    assert "calibrated" not in found.of(COORDINATOR).attacks
+
+
+def test_the_sums_of_the_joint_labeler_are_attacked_too() -> None:
+    found = audited(How(refits=3, candidates=60), algorithm="fedct-joint", num_server_rounds=16, epsilon=1.0)
+    for seat in (COORDINATOR, OTHER_SILO):
+        assert {"gradient", "confidence", "lira", "rmia"} <= set(found.of(seat).attacks)
+    assert found.of(COORDINATOR).guesses.right.low < 0.6
+    assert found.epsilon == 1.0
+    assert found.lower_epsilon is not None
+    assert found.lower_epsilon <= 1.0

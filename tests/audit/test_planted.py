@@ -1,0 +1,289 @@
+"""Broken mechanisms, each as somebody might break one: the audit always catches them, and never a correct one."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent
+from flwr.supercore.task_identity import TaskIdentity
+from torch import nn
+
+from fedct_flwr.baselines import dp_fedavg
+from fedct_flwr.baselines.dp_fedavg import PrivateAveraging
+from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.labelers import dp_linear, dp_sgd
+from fedct_flwr.labelers.dp_linear import RESIDUAL, DpLinearLabeler, gradient
+from fedct_flwr.labelers.dp_sgd import DpSgdLabeler
+from fedct_flwr.labelers.joint_linear import JointLinear, plan_for
+from fedct_flwr.labelers.randomized import RandomizedLabeler
+from fedct_flwr.labelers.teachers import TeachersLabeler
+from fedct_flwr.labelers.transfer import Transfer
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.ledger import BudgetExceeded, Ledger
+from fedct_flwr.privacy.mechanisms import Gaussian, Laplace, event_of
+from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.types import Examples
+from tests.audit.games import (
+    ANOTHER,
+    BOTH,
+    FEATURES,
+    PUBLIC,
+    ByHeart,
+    Play,
+    added,
+    asked,
+    averaged,
+    by_heart,
+    counted,
+    crowded,
+    descended,
+    lonely,
+    noise,
+    outcome,
+    summed,
+    turned,
+)
+
+QUERIES = PUBLIC[:10]
+
+
+# --- DP-linear
+
+
+def linear(kind: type[DpLinearLabeler] = DpLinearLabeler) -> DpLinearLabeler:
+    return kind(FEATURES, 2, num_records=101, steps=10, epsilon=8.0, delta=1e-5)
+
+
+class HalfTheNoise(DpLinearLabeler):
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._scale /= 2
+
+
+def test_dp_linear_keeps_its_promise() -> None:
+    right = linear()
+    assert not outcome(crowded(right), right._event, 160).broken
+
+
+def test_half_the_noise_or_half_the_sensitivity_is_caught_in_dp_linear() -> None:
+    # Both are the same mistake: the scale is their product.
+    wrong = linear(HalfTheNoise)
+    assert wrong._scale == linear()._scale / 2
+    assert outcome(crowded(wrong), wrong._event, 300).broken
+
+
+def test_noise_of_the_runs_seed_is_caught_by_running_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # To calibrate the noise takes seconds: the promise is that of this multiplier.
+    monkeypatch.setattr(dp_linear, "_least_noise", lambda *budget: 3.7)
+
+    def replayed(seed: Callable[[Any], Any]) -> Play:
+        play = crowded(linear())
+        known = play(False, noise(4711))
+        return lambda there, fresh: abs(play(there, seed(fresh)) - known)
+
+    promised = linear()._event
+    assert not outcome(replayed(lambda fresh: fresh), promised, 60).broken
+    assert outcome(replayed(lambda fresh: noise(4711)), promised, 60).broken
+
+
+# --- the joint labeler
+
+
+class Unclipped(JointLinear):
+    def summand(self, vectors: Any, y: Any, weights: Any, noise: Any) -> Any:
+        own = gradient(vectors, y, weights)
+        return (own.ravel() + self.noise.share(noise)).view(np.uint64)
+
+
+class OneShare(JointLinear):
+    """Each silo adds what would be enough if all were honest, and one more: the rest is away."""
+
+    @cached_property
+    def noise(self) -> Any:
+        return replace(joint().noise, honest=4 * self.plan.honest)
+
+
+def joint(kind: type[JointLinear] = JointLinear) -> JointLinear:
+    plan = plan_for(400, 2, epsilon=8.0, delta=1e-5, honest=2, steps=2)
+    return kind(plan, PUBLIC, Schema.numeric(("no", "yes"), ("a", "b", "c")), seed=0)
+
+
+def test_the_joint_labeler_keeps_its_promise() -> None:
+    right = joint()
+    assert not outcome(summed(right, 2), GaussianDpEvent(right.noise.multiplier), 160).broken
+
+
+@pytest.mark.parametrize("kind", [Unclipped, OneShare])
+def test_a_joint_labeler_without_clipping_or_with_too_little_noise_is_caught(kind: type[JointLinear]) -> None:
+    wrong = joint(kind)
+    assert outcome(summed(wrong, 2), GaussianDpEvent(joint().noise.multiplier), 160).broken
+
+
+# --- DP-SGD
+
+
+def sgd(monkeypatch: pytest.MonkeyPatch, clipping_norm: float = 1.0) -> DpSgdLabeler:
+    # To calibrate the noise takes seconds: the promise is that of this multiplier.
+    monkeypatch.setattr(dp_sgd, "_least_noise", lambda *plan: 1.0)
+    return DpSgdLabeler(
+        lambda: nn.Sequential(nn.Linear(3, 2)), 2, num_records=1, batch_size=1, total_steps=1, steps_per_round=1,
+        learning_rate=1.0, clipping_norm=clipping_norm, epsilon=4.0, delta=1e-5, seed=0, device="cpu",
+    )  # fmt: skip
+
+
+FAR = Examples(np.full((1, 3), 50.0), np.array([1], dtype=np.int16))
+"""A record whose gradient is far longer than it is clipped to."""
+
+
+@pytest.mark.parametrize("clips", [True, False])
+def test_dp_sgd_without_clipping_is_caught(clips: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = sgd(monkeypatch)
+    X, y = FAR
+    made.reset()
+    y = np.array([int(made._network(made._tensor(X)).argmin())], dtype=np.int16)
+    private = Examples(X, y)
+    play = descended(made, private, PUBLIC)
+    if not clips:
+        reset = made.reset
+
+        def unclipped() -> None:
+            reset()
+            made._clipped._norm = 1e6
+
+        monkeypatch.setattr(made, "reset", unclipped)
+    assert outcome(play, GaussianDpEvent(1.0), 80).broken == (not clips)
+
+
+# --- DP-FedAvg
+
+
+def averaging(multiplier: float, tmp_path: Any) -> PrivateAveraging:
+    return PrivateAveraging(
+        Roster(["far", "near"], min_silos=2, deadline=1.0), noise_multiplier=multiplier, clipping_norm=1.0, seed=0,
+        min_silos=2, deadline=1.0, folder=RunFolder(tmp_path),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("scale", "clips"), [(1.0, True), (0.25, True), (1.0, False)])
+def test_averages_with_too_little_noise_or_without_clipping_are_caught(
+    scale: float, clips: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, multiplier = 2, 3.0
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+    if not clips:
+        monkeypatch.setattr(dp_fedavg, "clipped", lambda weights, sent, norm: weights)
+    # What the algorithm promises of each round: one silo's update turned around moves the sum by two norms.
+    promised = GaussianDpEvent(multiplier / 2 / np.sqrt(rounds))
+    played = averaged(averaging(multiplier * scale, tmp_path), rounds)
+    assert outcome(played, promised, 200).broken == (scale < 1 or not clips)
+
+
+# --- teachers, students, randomized response
+
+
+def teachers(scale: float = 1.0) -> TeachersLabeler:
+    made = TeachersLabeler(
+        by_heart, len(QUERIES), 2, num_records=1, num_teachers=1, num_queries=len(QUERIES), epsilon=4.0, delta=1e-5,
+        noise_kind="gaussian", seed=0,
+    )  # fmt: skip
+    made._mechanism = replace(made._mechanism, scale=made._mechanism.scale * scale)
+    return made
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_teachers_with_too_little_noise_are_caught(scale: float) -> None:
+    promised = teachers().event(asked(ANOTHER, QUERIES))
+    assert outcome(lonely(teachers(scale), QUERIES), promised, 200).broken == (scale < 1)
+
+
+class Echo(ByHeart):
+    """A student that says of the public set what it was told."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray, sample_weight: None = None) -> "Echo":
+        self._label = y[-1]
+        self._told = y
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self._told if len(self._told) == len(X) else super().predict(X)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1])
+def test_students_at_level_2_with_too_little_noise_are_caught(scale: float) -> None:
+    def transfer(scale: float) -> Transfer:
+        laplace = Laplace(4.0 * scale)
+        return Transfer(lambda state: Echo(), 2, partitions=1, teachers=1, num_records=1, seed=0, mechanism=laplace)
+
+    def play(there: bool, fresh: Any) -> float:
+        private = BOTH if there else ANOTHER
+        votes = transfer(scale).votes(private, QUERIES, np.arange(len(QUERIES)), fresh)
+        return float(votes[:, 1].sum())
+
+    assert outcome(play, transfer(1.0).event(len(QUERIES)), 100).broken == (scale < 1)
+
+
+@pytest.mark.parametrize("votes", [1, 2])
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_noisy_counts_of_silos_are_caught_where_the_noise_is_too_small(scale: float, votes: int) -> None:
+    promised = Gaussian(6.0 * votes, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+    used = replace(promised, scale=promised.scale * scale)
+    found = outcome(counted(used, len(QUERIES), votes), event_of(promised, len(QUERIES)), 200)
+    assert found.broken == (scale < 1)
+
+
+SHARES = VoteShares(2.5, len(QUERIES), 2, 3)
+"""Of four silos, of which one may collude."""
+
+
+def test_noise_in_shares_keeps_its_promise_with_a_colluder_or_with_a_dropout() -> None:
+    for silos, colluding in ((4, 0), (4, 1), (3, 0)):
+        assert not outcome(added(SHARES, silos, colluding), SHARES.event(), 300).broken
+
+
+@pytest.mark.parametrize("mistake", ["half the noise", "a quarter of it", "divided by all silos that might add"])
+def test_noise_in_shares_that_is_too_little_is_caught(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    factor = {"half the noise": 0.5, "a quarter of it": 0.25, "divided by all silos that might add": math.sqrt(3 / 12)}
+    right = SHARES.share_scale
+    monkeypatch.setattr(VoteShares, "share_scale", property(lambda self: right * factor[mistake]))
+    assert outcome(added(SHARES, 4, 1), SHARES.event(), 300).broken
+
+
+@lru_cache
+def randomized() -> RandomizedLabeler:
+    return RandomizedLabeler(2, num_queries=len(QUERIES), epsilon=2.0, delta=1e-5)
+
+
+class Forgetful(Ledger):
+    """Looks at no charge before the one that is made."""
+
+    def _check_budget(self, *what: Any) -> None:
+        return
+
+
+@pytest.mark.parametrize("kind", [Ledger, Forgetful])
+def test_a_ledger_that_forgets_is_caught_by_what_it_lets_out(kind: type[Ledger], tmp_path: Any) -> None:
+    event, budget = randomized().event(asked(ANOTHER, QUERIES)), Budget(2.0, 1e-5, PrivacyUnit.EXAMPLE)
+    answered = 0
+    with kind(tmp_path) as ledger:
+        for _ in range(20):
+            try:
+                ledger.charge("study", "records", budget, event)
+            except BudgetExceeded:
+                break
+            answered += 1
+    # No ledger knows the records, so how often it lets an answer out is the same in all refits.
+    found = outcome(turned(randomized(), QUERIES, answered), event, 200)
+    assert answered == (1 if kind is Ledger else 20)
+    assert found.broken == (kind is Forgetful)
+
+
+def test_the_constants_that_scales_are_made_of_are_those_of_the_worst_record() -> None:
+    # What the games cannot see: a record of unit length with a residual of sqrt(2).
+    assert pytest.approx(np.sqrt(2) * dp_linear.NORM * RESIDUAL) == dp_linear.SENSITIVITY

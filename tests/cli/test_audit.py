@@ -1,0 +1,129 @@
+"""``fedct audit`` of a run, and ``fedct silo audit`` before approval: numbers, files, and errors."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedct_flwr.cli import documents
+from fedct_flwr.simulation.simulate import simulate
+from tests.cli.silos import Fedct, Kit
+
+
+@pytest.fixture
+def run(here: Path) -> Path:
+    simulate(
+        "heart-disease", algorithm="fedct", learner="naive-bayes", rounds=1, run_dir=here / "run", progress=False,
+        baselines="none",
+    )  # fmt: skip
+    return here / "run"
+
+
+FEW = ("--refits", "2", "--candidates", "40", "--json")
+
+
+def test_the_audit_of_a_run_is_a_document_a_page_and_a_part_of_the_privacy_sheet(fedct: Fedct, run: Path) -> None:
+    before = (run / "config.json").read_bytes(), (run / "labels.csv").read_bytes()
+    done = fedct("audit", run, *FEW)
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert set(told) == set(documents.Audit.__annotations__)
+    # In one round nothing is sent back to another silo.
+    assert [seat["seat"] for seat in told["seats"]] == ["coordinator", "final model"]
+    assert told["refits"] == 2
+    assert told["epsilon"] is None is told["lower_epsilon"]
+    assert set(told["silos"]) <= {"cleveland", "budapest", "zurich", "long-beach"}
+    assert json.loads((run / "audit.json").read_text("utf-8")) == told
+    sentence = told["seats"][0]["sentence"]
+    assert sentence in (run / "audit.md").read_text("utf-8")
+    assert sentence in fedct("privacy-sheet", run).out
+    assert before == ((run / "config.json").read_bytes(), (run / "labels.csv").read_bytes())
+
+
+def canaries(path: Path, change: Callable[[list[str]], None] = lambda lines: None, rows: int = 12) -> Path:
+    """A table for heart-disease: its columns, and made-up numbers."""
+    from fedct_flwr import datasets
+    from fedct_flwr.config import RunConfig
+
+    schema = datasets.load(RunConfig.from_flower({"study": "s", "data": "heart-disease"})).schema
+    rng = np.random.default_rng(0)
+    lines = [",".join([*(column.name for column in schema.columns), "label"])]
+    for _ in range(rows):
+        cells = [column.categories[0] if column.categories else str(rng.integers(1, 9)) for column in schema.columns]
+        lines.append(",".join([*map(str, cells), str(schema.classes[rng.integers(len(schema.classes))])]))
+    change(lines)
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return path
+
+
+def test_canaries_are_attacked_in_place_of_records(fedct: Fedct, run: Path, here: Path) -> None:
+    done = fedct("audit", run, "--canaries", canaries(here / "canaries.csv", rows=20), *FEW)
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["candidates"] == 20
+
+
+def without_label(lines: list[str]) -> None:
+    lines[:] = [line.rpartition(",")[0] for line in lines]
+
+
+def other_class(lines: list[str]) -> None:
+    lines[3] = lines[3].rpartition(",")[0] + ",maybe"
+
+
+def other_column(lines: list[str]) -> None:
+    lines[0] = lines[0].replace("age", "height")
+
+
+def few(lines: list[str]) -> None:
+    del lines[4:]
+
+
+@pytest.mark.parametrize("wrong", [without_label, other_class, other_column, few])
+def test_canaries_outside_the_schema_are_refused_in_a_sentence(
+    fedct: Fedct, run: Path, here: Path, wrong: Callable[[list[str]], None]
+) -> None:
+    done = fedct("audit", run, "--canaries", canaries(here / "canaries.csv", wrong), *FEW)
+    assert done.code == 3
+    assert done.err.count("Error:") == 1
+    assert not (run / "audit.json").exists()
+
+
+@pytest.mark.parametrize(("options", "code"), [(("--refits", "1"), 2), (("--forge", "--not-planted"), 2)])
+def test_numbers_without_sense_are_refused(fedct: Fedct, run: Path, options: tuple[str, ...], code: int) -> None:
+    assert fedct("audit", run, *options).code == code
+
+
+def test_a_folder_without_a_run_and_a_run_of_real_silos_are_refused(fedct: Fedct, run: Path, here: Path) -> None:
+    assert fedct("audit", here).code == 4
+    config = json.loads((run / "config.json").read_text("utf-8"))
+    config["settings"] |= {"data": "study", "data-dir": str(here)}
+    (run / "config.json").write_text(json.dumps(config), "utf-8")
+    assert fedct("audit", run).code == 2
+
+
+def test_a_damaged_audit_stops_the_privacy_sheet(fedct: Fedct, run: Path) -> None:
+    (run / "audit.json").write_text("{}", "utf-8")
+    assert fedct("privacy-sheet", run).code == 4
+
+
+def test_a_silo_rehearses_before_approval_and_keeps_nothing(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('name = "auto"', 'name = "decision-tree"')
+    before = sorted(path for path in kit.folder.rglob("*"))
+    done = fedct("silo", "audit", kit.folder, "--refits", "3", "--candidates", "60", "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert set(told["silos"]) == {"cleveland"}
+    assert told["seats"][0]["vul"] > 0.5
+    assert len(told["exposed"]) == 10
+    assert sorted(path for path in kit.folder.rglob("*")) == before
+
+
+def test_a_protected_silo_proves_no_more_than_it_promises(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('protection = "none"', 'protection = "dp-linear"')
+    done = fedct("silo", "audit", kit.folder, "--refits", "2", "--candidates", "60", "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert told["lower_epsilon"] <= told["epsilon"]
+    assert not (kit.state / "privacy").exists()

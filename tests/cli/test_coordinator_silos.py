@@ -1,0 +1,381 @@
+"""Silos by name over a coordinator's life: rotate, depart; backup and restore. A table stands for the SuperLink.
+
+What a real SuperLink makes of keys is in tests/processes/test_coordinated_runs.py.
+"""
+
+import contextlib
+import shutil
+import sqlite3
+import ssl
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from fedct_flwr.cli.certificates import days_left, lasts, load_certificate
+from fedct_flwr.cli.coordinator import nodes_of, register, rotate, unregister
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
+from fedct_flwr.cli.coordinator.init import prepare
+from fedct_flwr.cli.coordinator.register import node_key
+from fedct_flwr.cli.coordinator.status import facts
+from fedct_flwr.engine.nodes import Node
+from fedct_flwr.hospital.keys import create_node_key
+from fedct_flwr.types import ConfigError, RunError
+from tests.cli.silos import Fedct, Kit
+from tests.hospitals import write_study_folder
+
+SILOS = ("basel", "zurich")
+
+
+class Link:
+    """What a SuperLink knows: nodes by their keys."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[bytes, Node] = {}
+
+    def __call__(self, *_: object) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        pass
+
+    def list(self, *_: object) -> list[Node]:
+        return list(self.nodes.values())
+
+    def register(self, path: Path, name: str) -> bool:
+        new = node_key(path) not in self.nodes
+        self.nodes.setdefault(node_key(path), Node(node_key(path), len(self.nodes) + 1, False, None))
+        return new
+
+    def unregister(self, node_id: int) -> None:
+        (key,) = [key for key, node in self.nodes.items() if node.node_id == node_id]
+        del self.nodes[key]
+
+    def seen(self, path: Path, seconds: float = 3) -> None:
+        key = node_key(path)
+        when = datetime.now(UTC) - timedelta(seconds=seconds)
+        self.nodes[key] = replace(self.nodes[key], online=True, seen=when)
+
+
+@pytest.fixture
+def link(monkeypatch: pytest.MonkeyPatch) -> Link:
+    made = Link()
+    monkeypatch.setattr(nodes_of, "list_nodes", made.list)
+    for module in (register, rotate, unregister):
+        monkeypatch.setattr(module, "SuperLink", made)
+    return made
+
+
+@pytest.fixture
+def folder(link: Link, tmp_path: Path, fedct: Fedct) -> CoordinatorFolder:
+    """With two silos, which are registered."""
+    study = write_study_folder(tmp_path / "study")
+    made, _ = prepare(tmp_path / "coordinator", ["fl.example.org"], study=study, gateway="fl.example.org:8443")
+    for silo in SILOS:
+        assert fedct("coordinator", "invite", made.path, silo).code == 0
+        create_node_key(tmp_path / silo)
+        (tmp_path / f"{silo}.pub").rename(made.silos / f"{silo}.pub")
+    assert fedct("coordinator", "register", made.path).code == 0
+    return made
+
+
+@pytest.fixture
+def new_key(tmp_path: Path) -> Path:
+    create_node_key(tmp_path / "new")
+    return tmp_path / "new.pub"
+
+
+# --- silos
+
+
+def test_status_tells_of_all_silos_by_name(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+    link.seen(folder.silos / "basel.pub")
+    fedct("coordinator", "invite", folder.path, "geneva")
+    said = facts(folder)
+    assert {silo["silo"]: silo["state"] for silo in said["silos"]} == {
+        "basel": "online", "geneva": "invited", "zurich": "waiting"
+    }  # fmt: skip
+    assert said["reachable"]
+    assert said["certificate_days"]["server"] == 824
+    assert [silo["certificate_days"] for silo in said["silos"]] == [824] * 3
+    assert fedct("coordinator", "status", folder.path).code == 0
+
+
+def test_status_without_a_superlink_tells_the_rest(fedct: Fedct, folder: CoordinatorFolder, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    def nobody(*_: object) -> list[Node]:
+        raise RunError("no SuperLink answers")
+
+    monkeypatch.setattr(nodes_of, "list_nodes", nobody)
+    said = facts(folder)
+    assert (said["reachable"], {silo["state"] for silo in said["silos"]}) == (False, {"unknown"})
+    done = fedct("coordinator", "status", folder.path)
+    assert (done.code, "no SuperLink answers" in done.out) == (0, True)
+
+
+def test_a_silo_that_departs_leaves_roster_and_superlink(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+    key = node_key(folder.silos / "basel.pub")
+    assert fedct("coordinator", "unregister", folder.path, "basel").code == 0
+    assert key not in link.nodes
+    assert list(folder.keys()) == ["zurich"]
+    assert not (folder.kits / "basel").exists()
+    assert not (folder.invitations / "basel.zip").exists()
+    # Its name is free, its key is not.
+    assert fedct("coordinator", "invite", folder.path, "basel").code == 0
+    former = folder.silos / "former" / "basel@1.pub"
+    done = fedct("coordinator", "register", folder.path, f"basel={former}")
+    assert done.code == ConfigError.exit_code
+    assert "is a former key" in done.sentence
+
+
+def test_nobody_departs_who_is_not_there(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+    done = fedct("coordinator", "unregister", folder.path, "zurich", "bern")
+    assert done.code == ConfigError.exit_code
+    assert len(link.nodes) == 2
+    assert list(folder.keys()) == list(SILOS)
+
+
+def test_a_nodes_key_is_rotated_with_overlap(
+    fedct: Fedct, folder: CoordinatorFolder, link: Link, new_key: Path
+) -> None:
+    old = node_key(folder.silos / "basel.pub")
+    assert fedct("coordinator", "rotate", folder.path, f"basel={new_key}").code == 0
+    assert {old, node_key(new_key)} <= set(link.nodes)
+    assert [silo["former_keys"] for silo in facts(folder)["silos"]] == [1, 0]
+    # As long as nobody has used the new one, the old one stays.
+    early = fedct("coordinator", "rotate", folder.path, "basel")
+    assert early.code == RunError.exit_code
+    assert old in link.nodes
+    link.seen(folder.silos / "basel.pub")
+    assert fedct("coordinator", "rotate", folder.path, "basel").code == 0
+    assert old not in link.nodes
+    assert node_key(folder.silos / "basel.pub") == node_key(new_key)
+
+
+def test_a_rotated_out_key_is_refused(fedct: Fedct, folder: CoordinatorFolder, link: Link, new_key: Path) -> None:
+    old = shutil.copy(folder.silos / "basel.pub", new_key.with_name("old.pub"))
+    fedct("coordinator", "rotate", folder.path, f"basel={new_key}")
+    for command in ("rotate", "register"):
+        done = fedct("coordinator", command, folder.path, f"basel={old}")
+        assert done.code == ConfigError.exit_code
+        assert done.sentence
+    assert node_key(folder.silos / "basel.pub") == node_key(new_key)
+
+
+def test_another_silos_key_is_not_rotated_in(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+    done = fedct("coordinator", "rotate", folder.path, f"basel={folder.silos / 'zurich.pub'}")
+    assert done.code == ConfigError.exit_code
+    assert len(link.nodes) == 2
+
+
+# --- authorities
+
+
+def trusts(authorities: Path, certificate: Path, key: Path, purpose: ssl.Purpose) -> bool:
+    """Whether a TLS party that knows these authorities takes this certificate, by a handshake in memory."""
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    shows, checks = (server, client) if purpose is ssl.Purpose.SERVER_AUTH else (client, server)
+    shows.load_cert_chain(certificate, key)
+    checks.load_verify_locations(authorities)
+    checks.verify_mode = ssl.CERT_REQUIRED
+    if purpose is ssl.Purpose.CLIENT_AUTH:
+        server.load_cert_chain(certificate.parents[2] / "certificates/server.pem",
+                               certificate.parents[2] / "certificates/server.key")  # fmt: skip
+        client.verify_mode = ssl.CERT_NONE
+    ends = [ssl.MemoryBIO() for _ in range(4)]
+    parties = [
+        client.wrap_bio(ends[0], ends[1], server_hostname="fl.example.org"),
+        server.wrap_bio(ends[1], ends[0], server_side=True),
+    ]
+    done: set[int] = set()
+    for _ in range(8):
+        for number, party in enumerate(parties):
+            try:
+                party.do_handshake()
+                done.add(number)
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                return False
+    return done == {0, 1}
+
+
+def test_authorities_are_rotated_with_overlap(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    certificates = folder.ca.parent
+    kit = folder.kits / "basel"
+    old_ca = Path(shutil.copy(folder.ca, tmp_path / "old-ca.crt"))
+    # The silo's certificate as it has it, next to the coordinator's folder as `trusts` wants it.
+    old_kit = Path(shutil.copytree(kit, kit.with_name("old-basel")))
+    server = (folder.server_certificate, folder.server_key, ssl.Purpose.SERVER_AUTH)
+
+    def gateway_takes(silo: Path) -> bool:
+        return trusts(folder.clients_ca, silo / "client.crt", silo / "client.key", ssl.Purpose.CLIENT_AUTH)
+
+    first = fedct("coordinator", "rotate", folder.path, "--authorities")
+    assert first.code == 0, first.err
+    assert f"invite {folder.path} basel --again" in first.out
+    # A silo of before and one with a new invitation, each in both directions.
+    assert fedct("coordinator", "invite", folder.path, "basel", "--again").code == 0
+    assert load_certificate(kit / "client.crt") != load_certificate(old_kit / "client.crt")
+    for authority, silo in ((old_ca, old_kit), (kit / "ca.crt", kit)):
+        assert trusts(authority, *server)
+        assert gateway_takes(silo)
+    # The second step: what was not renewed is shut out, in both directions.
+    assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
+    assert trusts(kit / "ca.crt", *server)
+    assert gateway_takes(kit)
+    assert not trusts(old_ca, *server)
+    assert not gateway_takes(old_kit)
+    assert not list(certificates.glob("*next*"))
+    assert lasts(folder.server_certificate, folder.ca)
+    assert days_left(folder.ca) > 3600
+
+
+def test_the_second_step_is_finished_after_a_crash(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    fedct("coordinator", "rotate", folder.path, "--authorities")
+    kept = shutil.copy(folder.next_ca, tmp_path / "kept.crt")
+    assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
+    # As if it had ended before the last line.
+    shutil.copy(kept, folder.next_ca)
+    assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
+    assert not folder.next_ca.exists()
+    assert lasts(folder.server_certificate, folder.ca)
+
+
+def test_the_second_step_asks(fedct: Fedct, folder: CoordinatorFolder, types: Callable[[str], None]) -> None:
+    fedct("coordinator", "rotate", folder.path, "--authorities")
+    types("n\n")
+    assert fedct("coordinator", "rotate", folder.path, "--authorities").code == 1
+    assert folder.next_ca.exists()
+
+
+# --- backup and restore
+
+
+def database(folder: CoordinatorFolder) -> sqlite3.Connection:
+    made = sqlite3.connect(folder.state / "state.db")
+    made.execute("PRAGMA journal_mode=WAL")
+    made.execute("CREATE TABLE IF NOT EXISTS runs (id INTEGER)")
+    made.execute("INSERT INTO runs VALUES (7)")
+    made.commit()
+    return made
+
+
+def test_a_moved_host_is_as_it_was_before(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, link: Link) -> None:
+    # While it is at work: nothing of this is in the database's own file yet.
+    with database(folder):
+        file = tmp_path / "backup.tar.gz"
+        done = fedct("coordinator", "backup", folder.path, file)
+        assert done.code == 0, done.err
+    assert file.stat().st_mode & 0o777 == 0o600
+    folder.path.rename(tmp_path / "gone")
+    done = fedct("coordinator", "restore", file, tmp_path / "there")
+    assert done.code == 0, done.err
+    there = CoordinatorFolder.open(tmp_path / "there")
+    for name in ("certificates/ca.key", "certificates/server.pem", "secret", "silos/basel.pub", "coordinator.toml"):
+        assert (there.path / name).read_bytes() == (tmp_path / "gone" / name).read_bytes()
+    assert (there.path / "secret").stat().st_mode & 0o777 == 0o600
+    assert sqlite3.connect(there.state / "state.db").execute("SELECT id FROM runs").fetchall() == [(7,)]
+    # Plain `flwr` finds the authority where it is now.
+    assert str(there.ca) in there.flower_config.read_text("utf-8")
+    assert fedct("coordinator", "register", there.path).code == 0
+
+
+def test_a_lost_database_is_filled_again_from_the_keys(fedct: Fedct, folder: CoordinatorFolder, link: Link) -> None:
+    link.nodes.clear()
+    done = fedct("coordinator", "register", folder.path)
+    assert done.out == "basel is registered\nzurich is registered\n"
+    assert len(link.nodes) == 2
+
+
+def test_nothing_is_restored_over_a_coordinator(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    file = tmp_path / "backup.tar.gz"
+    fedct("coordinator", "backup", folder.path, file)
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    done = fedct("coordinator", "restore", file, folder.path)
+    assert done.code == ConfigError.exit_code
+    assert "never put over a coordinator" in done.sentence
+    assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_folder_of_any_name_is_backed_up_with_its_database(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
+) -> None:
+    odd = CoordinatorFolder(folder.path.rename(tmp_path / "study #2? 100%25"))
+    with contextlib.closing(database(odd)):
+        assert fedct("coordinator", "backup", odd.path, tmp_path / "backup.tar.gz").code == 0
+    assert fedct("coordinator", "restore", tmp_path / "backup.tar.gz", tmp_path / "there").code == 0
+    with contextlib.closing(sqlite3.connect(tmp_path / "there" / "state" / "state.db")) as found:
+        assert found.execute("SELECT id FROM runs").fetchall() == [(7,)]
+
+
+def test_a_backup_overwrites_nothing(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tar.gz").write_bytes(b"years")
+    assert fedct("coordinator", "backup", folder.path, tmp_path / "thesis.tar.gz").code == ConfigError.exit_code
+    assert (tmp_path / "thesis.tar.gz").read_bytes() == b"years"
+
+
+@pytest.mark.parametrize("harm", ["half", "flipped", "sum", "noise", "gone", "other", "outside"])
+def test_what_is_no_backup_restores_nothing(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, harm: str) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    file = place / "backup.tar.gz"
+    fedct("coordinator", "backup", folder.path, file)
+    if harm == "half":
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    elif harm in ("flipped", "sum"):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2 if harm == "flipped" else -8] ^= 0xFF
+        file.write_bytes(content)
+    elif harm == "noise":
+        file.write_bytes(b"noise")
+    elif harm == "gone":
+        file.unlink()
+    else:
+        with tarfile.open(file, "w:gz") as archive:
+            archive.add(folder.settings, "../x" if harm == "outside" else "x")
+    done = fedct("coordinator", "restore", file, place / "there")
+    assert done.code == ConfigError.exit_code
+    assert str(file) in done.sentence
+    assert [path.name for path in place.iterdir()] == ([] if harm == "gone" else ["backup.tar.gz"])
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr(tarfile.TarFile, "add", full)
+    monkeypatch.setattr("zipfile.ZipFile.write", full)
+    (tmp_path / "backups").mkdir()
+    for command in (("backup", folder.path, tmp_path / "backups" / "b.tar.gz"), ("invite", folder.path, "bern")):
+        done = fedct("coordinator", *command)
+        assert done.code == RunError.exit_code
+        assert "No space left on device" in done.sentence
+    assert list((tmp_path / "backups").iterdir()) == []
+    assert sorted(path.name for path in folder.invitations.iterdir()) == ["basel.zip", "zurich.zip"]
+
+
+def test_a_silos_new_key_is_admitted_next_to_its_old_one(
+    fedct: Fedct, folder: CoordinatorFolder, link: Link, kit: Kit
+) -> None:
+    connection = kit.folder / "connection"
+    old = {name: (connection / name).read_bytes() for name in ("node.key", "node.key.pub")}
+    (folder.silos / "geneva.pub").write_bytes(old["node.key.pub"])
+    fedct("coordinator", "register", folder.path)
+    done = fedct("silo", "rotate", kit.folder)
+    assert done.code == 0, done.err
+    assert {name: (connection / f"{name}.former").read_bytes() for name in old} == old
+    assert (connection / "node.key").stat().st_mode & 0o777 == 0o600
+    assert fedct("coordinator", "rotate", folder.path, f"geneva={connection / 'node.key.pub'}").code == 0
+    assert len(link.nodes) == 4

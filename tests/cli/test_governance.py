@@ -1,0 +1,176 @@
+"""Who approves: the name and the reason are logged, two may be needed, and an agent at work need not be stopped."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.hospital.approval import current, terms_digest
+from fedct_flwr.hospital.keys import create_egress_key
+from fedct_flwr.hospital.log_entry import Event, read_entries
+from fedct_flwr.hospital.next_approval import is_waiting, settle
+from fedct_flwr.hospital.revocation import withdraw
+from fedct_flwr.types import ConfigError, RunError
+from tests.cli.silos import Fedct, Kit
+
+YES = ("--yes", "--reason", "a test")
+
+
+def is_approved(kit: Kit) -> bool:
+    return current(read_entries(kit.state)) == terms_digest(kit.config, kit.study)
+
+
+def test_the_log_keeps_who_approved_and_why(fedct: Fedct, kit: Kit) -> None:
+    assert fedct("silo", "approve", kit.folder, *YES, "--by", "Dr. Anna Weber").code == 0
+    (entry,) = read_entries(kit.state)
+    assert (entry.details["by"], entry.details["reason"]) == ("Dr. Anna Weber", "a test")
+
+
+def test_without_a_name_it_is_who_is_logged_in(
+    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, types: Callable[[str], None]
+) -> None:
+    monkeypatch.setenv("LOGNAME", "weber")
+    types("y\n")
+    assert fedct("silo", "approve", kit.folder).code == 0
+    (entry,) = read_entries(kit.state)
+    assert entry.details["by"] == "weber"
+    assert "reason" not in entry.details
+
+
+def test_yes_needs_a_reason(fedct: Fedct, kit: Kit) -> None:
+    done = fedct("silo", "approve", kit.folder, "--yes")
+    assert done.code == ConfigError.exit_code
+    assert "--reason" in done.sentence
+    assert list(read_entries(kit.state)) == []
+
+
+@pytest.mark.parametrize("by", ["x\u202ey", "x" * 1001])
+def test_a_name_hides_nothing(fedct: Fedct, kit: Kit, by: str) -> None:
+    assert fedct("silo", "approve", kit.folder, *YES, "--by", by).code == ConfigError.exit_code
+    assert list(read_entries(kit.state)) == []
+
+
+# --- four eyes
+
+
+@pytest.fixture
+def two(kit: Kit) -> Kit:
+    """A silo of which two have to approve."""
+    for name in ("anna", "ben", "eve"):
+        create_egress_key(kit.folder / "people" / f"{name}.key")
+    kit.edit(
+        'egress-key = "keys/egress.key"',
+        'egress-key = "keys/egress.key"\napprovers = { anna = "people/anna.pub", ben = "people/ben.pub" }',
+    )
+    return kit
+
+
+def approve(fedct: Fedct, kit: Kit, by: str, key: str = "") -> int:
+    path = kit.folder / "people" / f"{key or by}.key"
+    return fedct("silo", "approve", kit.folder, *YES, "--by", by, "--key", path).code
+
+
+def test_one_of_two_approves_nothing(fedct: Fedct, two: Kit) -> None:
+    assert approve(fedct, two, "anna") == 0
+    assert approve(fedct, two, "anna") == 0
+    assert not is_approved(two)
+    assert approve(fedct, two, "ben") == 0
+    assert is_approved(two)
+    (entry,) = read_entries(two.state)
+    assert set(entry.details["approvers"]) == {"anna", "ben"}  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(("by", "key"), [("eve", "eve"), ("ben", "anna"), ("ben", "eve")])
+def test_nobody_signs_for_another(fedct: Fedct, two: Kit, by: str, key: str) -> None:
+    approve(fedct, two, "anna")
+    assert approve(fedct, two, by, key) == ConfigError.exit_code
+    assert not is_approved(two)
+
+
+def test_without_a_key_nobody_signs(fedct: Fedct, two: Kit) -> None:
+    assert fedct("silo", "approve", two.folder, *YES, "--by", "anna").code == ConfigError.exit_code
+
+
+def test_the_second_signs_what_the_first_has_signed(fedct: Fedct, two: Kit) -> None:
+    approve(fedct, two, "anna")
+    two.edit("max-rounds = 100", "max-rounds = 200")
+    assert approve(fedct, two, "ben") == 0
+    assert not is_approved(two)
+    assert approve(fedct, two, "anna") == 0
+    assert is_approved(two)
+
+
+def test_a_signature_in_the_log_approves_nothing_again(fedct: Fedct, two: Kit) -> None:
+    approve(fedct, two, "anna")
+    approve(fedct, two, "ben")
+    (entry,) = read_entries(two.state)
+    assert fedct("silo", "revoke", two.folder, "--yes").code == 0
+    signed: dict[str, str] = entry.details["approvers"]  # type: ignore[assignment]
+    (two.state / "approval.first").write_text(json.dumps({"anna": signed["anna"]}))
+    approve(fedct, two, "ben")
+    assert not is_approved(two)
+
+
+def test_to_revoke_takes_a_first_signature_away(fedct: Fedct, two: Kit) -> None:
+    approve(fedct, two, "anna")
+    withdraw(two.state)
+    approve(fedct, two, "ben")
+    assert not is_approved(two)
+
+
+def test_two_names_with_one_key_are_one_person(fedct: Fedct, two: Kit) -> None:
+    people = two.folder / "people"
+    for end in ("key", "pub"):
+        (people / f"ben.{end}").write_bytes((people / f"anna.{end}").read_bytes())
+    approve(fedct, two, "anna")
+    assert approve(fedct, two, "ben") == ConfigError.exit_code
+    assert list(read_entries(two.state)) == []
+
+
+def test_one_approver_is_none(fedct: Fedct, kit: Kit) -> None:
+    kit.edit('egress-key = "keys/egress.key"', 'egress-key = "keys/egress.key"\napprovers = { anna = "a.pub" }')
+    assert fedct("silo", "approve", kit.folder, *YES).code == ConfigError.exit_code
+
+
+# --- an agent at work
+
+
+def test_an_approval_waits_for_the_agent(fedct: Fedct, kit: Kit) -> None:
+    with kit.log() as log:
+        assert fedct("silo", "approve", kit.folder, *YES).code == 0
+        assert is_waiting(kit.state)
+        assert not is_approved(kit)
+        settle(log, kit.state)
+    assert is_approved(kit)
+    assert not is_waiting(kit.state)
+
+
+def test_to_withdraw_it_takes_a_waiting_approval_away(fedct: Fedct, kit: Kit) -> None:
+    with kit.log() as log:
+        fedct("silo", "approve", kit.folder, *YES)
+        withdraw(kit.state)
+        settle(log, kit.state)
+    assert [entry.event for entry in read_entries(kit.state)] == [Event.REVOKED]
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_approval_that_waits_can_be_revoked(fedct: Fedct, kit: Kit, before: bool) -> None:
+    with kit.log() as log:
+        if before:
+            withdraw(kit.state)
+        fedct("silo", "approve", kit.folder, *YES)
+        assert fedct("silo", "revoke", kit.folder, "--yes").code == 0
+        settle(log, kit.state)
+    assert not is_approved(kit)
+    assert not is_waiting(kit.state)
+
+
+def test_nobody_but_the_approver_leaves_an_approval(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    with kit.log() as log:
+        fedct("silo", "approve", kit.folder, *YES)
+        path = kit.state / "approval.next"
+        path.write_text(path.read_text("utf-8").replace("a test", "a lie"), "utf-8")
+        with pytest.raises(RunError, match="is no approval that was given here"):
+            settle(log, kit.state)
+    assert list(read_entries(kit.state)) == []

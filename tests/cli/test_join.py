@@ -1,0 +1,414 @@
+"""Two commands to join: a complete, signed invitation, and a silo's folder made from it."""
+
+import re
+import shutil
+import ssl
+import stat
+import time
+import tomllib
+import zipfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import tomli_w
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
+
+from fedct_flwr.cli import certificates
+from fedct_flwr.cli.certificates import RENEW_BEFORE, lasts, load_certificate
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
+from fedct_flwr.cli.demo_files import LABEL
+from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.approval import terms_digest
+from fedct_flwr.hospital.keys import create_node_key, load_egress_key
+from fedct_flwr.types import ConfigError, DataError
+from tests.cli.runner import Outcome
+from tests.cli.silos import Fedct
+from tests.hospitals import write_silo_folder
+
+
+@pytest.fixture
+def folder(fedct: Fedct, tmp_path: Path) -> CoordinatorFolder:
+    """A coordinator's folder with a study."""
+    source = write_silo_folder(tmp_path / "source").parent
+    path = tmp_path / "coordinator"
+    made = fedct("coordinator", "init", path, "--host", "fl.example.org", "--study", source / "study")
+    assert made.code == 0, made.err
+    return CoordinatorFolder.open(path)
+
+
+def invite(fedct: Fedct, folder: CoordinatorFolder, silo: str = "zurich", *options: str) -> Path:
+    done = fedct("coordinator", "invite", folder.path, silo, *options)
+    assert done.code == 0, done.err
+    return folder.invitations / f"{silo}.zip"
+
+
+def fingerprint(folder: CoordinatorFolder) -> str:
+    return fingerprint_of(load_egress_key(folder.signing_key).public_key())
+
+
+def join(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, path: Path, *options: str) -> Outcome:
+    told = ("--fingerprint", fingerprint(folder)) if "--fingerprint" not in options else ()
+    data = tmp_path / "source" / "data.csv"
+    return fedct("silo", "join", path, tmp_path / "silo", "--data", data, "--label", LABEL, *told, *options)
+
+
+def joined(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, *options: str) -> Path:
+    done = join(fedct, folder, tmp_path, invite(fedct, folder), *options)
+    assert done.code == 0, done.err
+    return tmp_path / "silo"
+
+
+def refused(done: Outcome, tmp_path: Path) -> str:
+    """The sentence; and nothing was written."""
+    assert done.code == ConfigError.exit_code
+    assert not [path for path in tmp_path.iterdir() if "silo" in path.name]
+    return done.sentence
+
+
+def subject(certificate: Path) -> str:
+    (name,) = load_certificate(certificate).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(name.value)
+
+
+# --- at the coordinator
+
+
+def test_an_invitation_is_complete_and_for_its_owner_alone(fedct: Fedct, folder: CoordinatorFolder) -> None:
+    path = invite(fedct, folder)
+    with zipfile.ZipFile(path) as archive:
+        assert set(archive.namelist()) == {
+            "invitation.json", "invitation.sig", "invitation.pub", "kit.toml", "ca.crt", "client.crt", "client.key",
+            "study/study.toml", "study/public.csv", "study/test.csv",
+        }  # fmt: skip
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.invitations.stat().st_mode) == 0o700
+    assert list(folder.invitations.iterdir()) == [path]
+
+
+def test_each_silo_has_a_certificate_of_its_own(fedct: Fedct, folder: CoordinatorFolder) -> None:
+    for silo in ("cleveland", "zurich"):
+        invite(fedct, folder, silo)
+        kit = folder.kits / silo
+        assert stat.S_IMODE(kit.stat().st_mode) == 0o700
+        assert stat.S_IMODE((kit / "client.key").stat().st_mode) == 0o600
+        assert subject(kit / "client.crt") == silo
+        assert lasts(kit / "client.crt", folder.clients_ca)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(kit / "client.crt", kit / "client.key")
+    assert (folder.kits / "cleveland/client.key").read_bytes() != (folder.kits / "zurich/client.key").read_bytes()
+
+
+def test_a_silos_certificate_is_no_servers_and_signs_nothing(fedct: Fedct, folder: CoordinatorFolder) -> None:
+    invite(fedct, folder)
+    made = load_certificate(folder.kits / "zurich" / "client.crt")
+    use = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(use) == [x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    with pytest.raises(ValueError, match="issuer"):
+        made.verify_directly_issued_by(load_certificate(folder.ca))
+
+
+def test_the_program_hears_what_there_is_to_tell(fedct: Fedct, folder: CoordinatorFolder) -> None:
+    done = fedct("coordinator", "invite", folder.path, "zurich", "--days", "3")
+    (shown,) = re.findall(r"the fingerprint (\S+)", done.out)
+    assert shown == fingerprint(folder)
+    assert re.fullmatch(r"([0-9a-f]{4}-){7}[0-9a-f]{4}", shown)
+    assert f"{datetime.now(UTC) + timedelta(days=3):%Y-%m-%d}" in done.out
+
+
+@pytest.mark.parametrize("other", ["zurich", "Zurich"])
+def test_a_second_hospital_with_the_same_name_is_refused(fedct: Fedct, folder: CoordinatorFolder, other: str) -> None:
+    before = invite(fedct, folder).read_bytes()
+    done = fedct("coordinator", "invite", folder.path, other)
+    assert done.code == ConfigError.exit_code
+    assert "there is a silo zurich already" in done.sentence
+    assert [path.name for path in folder.kits.iterdir()] == ["zurich"]
+    assert (folder.invitations / "zurich.zip").read_bytes() == before
+
+
+def test_a_name_whose_key_has_come_is_taken(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    create_node_key(tmp_path / "node.key")
+    (tmp_path / "node.key.pub").rename(folder.silos / "zurich.pub")
+    assert fedct("coordinator", "invite", folder.path, "zurich").code == ConfigError.exit_code
+    assert not folder.invitations.exists()
+
+
+def test_invited_again_a_silo_keeps_its_certificate_until_that_is_about_to_expire(
+    fedct: Fedct, folder: CoordinatorFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = folder.kits / "zurich" / "client.crt"
+    monkeypatch.setattr(certificates, "CLIENT_LIFETIME", RENEW_BEFORE - timedelta(days=1))
+    invite(fedct, folder)
+    monkeypatch.undo()
+    late = certificate.read_bytes()
+    again = fedct("coordinator", "init", folder.path, "--host", "fl.example.org")
+    assert f"fedct coordinator invite {folder.path} zurich --again" in again.out
+    new = certificate.read_bytes()
+    assert new != late
+    invite(fedct, folder, "zurich", "--again")
+    assert certificate.read_bytes() == new
+
+
+def test_a_folder_of_before_gets_what_it_lacks(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    for path in (folder.clients_ca, folder.clients_key, folder.settings):
+        path.unlink()
+    create_node_key(tmp_path / "node.key")
+    (tmp_path / "node.key.pub").rename(folder.silos / "zurich.pub")
+    # The authority of the server is where it should be: elsewhere.
+    folder.ca_key.unlink()
+    done = fedct("coordinator", "init", folder.path, "--host", "fl.example.org", "--gateway", "fl.example.org:443")
+    assert done.code == 0, done.err
+    assert "zurich has a new certificate" in done.out
+    assert lasts(folder.kits / "zurich" / "client.crt", folder.clients_ca)
+    assert folder.config().gateway == "fl.example.org:443"
+
+
+@pytest.mark.parametrize("silo", ["../x", "a b", "", "-x"])
+def test_what_is_no_silos_name_is_not_invited(fedct: Fedct, folder: CoordinatorFolder, silo: str) -> None:
+    done = fedct("coordinator", "invite", folder.path, "--", silo)
+    assert done.code == ConfigError.exit_code
+    assert "is no silo's name" in done.sentence
+    assert not folder.kits.exists()
+
+
+# --- at the silo
+
+
+def test_a_silos_folder_is_made_from_its_invitation(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    silo = joined(fedct, folder, tmp_path)
+    config = SiloConfig.read_toml(silo / "silo.toml")
+    assert (config.silo, config.connection.superlink) == ("zurich", "fl.example.org:8443")
+    assert read_study(config.study).digest == read_study(folder.study).digest
+    for path, name in (
+        (config.connection.ca_certificate, "ca.crt"),
+        (config.connection.client_certificate, "client.crt"),
+        (config.connection.client_key, "client.key"),
+    ):
+        assert path.read_bytes() == (folder.kits / "zurich" / name).read_bytes()
+    assert stat.S_IMODE(config.connection.client_key.stat().st_mode) == 0o600
+    assert not (silo / "compose.yaml").exists()
+
+
+def test_the_approval_knows_nothing_of_the_certificate(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    file = joined(fedct, folder, tmp_path) / "silo.toml"
+    config = SiloConfig.read_toml(file)
+    before = terms_digest(config, read_study(config.study))
+    config.connection.client_certificate.unlink()
+    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("client-")]
+    file.write_text("\n".join(lines), "utf-8")
+    assert terms_digest(SiloConfig.read_toml(file), read_study(config.study)) == before
+
+
+def test_for_containers_all_that_compose_needs_lies_in_the_folder(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
+) -> None:
+    silo = joined(fedct, folder, tmp_path, "--containers")
+    variables = dict(line.split("=", 1) for line in (silo / ".env").read_text("utf-8").splitlines())
+    assert variables["SUPERLINK"] == "'fl.example.org:8443'"
+    assert variables["SILO"] == "'.'"
+    assert variables["DATA"] == "'../source'"
+    settings = tomllib.loads((silo / "silo.toml").read_text("utf-8"))
+    assert settings["data"]["file"] == "/app/data/data.csv"
+    assert settings["connection"]["supernode"] == "runtime:9094"
+    text = (silo / "compose.yaml").read_text("utf-8")
+    assert text == (Path(__file__).parents[2] / "docker" / "silo" / "compose.yaml").read_text("utf-8")
+    # What the variables are for.
+    assert all(f"${{{name}" in text for name in set(variables) - {"COMPOSE_PROJECT_NAME"})
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
+def test_without_a_fingerprint_it_asks(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, types: object, answer: str, code: int
+) -> None:
+    types(answer)  # type: ignore[operator]
+    path = invite(fedct, folder)
+    data = tmp_path / "source" / "data.csv"
+    done = fedct("silo", "join", path, tmp_path / "silo", "--data", data, "--label", LABEL)
+    assert done.code == code
+    assert fingerprint(folder) in done.out
+    assert (tmp_path / "silo").exists() is (code == 0)
+
+
+def rewritten(path: Path, name: str, content: bytes) -> None:
+    """With another file in its place, and the signature as it was."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {info.filename: archive.read(info) for info in archive.infolist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for key, value in {**parts, name: content}.items():
+            archive.writestr(key, value)
+
+
+@pytest.mark.parametrize("name", ["ca.crt", "kit.toml", "study/public.csv", "invitation.json", "invitation.sig"])
+def test_a_forged_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, name: str) -> None:
+    path = invite(fedct, folder)
+    rewritten(path, name, b"forged")
+    assert "forged or damaged" in refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+def test_what_runs_at_a_silo_is_not_the_coordinators(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    path = invite(fedct, folder)
+    evil = tmp_path / "evil.yaml"
+    evil.write_text("services: {agent: {image: evil, privileged: true, volumes: ['/:/host']}}")
+    kit = {name: folder.kits / "zurich" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
+    study = {f"study/{file.name}": file for file in folder.study.iterdir()}
+    said = Invitation("zurich", "heart-disease", "fl.example.org:8443", datetime.now(UTC) + timedelta(days=1))
+    write_invitation(path, said, {**kit, **study, "compose.yaml": evil}, load_egress_key(folder.signing_key))
+    assert "belongs in no invitation" in refused(join(fedct, folder, tmp_path, path, "--containers"), tmp_path)
+
+
+@pytest.mark.parametrize("address", ["x.example'\\nDATA='/:8443", "other.example.org:8443"])
+def test_the_address_is_the_one_that_is_shown(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, address: str
+) -> None:
+    path = invite(fedct, folder)
+    kit = {name: folder.kits / "zurich" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
+    kit["kit.toml"].write_text(tomli_w.dumps({"silo": "zurich", "superlink": address}), "utf-8")
+    study = {f"study/{file.name}": file for file in folder.study.iterdir()}
+    shown = address if "\n" in address else "fl.example.org:8443"
+    said = Invitation("zurich", read_study(folder.study).name, shown, datetime.now(UTC) + timedelta(days=1))
+    write_invitation(path, said, {**kit, **study}, load_egress_key(folder.signing_key))
+    refused(join(fedct, folder, tmp_path, path, "--containers"), tmp_path)
+
+
+def test_another_coordinators_invitation_has_another_fingerprint(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
+) -> None:
+    path = invite(fedct, folder)
+    forged = Ed25519PrivateKey.generate()
+    kit = {name: folder.kits / "zurich" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
+    said = Invitation("zurich", "heart-disease", "evil.example:8443", datetime.now(UTC) + timedelta(days=1))
+    write_invitation(path, said, kit, forged)
+    assert "not what you were told" in refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+def test_an_expired_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    path = invite(fedct, folder)
+    said = Invitation("zurich", "heart-disease", "a:1", datetime.now(UTC) - timedelta(seconds=1))
+    write_invitation(path, said, {}, load_egress_key(folder.signing_key))
+    assert "expired on" in refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../x", "study/../../x", "/etc/passwd", "x", "study\\x", "study/C:x"])
+def test_a_file_that_does_not_belong_there_is_written_nowhere(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, name: str
+) -> None:
+    path = invite(fedct, folder)
+    said = Invitation("zurich", "heart-disease", "a:1", datetime.now(UTC) + timedelta(days=1))
+    write_invitation(path, said, {name: folder.ca}, load_egress_key(folder.signing_key))
+    assert "belongs in no invitation" in refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 noise", None])
+def test_what_is_no_invitation_is_one_sentence(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, content: bytes | None
+) -> None:
+    invite(fedct, folder)
+    path = tmp_path / "letter.zip"
+    if content is not None:
+        path.write_bytes(content)
+    assert str(path) in refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+def test_half_an_invitation_is_refused(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    path = invite(fedct, folder)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+@pytest.mark.parametrize("place", [40, 60, 100])
+def test_a_damaged_invitation_is_one_sentence(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path, place: int
+) -> None:
+    path = invite(fedct, folder)
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0xFF
+    path.write_bytes(content)
+    refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+def test_an_end_without_a_time_zone_is_no_end(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    path = invite(fedct, folder)
+    later = (datetime.now(UTC) + timedelta(days=1)).replace(tzinfo=None)
+    write_invitation(path, Invitation("zurich", "s", "a:1", later), {}, load_egress_key(folder.signing_key))
+    refused(join(fedct, folder, tmp_path, path), tmp_path)
+
+
+def test_nothing_is_overwritten(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    silo = joined(fedct, folder, tmp_path)
+    before = {path: path.read_bytes() for path in silo.rglob("*") if path.is_file()}
+    done = join(fedct, folder, tmp_path, folder.invitations / "zurich.zip")
+    assert "nothing is overwritten" in done.sentence
+    assert {path: path.read_bytes() for path in silo.rglob("*") if path.is_file()} == before
+
+
+# --- new certificates
+
+
+def test_new_certificates_leave_the_rest_as_it_was(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    silo = joined(fedct, folder, tmp_path)
+    before = {path: path.read_bytes() for path in silo.rglob("*") if path.is_file()}
+    shutil.rmtree(folder.kits / "zurich")
+    create_node_key(tmp_path / "node.key")
+    (tmp_path / "node.key.pub").rename(folder.silos / "zurich.pub")
+    done = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
+    assert done.code == 0, done.err
+    changed = {path.name for path, content in before.items() if path.read_bytes() != content}
+    assert changed == {"client.crt", "client.key"}
+
+
+def test_an_old_invitation_brings_no_ended_authority_back(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
+) -> None:
+    silo = joined(fedct, folder, tmp_path)
+    kept = silo / "connection" / "ca.crt"
+    old, invitations = kept.read_bytes(), []
+    # Certificates tell seconds.
+    time.sleep(1.1)
+    for _ in ("made", "ended"):
+        assert fedct("coordinator", "rotate", folder.path, "--authorities", "--yes").code == 0
+        invitations.append(shutil.copy(invite(fedct, folder, "zurich", "--again"), tmp_path / f"{len(invitations)}"))
+    for path in invitations:
+        assert fedct("silo", "renew", path, silo).code == 0
+    assert old not in kept.read_bytes()
+    done = fedct("silo", "renew", invitations[0], silo)
+    assert done.code == ConfigError.exit_code
+    assert "is older" in done.sentence
+    assert old not in kept.read_bytes()
+
+
+def test_only_the_coordinator_that_was_joined_renews(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    silo = joined(fedct, folder, tmp_path)
+    before = (silo / "connection" / "ca.crt").read_bytes()
+    for path in folder.signing_key.parent.glob("invitations.*"):
+        path.unlink()
+    done = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
+    assert done.code == ConfigError.exit_code
+    assert "was signed by another key" in done.sentence
+    assert (silo / "connection" / "ca.crt").read_bytes() == before
+
+
+def test_another_silos_certificates_are_not_taken(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    silo = joined(fedct, folder, tmp_path)
+    before = (silo / "connection" / "client.key").read_bytes()
+    done = fedct("silo", "renew", invite(fedct, folder, "basel"), silo)
+    assert done.code == ConfigError.exit_code
+    assert "is for basel" in done.sentence
+    assert (silo / "connection" / "client.key").read_bytes() == before
+
+
+def test_a_study_without_a_public_set_is_not_joined(fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path) -> None:
+    path = invite(fedct, folder)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "files")
+    kit = {name: tmp_path / "files" / name for name in ("kit.toml", "ca.crt", "client.crt", "client.key")}
+    study = {"study/study.toml": tmp_path / "files" / "study" / "study.toml"}
+    said = Invitation("zurich", "heart-disease", "a:1", datetime.now(UTC) + timedelta(days=1))
+    write_invitation(path, said, {**kit, **study}, load_egress_key(folder.signing_key))
+    done = join(fedct, folder, tmp_path, path)
+    assert done.code in {ConfigError.exit_code, DataError.exit_code}
+    assert done.sentence
+    assert not (tmp_path / "silo").exists()

@@ -1,0 +1,218 @@
+"""What machines read of silo and coordinator: logs as JSON, numbers for Prometheus, messages to a webhook; no data."""
+
+import json
+import logging
+import re
+import socket
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fedct_flwr.cli.coordinator import metrics as coordinators
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
+from fedct_flwr.cli.coordinator.init import prepare
+from fedct_flwr.cli.silo import notify as notify_module
+from fedct_flwr.cli.silo.notify import Watcher
+from fedct_flwr.hospital.agent_status import STATUS_FILE
+from fedct_flwr.hospital.log_entry import Event, LogEntry
+from fedct_flwr.hospital.log_line import VARIABLE, JsonFormatter, about, log_line
+from fedct_flwr.hospital.revocation import withdraw
+from fedct_flwr.types import ConfigError
+from tests.cli.silos import Fedct, Kit
+
+# --- logs
+
+
+def test_a_line_is_an_object_in_utc_that_says_what_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "json")
+    with about(part="agent", silo="zurich"), about(run=7, round=3):
+        said = json.loads(log_line("labels left\n"))
+    assert {key: said[key] for key in ("part", "silo", "run", "round", "message", "level")} == {
+        "part": "agent", "silo": "zurich", "run": 7, "round": 3, "message": "labels left\n", "level": "info"
+    }  # fmt: skip
+    assert datetime.fromisoformat(said["time"]).utcoffset() == timedelta(0)
+    assert "run" not in json.loads(log_line("later"))
+
+
+def test_for_people_a_line_stays_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with about(silo="zurich"):
+        assert log_line("labels left").endswith("  labels left")
+
+
+def test_pythons_own_log_has_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "json")
+    try:
+        try:
+            int("Mrs Miller")
+        except ValueError as cause:
+            raise RuntimeError("Mrs Miller") from cause
+    except RuntimeError as error:
+        record = logging.LogRecord("x", logging.ERROR, "x", 1, "it %s", ("failed",), (RuntimeError, error, None))
+    said = json.loads(JsonFormatter().format(record))
+    assert (said["message"], said["level"]) == ("it failed", "error")
+    # Places and types, but no text of an error, which may quote a record.
+    assert re.search(r"test_observability.*ValueError\n.*RuntimeError\n$", said["traceback"], re.DOTALL)
+    assert "invalid literal" not in said["traceback"]
+
+
+def test_a_form_that_there_is_not_is_named(fedct: Fedct, kit: Kit) -> None:
+    done = fedct("silo", "start", kit.folder, "--log", "xml")
+    assert done.code == ConfigError.exit_code
+    assert "'xml'" in done.err
+
+
+# --- numbers
+
+
+def numbers(text: str) -> dict[str, float]:
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def test_a_silos_numbers(fedct: Fedct, kit: Kit) -> None:
+    fedct("silo", "approve", kit.folder, "--yes", "--reason", "a test")
+    with kit.log() as log:
+        log.append(kit.released(1, 228, 151))
+        log.append(LogEntry(Event.REFUSED, reason="LIMIT"))
+    done = fedct("silo", "metrics", kit.folder)
+    assert done.code == 0, done.err
+    found = numbers(done.out)
+    of = '{silo="cleveland"}'
+    assert found["fedct_readable"] == 1
+    assert found[f"fedct_approved{of}"] == 1
+    assert (found[f"fedct_rounds_used{of}"], found[f"fedct_rounds_left{of}"]) == (1, 99)
+    assert found[f"fedct_labels_left{of}"] == 1_000_000 - 228
+    assert found['fedct_refusals{reason="LIMIT",silo="cleveland"}'] == 1
+    assert found[f"fedct_agent_up{of}"] == 0
+    assert found[f"fedct_disk_free_bytes{of}"] > 0
+    # Nothing of the records: neither classes nor columns.
+    assert "healthy" not in done.out.replace("fedct_agent_healthy", "")
+    assert all(name not in done.out for name in ("diseased", "cholesterol", "oldpeak"))
+
+
+def test_what_cannot_be_read_is_a_number_too(fedct: Fedct, kit: Kit) -> None:
+    text = kit.file.read_text("utf-8")
+    (kit.state / "egress.jsonl").write_text("noise\nnoise\n", "utf-8")
+    assert numbers(fedct("silo", "metrics", kit.folder).out)['fedct_log_readable{silo="cleveland"}'] == 0
+    assert kit.file.read_text("utf-8") == text
+
+
+def test_a_port_in_use_is_one_sentence(fedct: Fedct, kit: Kit) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = fedct("silo", "metrics", kit.folder, "--listen", address)
+    assert done.code == ConfigError.exit_code
+    assert address in done.sentence
+
+
+def test_a_coordinators_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, _ = prepare(tmp_path / "coordinator", ["fl.example.org"], address="127.0.0.1:1")
+    run = folder.runs / "heart-1"
+    run.mkdir()
+    lines = [{"round": 1, "absent": {}}, {"round": 2, "absent": {"basel": "LIMIT"}}]
+    (run / "rounds.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    found = {(name, *labels.values()): value for name, _, labels, value in coordinators.samples(folder)}
+    assert found["superlink_up",] == 0
+    assert found["run_rounds", "heart-1"] == 2
+    assert found["run_absences", "heart-1", "basel", "LIMIT"] == 1
+    assert found["certificate_days", "server"] == 824
+    assert CoordinatorFolder.open(folder.path)
+
+
+# --- messages
+
+
+def events(watcher: Watcher) -> list[str]:
+    return [event["event"] for event in watcher.look()]
+
+
+def put_agent(kit: Kit, *, heard: float = 1, **changes: object) -> None:
+    """An agent that has just heard from its SuperNode, which heard from the coordinator so many seconds ago."""
+    import os
+    import time
+
+    now = time.time()
+    facts = {"pid": os.getpid(), "started": now, "study": "x", "seen": now, "connected": True, "working": False}
+    (kit.state / STATUS_FILE).write_text(
+        json.dumps({**facts, "round": 0, "heard": now - heard, "trouble": "", **changes}), "utf-8"
+    )
+
+
+@pytest.fixture
+def watcher(kit: Kit) -> Watcher:
+    """One that has looked once, at a silo that is well."""
+    put_agent(kit)
+    with kit.log() as log:
+        log.append(LogEntry(Event.OPENED))
+        log.append(LogEntry(Event.REFUSED, reason="LIMIT"))
+    made = Watcher(kit.config)
+    assert events(made) == []
+    return made
+
+
+def test_a_refusal_is_told_once(kit: Kit, watcher: Watcher) -> None:
+    with kit.log() as log:
+        log.append(LogEntry(Event.REFUSED, reason="LIMIT"))
+    (event,) = watcher.look()
+    assert (event["event"], event["silo"]) == ("refusal", "cleveland")
+    assert set(event) == {"event", "silo", "time", "sentence"}
+    assert events(watcher) == []
+
+
+def test_revocation_silence_and_an_agent_that_is_gone_are_told(kit: Kit, watcher: Watcher) -> None:
+    withdraw(kit.state)
+    assert events(watcher) == ["revocation"]
+    put_agent(kit, heard=100, trouble="status-503")
+    (event,) = watcher.look()
+    assert event["event"] == "silence"
+    assert "503" in event["sentence"]
+    put_agent(kit)
+    assert events(watcher) == []
+    put_agent(kit, heard=100)
+    assert events(watcher) == ["silence"]
+    put_agent(kit, pid=0)
+    assert events(watcher) == ["agent-down"]
+
+
+@pytest.mark.parametrize("harm", ["changed", "noise"])
+def test_a_broken_log_is_told(kit: Kit, watcher: Watcher, harm: str) -> None:
+    path = kit.state / "egress.jsonl"
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("LIMIT", "LIMITS") if harm == "changed" else f"noise\n{text}", "utf-8")
+    assert events(watcher) == ["broken-log"]
+    assert events(watcher) == []
+
+
+class Ended(Exception):
+    pass
+
+
+def test_what_could_not_be_posted_is_posted_later(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[dict[str, str]] = []
+    codes = iter([500, 200])
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        posted.append(json.loads(request.content))
+        return httpx.Response(next(codes))
+
+    def looks() -> Iterator[None]:
+        yield
+        raise Ended
+
+    left = looks()
+    transport = httpx.MockTransport(answer)
+    monkeypatch.setattr(httpx, "HTTPTransport", lambda **_: transport)
+    monkeypatch.setattr(notify_module.time, "sleep", lambda _: next(left))
+    with pytest.raises(Ended):
+        fedct("silo", "notify", kit.folder, "--url", "https://hooks.example/secret")
+    assert [event["event"] for event in posted] == ["agent-down", "agent-down"]
+
+
+def test_a_webhook_has_a_whole_address(fedct: Fedct, kit: Kit) -> None:
+    assert fedct("silo", "notify", kit.folder, "--url", "hooks.example").code == ConfigError.exit_code

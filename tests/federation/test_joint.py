@@ -1,0 +1,146 @@
+"""The joint labeler: silos train one labeler by noisy secure sums, and learn its labels."""
+
+import json
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+
+from client_app.main import app as client_app
+from fedct_flwr import datasets
+from fedct_flwr.algorithms.fedct_joint import JointLabeler
+from fedct_flwr.cli.report import write_at_end
+from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.joint_plan import simulated_plan
+from fedct_flwr.kinds.joint import STEPS as JOINT_STEPS
+from fedct_flwr.labelers.joint_linear import train_together
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.secure_sum.messages import Step
+from fedct_flwr.silo.joint import joint_labeler
+from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.messages import from_record
+from tests.federation.conftest import Federation
+from tests.federation.test_one_shot import labels, result
+
+RUN: dict[str, Any] = {"algorithm": JointLabeler.name, "num_server_rounds": 10, "epsilon": 1.0}
+SILOS = ("cleveland", "budapest", "zurich", "long-beach")
+
+
+def spent(folder: RunFolder, silo: str) -> tuple[float, int]:
+    with Ledger(folder.silo_privacy(silo)) as ledger:
+        found = ledger.spent("test", DATA_SET)
+    assert found is not None
+    return found.epsilon.upper, found.charges
+
+
+def test_a_run_trains_in_sums_and_charges_every_silo_within_its_budget(federation: Federation) -> None:
+    folder = federation.run(**RUN, student="logistic-regression", save_models=True)
+    rounds = folder.rounds()
+    assert [len(line["silos"]) for line in rounds] == [4] * (JOINT_STEPS + 1)
+    assert "agreement" not in rounds[-1]
+    assert "" not in labels(folder)
+    told = result(folder)["joint"]
+    assert (told["epsilon"], told["honest"], told["steps"]) == (1.0, 3, JOINT_STEPS)
+    for silo in SILOS:
+        epsilon, charges = spent(folder, silo)
+        assert charges == JOINT_STEPS
+        assert 0.9 < epsilon <= 1.0
+        assert list((folder.path / "models").glob(f"{silo}.*"))
+    card = json.loads((folder.path / "models" / "global.json").read_text())
+    assert card["privacy"]["epsilon"] == 1.0
+
+
+def test_an_additive_labeler_is_trained_as_well(federation: Federation) -> None:
+    folder = federation.run(**RUN, joint_labeler="additive")
+    assert "" not in labels(folder)
+    told = result(folder)["joint"]
+    assert told["labeler"] == "additive"
+    assert {spent(folder, silo)[1] for silo in SILOS} == {JOINT_STEPS}
+
+
+def test_with_little_noise_labels_are_those_of_training_in_the_open(federation: Federation) -> None:
+    folder = federation.run(**{**RUN, "epsilon": 20.0})
+    config = RunConfig.from_flower(folder.settings())
+    dataset = datasets.load(config)
+    labeler = joint_labeler(
+        simulated_plan(cast(Any, config.method), config, dataset, len(SILOS)), dataset.public, dataset.schema
+    )
+    none = [silo.private for silo in dataset.silos]
+    weights = train_together(labeler, none, [cast(Any, _Silent())] * len(none))
+    names = [dataset.schema.classes[label] for label in labeler.label(weights, dataset.public.X)]
+    assert np.mean(np.array(names) == np.array(labels(folder))) > 0.95
+
+
+class _Silent:
+    """No noise at all."""
+
+    secure = False
+
+    def random_bytes(self, size: int) -> bytes:
+        return bytes(size)
+
+    def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> Any:
+        return np.zeros(shape, dtype=np.int64)
+
+
+def test_a_stopped_run_goes_on_and_nothing_is_charged_twice(federation: Federation) -> None:
+    federation.behave[2] = federation.away(3)
+    with pytest.raises(RunError, match=r"step 3 has 3 silos ready and min-summands is 4: zurich: .*resume the run"):
+        federation.run(**RUN)
+    federation.behave.clear()
+    folder = federation.run(**RUN, resume=True)
+    assert [line["round"] for line in folder.rounds()] == list(range(1, JOINT_STEPS + 2))
+    assert "lost" not in result(folder)["joint"]
+    assert {spent(folder, silo)[1] for silo in SILOS} == {JOINT_STEPS}
+
+
+@pytest.mark.parametrize("step", [Step.INVITE, Step.ROSTER, Step.ASK, Step.OPEN])
+@pytest.mark.parametrize("fewest", [3, 4])
+def test_a_silo_that_dies_in_a_sum_costs_one_step_at_most(federation: Federation, step: Step, fewest: int) -> None:
+    died: list[bytes] = []
+
+    def once(message: Message, context: Context) -> Message:
+        if message.metadata.group_id in ("1", "2") and from_record(message.content)[4] == step and not died:
+            died.append(from_record(message.content))
+            raise RuntimeError
+        return client_app(message, context)
+
+    federation.behave_in_sums[2] = once
+    folder = federation.run(**RUN, min_summands=fewest)
+    assert died
+    # Shares of three open a sum of four.
+    missing = step is not Step.OPEN
+    assert result(folder)["joint"].get("lost", 0) == (fewest == 4 and missing)
+    assert [len(line["silos"]) for line in folder.rounds()[:-1]].count(4) == JOINT_STEPS - missing
+    assert {spent(folder, silo)[1] for silo in SILOS} == {JOINT_STEPS}
+    assert write_at_end(folder)
+
+
+def test_steps_that_are_lost_in_a_row_end_the_run(federation: Federation) -> None:
+    def never(message: Message, context: Context) -> Message:
+        raise RuntimeError
+
+    federation.behave_in_sums[2] = never
+    with pytest.raises(RunError, match="no sum was opened for 3 steps in a row: see to the silos, then resume the run"):
+        federation.run(**RUN)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epsilon": 1e-9},
+        {"may_collude": 4},
+        {"protection": "dp-linear"},
+        {"num_server_rounds": 3},
+        {"bad_silos": "zurich", "corruption": "collusion"},
+        {"min_summands": 2},
+        {"initial_model": "/nowhere"},
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anybody_is_asked(federation: Federation, settings: Any) -> None:
+    with pytest.raises(ConfigError):
+        federation.run(**{**RUN, **settings})
+    assert not federation.sent

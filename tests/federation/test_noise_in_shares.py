@@ -1,0 +1,144 @@
+"""DP-PATE and FedKT-L1 in secure sums: the silos add the noise, and each charges its own ledger."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+
+from client_app.main import app as client_app
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.calibration import epsilon_in_time
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.secure_sum.messages import Step
+from fedct_flwr.silo.noisy_sum import WHOLE_SILO
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.messages import from_record
+from tests.federation.conftest import Behave, Federation
+from tests.federation.test_one_shot import QUERIES, labels, result
+
+SILOS = ("cleveland", "budapest", "zurich", "long-beach")
+PATE: dict[str, Any] = {"algorithm": "dp-pate", "num_server_rounds": 1, "secure": True}
+RUNS: dict[str, dict[str, Any]] = {
+    "dp-pate": {**PATE, "gamma": 0.1},
+    "L1": {**PATE, "algorithm": "fedkt", "privacy_level": "L1", "gamma": 0.1},
+    "two students": {**PATE, "algorithm": "fedkt", "privacy_level": "L1", "gamma": 0.05, "partitions": 2},
+    "protected": {**PATE, "gamma": 0.1, "protection": "randomized-response", "epsilon": 1e5},
+}
+
+
+def charged(folder: RunFolder, silo: str) -> tuple[int, PrivacyUnit]:
+    with Ledger(folder.silo_privacy(silo)) as ledger:
+        found = ledger.spent("test", WHOLE_SILO)
+    assert found is not None
+    return found.charges, found.budget.unit
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_each_silo_charges_the_sum_and_the_result_says_what_it_costs(federation: Federation, name: str) -> None:
+    folder = federation.run(**RUNS[name])
+    assert "" not in labels(folder)
+    (line,) = folder.rounds()
+    assert sorted(line["silos"]) == sorted(SILOS)
+    assert "agreement" not in line
+    told = result(folder)["privacy"]
+    votes = RUNS[name].get("partitions", 1)
+    scale = 1 / RUNS[name]["gamma"]
+    assert (told["unit"], told["where"], told["honest"], told["scale"]) == ("silo", "silos together", 3, scale)
+    event = VoteShares(scale / votes, QUERIES, 2, 3).event()
+    assert told["epsilon"] == pytest.approx(epsilon_in_time(event, 1e-5).upper, rel=1e-3)
+    for silo in SILOS:
+        assert charged(folder, silo) == (1, PrivacyUnit.SILO)
+    again = federation.run(run_dir=str(federation.path / "again"), **RUNS[name])
+    assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()
+
+
+def test_noise_is_the_least_that_keeps_epsilon_in_total(federation: Federation) -> None:
+    told = result(federation.run(**PATE, epsilon=50.0))["privacy"]
+    assert 49 < told["epsilon"] <= 50
+
+
+def test_all_noise_is_the_silos(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they add none, the votes decide: the coordinator adds nothing on top."""
+    plain = labels(federation.run(algorithm="pate", num_server_rounds=1, secure=True))
+    noisy = labels(federation.run(run_dir=str(federation.path / "noisy"), **{**PATE, "gamma": 0.2}))
+    monkeypatch.setattr(VoteShares, "share", lambda self, noise: np.zeros((self.queries, self.classes), np.int64))
+    silent = labels(federation.run(run_dir=str(federation.path / "silent"), **{**PATE, "gamma": 0.2}))
+
+    def same(other: list[str]) -> float:
+        return float(np.mean([one == two for one, two in zip(plain, other, strict=True)]))
+
+    # Of four silos some are tied, and lots decide.
+    assert same(silent) > 0.8 > 0.75 > same(noisy)
+
+
+def dies_at(step: Step) -> Behave:
+    def behave(message: Message, context: Context) -> Message:
+        if from_record(message.content)[4] == step:
+            raise RuntimeError
+        return client_app(message, context)
+
+    return behave
+
+
+def test_by_default_all_silos_have_to_add_their_share(federation: Federation) -> None:
+    federation.behave_in_sums[2] = dies_at(Step.ASK)
+    with pytest.raises(RunError, match="secure sum"):
+        federation.run(**RUNS["dp-pate"])
+
+
+def test_with_fewer_summands_each_adds_more_and_one_may_drop_out(federation: Federation) -> None:
+    federation.behave_in_sums[2] = dies_at(Step.ASK)
+    folder = federation.run(**RUNS["dp-pate"], min_summands=3)
+    (line,) = folder.rounds()
+    assert (len(line["silos"]), len(line["absent"])) == (3, 1)
+    told = result(folder)["privacy"]
+    assert told["honest"] == 2
+    shares = [VoteShares(0.5, QUERIES, 2, honest) for honest in (2, 3)]
+    assert shares[0].share_scale / shares[0].grid == pytest.approx(
+        (3 / 2) ** 0.5 * shares[1].share_scale / shares[1].grid
+    )
+
+
+def test_a_silo_refuses_noise_that_is_dearer_than_its_budget(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator that asks for less noise than the run's epsilon needs."""
+    little = VoteShares(0.05, QUERIES, 2, 3)
+    monkeypatch.setattr("fedct_flwr.privacy.tally_shares.shares_for", lambda *plan: little)
+    with pytest.raises(RunError):
+        federation.run(**{**PATE, "epsilon": 20.0})
+    folder = RunFolder(federation.path / "run")
+    assert json.loads((folder.path / "result.json").read_text())["status"] == "failed"
+    with Ledger(folder.silo_privacy("zurich")) as ledger:
+        spent = ledger.spent("test", WHOLE_SILO)
+    assert spent is None or spent.charges == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"mechanism": "laplace"}, "laplace noise does not come in shares that silos can add: set mechanism to 'gaus"),
+        ({"mechanism": "gumbel"}, "gumbel noise does not come in shares"),
+        ({"mechanism": "confident-gaussian"}, "confident-gaussian noise does not come in shares"),
+        (
+            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "laplace"},
+            "laplace noise does not come in shares",
+        ),
+        ({"delta": 0.0}, "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say$"),
+        ({"gamma": 1e5}, "noise in shares has a scale of 1e-05 votes of a silo; set gamma"),
+        ({"epsilon": 1e-9}, "no noise keeps what is planned"),
+        ({"may_collude": 3}, "min-summands"),
+        ({"min_summands": 5}, "min-summands"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
+    federation: Federation, settings: Any, sentence: str
+) -> None:
+    with pytest.raises(ConfigError, match=sentence) as refused:
+        federation.run(**{**PATE, **settings})
+    assert "\n" not in str(refused.value)
+    assert not federation.sent

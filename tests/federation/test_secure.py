@@ -1,0 +1,167 @@
+"""Votes in secure sums: the labels of a run without them, and nothing of a single silo at the coordinator."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message
+
+from client_app.main import app as client_app
+from fedct_flwr.config import RunConfig
+from fedct_flwr.consensus.prediction import prediction_consensus
+from fedct_flwr.consensus.trust import naive
+from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.secure_sum.messages import Step
+from fedct_flwr.silo.state import ContextState
+from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.wire.messages import from_record
+from tests.federation.conftest import Behave, Federation
+from tests.federation.test_probabilities import NETWORK
+
+RUNS: dict[str, dict[str, Any]] = {
+    "plurality": {"algorithm": "fedct"},
+    "qualified": {"algorithm": "fedct-qualified", "quorum": 0.8},
+    "fedkt": {"algorithm": "fedkt", "num_server_rounds": 1},
+    "pate": {"algorithm": "pate", "num_server_rounds": 1},
+    "protected": {"algorithm": "fedct", "protection": "randomized-response", "epsilon": 1e5},
+}
+MEANS: dict[str, dict[str, Any]] = {
+    "distillation": {"algorithm": "dd"},
+    "on subsets": {"algorithm": "dd", "query_size": 60},
+    "naive trust": {"algorithm": "prediction-consensus", "trust": "naive"},
+    "networks": {"algorithm": "dd", **NETWORK, "warm_up_rounds": 2},
+    "fedmd": {"algorithm": "fedmd", **NETWORK, "warm_up_rounds": 1},
+}
+SILOS = 4
+
+
+def dies_at(step: Step) -> Behave:
+    """Fail at a step of the second round's sum."""
+
+    def behave(message: Message, context: Context) -> Message:
+        if message.metadata.group_id == "2" and from_record(message.content)[4] == step:
+            raise RuntimeError
+        return client_app(message, context)
+
+    return behave
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_labels_are_those_without_and_no_silo_is_in_the_log(federation: Federation, tmp_path: Path, name: str) -> None:
+    plain = federation.run(**RUNS[name])
+    secure = federation.run(run_dir=str(tmp_path / "secure"), secure=True, **RUNS[name])
+    assert (secure.path / "labels.csv").read_bytes() == (plain.path / "labels.csv").read_bytes()
+    for one, other in zip(plain.rounds(), secure.rounds(), strict=True):
+        assert other["silos"].keys() == one["silos"].keys()
+        assert not any({"agreement", "distance"} & told.keys() for told in other["silos"].values())
+        if not name.endswith("fedkt"):  # there, students count where all agree
+            assert other["agreement"] == pytest.approx(one["agreement"], abs=1e-12)
+        assert {key: other[key] for key in ("changed", "abstained", "class_counts", "fixed_point", "churn")} == {
+            key: one[key] for key in ("changed", "abstained", "class_counts", "fixed_point", "churn")
+        }
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_means_of_probabilities_are_those_without_to_the_last_bit(
+    federation: Federation, tmp_path: Path, name: str
+) -> None:
+    settings = {**MEANS[name], "report_scores": True}
+    plain = federation.run(**settings)
+    secure = federation.run(run_dir=str(tmp_path / "secure"), secure=True, **settings)
+    assert (secure.path / "labels.csv").read_bytes() == (plain.path / "labels.csv").read_bytes()
+    np.testing.assert_array_equal(learned(secure), learned(plain))
+    assert secure.trust() == plain.trust()
+    for one, other in zip(plain.rounds(), secure.rounds(), strict=True):
+        assert "agreement" not in other
+        same = ("changed", "abstained", "class_counts", "fixed_point", "churn", "accuracy_spread")
+        assert {key: other[key] for key in same} == {key: one[key] for key in same}
+        # Silos that learn from other targets have other models.
+        for silo, told in one["silos"].items():
+            assert other["silos"][silo]["scores"] == told["scores"]
+
+
+def learned(folder: RunFolder) -> np.ndarray[Any, Any]:
+    """What silos learn after a run's last round."""
+    rule = prediction_consensus(2, naive())
+    assert rule.alike
+    found = rule.alike(folder.load_checkpoint().state)
+    assert found is not None
+    return found
+
+
+def test_a_run_in_sums_of_probabilities_goes_on_where_it_stopped(federation: Federation, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"algorithm": "dd", "secure": True, "stop_at_fixed_point": False}
+    whole = federation.run(run_dir=str(tmp_path / "whole"), **settings)
+    federation.run(num_server_rounds=1, **settings)
+    resumed = federation.run(resume=True, **settings)
+    np.testing.assert_array_equal(learned(resumed), learned(whole))
+
+
+def test_a_silo_that_comes_late_is_asked_what_all_are_and_is_in_the_sum(federation: Federation) -> None:
+    federation.behave[1] = federation.away(1)
+    folder = federation.run(algorithm="dd", secure=True, min_silos=3, stop_at_fixed_point=False)
+    assert [len(entry["silos"]) for entry in folder.rounds()] == [SILOS - 1, SILOS, SILOS]
+
+
+def test_a_silo_that_adds_what_are_no_probabilities_ends_the_run(federation: Federation) -> None:
+    def spoil(message: Message, context: Context) -> Message:
+        reply, state = client_app(message, context), ContextState(context.state)
+        name = state.names("sum-")[0]
+        kept = state.get(name)
+        assert kept
+        # One unit more for the first class of the first example.
+        state.put(name, kept[:9] + bytes([kept[9] - 1 if kept[9] else 1]) + kept[10:])
+        return reply
+
+    federation.behave[2] = spoil
+    with pytest.raises(RunError, match="nobody can tell which"):
+        federation.run(algorithm="dd", secure=True)
+    # Nothing is decided on such a sum.
+    assert not RunFolder(federation.path / "run").rounds()
+
+
+@pytest.mark.parametrize("step", [Step.INVITE, Step.ASK, Step.OPEN])
+def test_a_silo_that_dies_in_a_sum_is_absent_from_that_round(federation: Federation, step: Step) -> None:
+    federation.behave_in_sums[2] = dies_at(step)
+    # Whether a silo opens a sum does not decide whether its vote is in it; a session is set up once.
+    gone = step is Step.ASK
+    rounds = federation.run(algorithm="fedct", secure=True, num_server_rounds=3, stop_at_fixed_point=False).rounds()
+    assert [len(line["silos"]) for line in rounds] == [SILOS, SILOS - gone, SILOS]
+    assert [len(line["absent"]) for line in rounds] == [0, int(gone), 0]
+
+
+def test_a_sum_that_too_few_answer_ends_the_run(federation: Federation) -> None:
+    for silo in (1, 2):
+        federation.behave_in_sums[silo] = dies_at(Step.ASK)
+    with pytest.raises(RunError):
+        federation.run(algorithm="fedct", secure=True, stop_at_fixed_point=False)
+    assert json.loads((federation.path / "run" / "result.json").read_text())["status"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"algorithm": "fedct-dawid-skene"},
+        {"algorithm": "fedct-agreement"},
+        {"algorithm": "prediction-consensus"},
+        {"algorithm": "prediction-consensus", "trust": "dynamic"},
+        {"algorithm": "dd", "data": "diabetes", "label": "progression"},
+        {"algorithm": "fedct", "min_summands": 5},
+        {"algorithm": "fedct", "may_collude": 3},
+        {"algorithm": "fedct", "secure": False, "may_collude": 2},
+    ],
+)
+def test_what_sums_cannot_do_is_refused_before_anybody_is_asked(federation: Federation, settings: Any) -> None:
+    with pytest.raises(ConfigError):
+        federation.run(**{"secure": True, **settings})
+    assert not federation.sent
+
+
+@pytest.mark.parametrize("algorithm", ["fedct-dawid-skene", "fedct-agreement"])
+def test_a_rule_that_weighs_votes_says_why_it_has_no_sums_and_what_to_choose(algorithm: str) -> None:
+    run = {"study": "x", "data": "heart-disease", "learner": "decision-tree", "algorithm": algorithm}
+    with pytest.raises(ConfigError, match=f"^{algorithm} weighs .* set algorithm to 'fedct' or 'fedct-qualified'"):
+        RunConfig.from_flower({**run, "secure": True})
+    RunConfig.from_flower({**run, "secure": False})

@@ -1,0 +1,260 @@
+"""The gate in secure sums: what was answered is added once, within the limits, on record."""
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.kinds.summed import NOTHING, SUMS, Summed
+from fedct_flwr.privacy.leaving import Answers
+from fedct_flwr.secure_sum.coordinator import Requests, SumCoordinator
+from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
+from fedct_flwr.secure_sum.faults import Fault, SumRefused
+from fedct_flwr.secure_sum.messages import Header, Step
+from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.silo.state import FolderState
+from fedct_flwr.silo.summing import Ready
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.codec import encode_instruction, encode_reply
+from fedct_flwr.wire.content import Instruction, Reply, Soft
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospital.gates import CODE, RUN, Silo, outcome
+from tests.hospitals import HOSPITALS, write_silo_folder
+from tests.secure_sum.silos import fault_of
+
+LABELS = SUMS["hard"]
+SURE = SUMS["probabilities"]
+VOTES = {name: np.int16([1, 0, place % 2, -1, 1]) for place, name in enumerate(HOSPITALS)}
+
+
+def line_of(key: Ed25519PrivateKey) -> str:
+    return b64encode(key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+
+
+@dataclass
+class Hospital:
+    """A silo, its key and its gate while it is open."""
+
+    silo: Silo
+    key: Ed25519PrivateKey
+    gate: Gate
+
+    kind: Summed = LABELS
+
+    @property
+    def question(self) -> Instruction:
+        asked = self.silo.instruction()
+        soft = None if self.kind is LABELS else Soft(3)
+        return replace(asked, summed=True, soft=soft)
+
+    def answer(self, votes: np.ndarray[Any, Any]) -> Refusal | bytes:
+        """Admit the question, keep the answers as the client app does, and say that they are ready."""
+        payload = self.gate.admit(to_record(encode_instruction(self.question, self.silo.terms)), RUN, CODE)
+        vector = self.kind.summand(votes, self.question, self.silo.terms)
+        Ready(FolderState(self.silo.config.state)).keep(vector, self.shape, 8)
+        reply = encode_reply(Reply(1, self.silo.config.silo, NOTHING), self.silo.terms)
+        left = self.gate.release(to_record(reply), payload, RUN, CODE)
+        assert left is not None
+        return outcome(from_record(left))
+
+    @property
+    def shape(self) -> Shape:
+        asked = encode_instruction(self.question, self.silo.terms)
+        return self.kind.shape(self.question, self.silo.terms, hashlib.sha256(asked).digest())
+
+    def add(self, request: bytes) -> bytes:
+        left = self.gate.add(to_record(request), RUN, CODE)
+        return b"" if left is None else from_record(left)
+
+
+@pytest.fixture
+def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
+    with ExitStack() as stack:
+        yield opened(tmp_path, stack)
+
+
+def opened(
+    folder: Path, stack: ExitStack, kind: Summed = LABELS, *, agreed: str = "", **policy: Any
+) -> dict[str, Hospital]:
+    """Four hospitals; ``agreed`` is what study.toml says besides."""
+    keys = {name: Ed25519PrivateKey.generate() for name in HOSPITALS}
+    sums = "\n[sums.keys]\n" + "".join(f'{name} = "{line_of(key)}"\n' for name, key in keys.items())
+    found = {}
+    for name, key in keys.items():
+        allowed = {"kinds": [kind.policy], **{k.replace("_", "-"): v for k, v in policy.items()}}
+        config = SiloConfig.read_toml(write_silo_folder(folder / name, name, policy=allowed))
+        path = config.study / "study.toml"
+        path.write_text(path.read_text() + agreed + sums)
+        silo = Silo(config, read_study(config.study), config.state)
+        log = stack.enter_context(EgressLog.open(silo.state, name, key))
+        approve(log, config, silo.study)
+        found[name] = Hospital(silo, key, Gate(config, silo.study, log, lambda: True), kind)
+    return found
+
+
+def coordinator_of(hospitals: Mapping[str, Hospital]) -> SumCoordinator:
+    terms = next(iter(hospitals.values())).silo.study.sums
+    assert terms is not None
+    return SumCoordinator(terms)
+
+
+def summed(hospitals: Mapping[str, Hospital], coordinator: SumCoordinator) -> np.ndarray[Any, Any]:
+    def exchange(requests: Requests) -> dict[str, bytes]:
+        return {name: hospitals[name].add(request) for name, request in requests.items()}
+
+    begin_session(coordinator, exchange)
+    shape = next(iter(hospitals.values())).shape
+    return sum_securely(coordinator, exchange, shape).total
+
+
+def test_ready_answers_are_added_and_all_that_leaves_is_on_record(hospitals: dict[str, Hospital]) -> None:
+    for name, hospital in hospitals.items():
+        assert isinstance(hospital.answer(VOTES[name]), bytes)
+    total = summed(hospitals, coordinator_of(hospitals)).reshape(-1, 2)
+    counts = np.stack(list(VOTES.values()))
+    np.testing.assert_array_equal(total, np.stack([(counts == c).sum(axis=0) for c in (0, 1)], axis=1))
+    for name, hospital in hospitals.items():
+        spent = hospital.gate.spent()
+        assert (spent.rounds, spent.queries) == (1, 10)
+        verdict = verify_log(hospital.silo.state, hospital.key.public_key(), name)
+        assert verdict.intact
+
+
+def test_probabilities_are_added_as_whole_255ths_and_on_record(tmp_path: Path) -> None:
+    first = np.float32([1, 0.2, 0.5, 0, 0.6])
+    with ExitStack() as stack:
+        hospitals = opened(tmp_path, stack, SURE)
+        for hospital in hospitals.values():
+            assert isinstance(hospital.answer(np.stack([first, 1 - first], axis=1)), bytes)
+        total = summed(hospitals, coordinator_of(hospitals)).reshape(-1, 2)
+        np.testing.assert_array_equal(total[:, 0], 4 * np.int64([255, 51, 128, 0, 153]))
+        for name, hospital in hospitals.items():
+            spent = hospital.gate.spent()
+            assert (spent.rounds, spent.queries) == (1, 10)
+            released = [entry for entry in hospital.gate._log.entries() if entry.event is Event.RELEASED]
+            assert [entry.kind for entry in released] == ["soft-sum"]
+            assert verify_log(hospital.silo.state, hospital.key.public_key(), name).intact
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        ({"kinds": ["sum"]}, Refusal.POLICY),
+        ({"kinds": ["sum", "soft"]}, Refusal.POLICY),
+        ({"max_local_rounds": 2}, Refusal.LIMIT),
+        ({"max_queries": 9}, Refusal.LIMIT),
+        ({"max_queries": 10}, None),
+    ],
+)
+def test_a_question_for_sums_of_probabilities_needs_its_own_kind_and_keeps_the_limits(
+    tmp_path: Path, policy: dict[str, Any], reason: Refusal | None
+) -> None:
+    with ExitStack() as stack:
+        hospital = opened(tmp_path, stack, SURE, **policy)["cleveland"]
+        asked = to_record(encode_instruction(hospital.question, hospital.silo.terms))
+        try:
+            hospital.gate.admit(asked, RUN, CODE)
+            found = None
+        except Held as held:
+            found = held.reason
+        assert found is reason
+
+
+def test_a_question_is_added_once_also_after_a_restart(hospitals: dict[str, Hospital]) -> None:
+    for name, hospital in hospitals.items():
+        hospital.answer(VOTES[name])
+    summed(hospitals, coordinator_of(hospitals))
+    for hospital in hospitals.values():
+        # Another gate on the same log, as after a restart: its part in sums remembers no subject.
+        hospital.gate = Gate(hospital.silo.config, hospital.silo.study, hospital.gate._log, lambda: True)
+    faults = []
+
+    def exchange(requests: Requests) -> dict[str, bytes]:
+        replies = {name: hospitals[name].add(request) for name, request in requests.items()}
+        faults.extend(fault_of(reply) for reply in replies.values() if Header.of(reply).step is Step.REFUSED)
+        return replies
+
+    coordinator = coordinator_of(hospitals)
+    begin_session(coordinator, exchange)
+    with pytest.raises(SumRefused):
+        sum_securely(coordinator, exchange, next(iter(hospitals.values())).shape)
+    assert faults == [Fault.REPEATED] * 4
+
+
+def test_what_was_not_answered_is_not_added(hospitals: dict[str, Hospital]) -> None:
+    for name, hospital in hospitals.items():
+        if name != "zurich":
+            hospital.answer(VOTES[name])
+    total = summed(hospitals, coordinator_of(hospitals))
+    assert total.max() <= 3
+
+
+def test_a_step_that_is_refused_is_no_answer(hospitals: dict[str, Hospital]) -> None:
+    hospital = hospitals["zurich"]
+    for request in (b"noise", Header(Step.ASK, bytes(16), 1).encode()):
+        hospital.add(request)
+    # So the agent rests longer after each, and the log tells why.
+    assert hospital.gate.answers() == 0
+    reasons = [entry.reason for entry in hospital.gate._log.entries() if entry.event is Event.ADDED]
+    assert reasons == [Fault.MALFORMED.name, Fault.SESSION.name]
+
+
+def test_nothing_of_a_sum_leaves_without_policy_approval_and_room(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        hospitals = opened(tmp_path / "few", stack, max_bytes=200)
+        with pytest.raises(SumRefused) as refused:
+            summed(hospitals, coordinator_of(hospitals))
+        assert refused.value.fault is Fault.TOO_FEW
+        assert all(hospital.gate.spent().bytes <= 200 for hospital in hospitals.values())
+    with ExitStack() as stack:
+        hospitals = opened(tmp_path / "plain", stack, kinds=["hard"])
+        invited = coordinator_of(hospitals).invite()
+        for name, hospital in hospitals.items():
+            assert outcome(hospital.add(invited[name])) is Refusal.POLICY or name != "cleveland"
+            with pytest.raises(Held):
+                hospital.answer(VOTES[name])
+            assert all(entry.event is not Event.ADDED for entry in hospital.gate._log.entries())
+
+
+@pytest.mark.parametrize("policy", [{"min_summands": 4}, {"may_collude": 2}])
+def test_a_study_that_protects_less_than_the_policy_asks_is_refused(tmp_path: Path, policy: dict[str, int]) -> None:
+    with ExitStack() as stack, pytest.raises(ConfigError):
+        opened(tmp_path, stack, **policy)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        (["sum"], "parts of sums over all silos"),
+        (["soft-sum"], "parts of sums over all silos"),
+        (["soft-sum", "soft"], "the probabilities of classes"),
+        (["sum", "hard"], "the labels of the models themselves"),
+    ],
+)
+def test_a_privacy_sheet_says_sums_where_nothing_else_may_leave(tmp_path: Path, kinds: list[str], said: str) -> None:
+    answers = Answers.of(SiloConfig.read_toml(write_silo_folder(tmp_path, policy={"kinds": kinds})))
+    assert answers.bare().startswith(said)
+
+
+@pytest.mark.parametrize("kind", ["sum", "soft-sum"])
+def test_sums_need_a_study_with_keys(tmp_path: Path, kind: str) -> None:
+    config = SiloConfig.read_toml(write_silo_folder(tmp_path, policy={"kinds": [kind]}))
+    with pytest.raises(ConfigError, match=f"has '{kind}'"):
+        check_sums(config, read_study(config.study))

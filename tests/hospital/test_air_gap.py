@@ -1,0 +1,203 @@
+"""Questions and answers carried as files, between a SuperNode's real API and a real gate."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import RecordDict
+
+from fedct_flwr.hospital import carrier
+from fedct_flwr.hospital.carried_answer import answer_file
+from fedct_flwr.hospital.carrier import Carrier
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.sealed_file import (
+    Answer,
+    Question,
+    read_answer,
+    read_question,
+    write_answer,
+    write_question,
+)
+from fedct_flwr.hospital.supernode import SuperNode, carried_task
+from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.wire.messages import to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospital.agents import Silo, silos_in
+from tests.patience import eventually
+
+QUESTION = Question(1, 7, "train", "0" * 64, {"report-scores": True}, b"asked")
+ANSWER = Answer("0" * 64, b"told")
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("known at both ends\n")
+    return path
+
+
+class Carried:
+    """A silo whose SuperNode is served by a carrier, and the folder with the files."""
+
+    def __init__(self, silo: Silo, files: Path) -> None:
+        self.silo, self.files, self.said, self._stop = silo, files, list[str](), threading.Event()
+        files.mkdir()
+        self._supernode = SuperNode(silo.api.address, silo.config.connection.secret)
+        work = Carrier(self._supernode, silo.config.connection.secret, files, self.said.append, self._stop)
+        self._thread = threading.Thread(target=work.run)
+        self._thread.start()
+
+    def question(self) -> Path:
+        return Path(eventually(lambda: list(self.files.glob("question-*.fedct")), "a question")[0])
+
+    def answer_of(self, question: Path) -> Path:
+        return question.with_name(question.name.replace("question", "answer"))
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._supernode.close()
+
+
+@pytest.fixture
+def carried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Carried]:
+    monkeypatch.setattr(carrier, "_LOOK_SECONDS", 0.02)
+    with silos_in(tmp_path) as make:
+        both = Carried(make(), tmp_path / "carried")
+        yield both
+        both.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_round_by_hand_is_that_of_an_agent(carried: Carried) -> None:
+    silo = carried.silo
+    silo.ask()
+    question = carried.question()
+    assert answer_file(silo.file, question, carried.answer_of(question), silo.said.append)
+    labels = silo.outcome()
+    assert isinstance(labels, np.ndarray)
+    assert labels.shape == (silo.terms.num_public,)
+    (released,) = silo.of(Event.RELEASED)
+    assert released.code == silo.api.tasks()[0].fab_hash
+    # Nothing is left for the next finder of the medium.
+    eventually(lambda: not list(carried.files.iterdir()))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_question_answered_twice_has_one_answer(carried: Carried) -> None:
+    silo = carried.silo
+    silo.ask()
+    question = carried.question()
+    first, second = carried.files / "first", carried.files / "second"
+    for path in (first, second):
+        assert answer_file(silo.file, question, path, silo.said.append)
+    secret = silo.config.connection.secret
+    assert read_answer(first, secret) == read_answer(second, secret)
+    assert [entry.payload for entry in silo.of(Event.REPEATED)] == [silo.of(Event.RELEASED)[0].payload]
+
+
+def test_what_is_refused_is_carried_back_as_a_refusal(carried: Carried) -> None:
+    silo = carried.silo
+    silo.api.ask(to_record(b"no instruction"))
+    question = carried.question()
+    assert not answer_file(silo.file, question, carried.answer_of(question), silo.said.append)
+    assert silo.outcome() is Refusal.MALFORMED
+    assert len(silo.of(Event.REFUSED)) == 1
+
+
+def test_a_message_that_is_none_is_refused_and_not_carried_as_it_came(carried: Carried) -> None:
+    carried.silo.api.ask(RecordDict())
+    question = carried.question()
+    assert read_question(question, carried.silo.config.connection.secret).payload == b""
+    assert not answer_file(carried.silo.file, question, carried.answer_of(question), carried.silo.said.append)
+    assert carried.silo.outcome() is Refusal.MALFORMED
+
+
+def test_the_carrier_takes_no_other_answer(carried: Carried, secret: Path) -> None:
+    silo = carried.silo
+    silo.ask()
+    question = carried.question()
+    answer = carried.answer_of(question)
+    own = silo.config.connection.secret
+    for number, (content, key) in enumerate(((ANSWER, own), (ANSWER, secret))):
+        write_answer(answer, content, key)
+        eventually(lambda number=number: len(carried.said) == number + 2)
+        answer.unlink()
+    assert not silo.api.state.get_messages_legacy(is_reply=True)
+    assert question.exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_labels_are_not_logged_as_released_where_the_medium_cannot_be_written(carried: Carried) -> None:
+    silo = carried.silo
+    silo.ask()
+    question = carried.question()
+    assert not answer_file(silo.file, question, carried.files / "nowhere" / "answer", silo.said.append)
+    assert not silo.of(Event.RELEASED)
+    assert [entry.reason for entry in silo.of(Event.REFUSED)] == [Refusal.NOT_AWAITED.name]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_link_on_the_medium_changes_no_file_here(carried: Carried, tmp_path: Path) -> None:
+    silo = carried.silo
+    silo.ask()
+    question, own = carried.question(), tmp_path / "own"
+    own.write_text("this machine's")
+    answer = carried.answer_of(question)
+    for name in (answer.name, f".{answer.name}"):
+        answer.with_name(name).symlink_to(own)
+    assert answer_file(silo.file, question, answer, silo.said.append)
+    assert own.read_text() == "this machine's"
+
+
+def test_a_messages_name_is_no_path(tmp_path: Path, secret: Path) -> None:
+    task = carried_task(3, 7, "train", "0" * 64, {}, to_record(b"asked"))
+    task.message.metadata.__dict__["_message_id"] = "/../../x"
+    task.lost.set()
+    supernode = SimpleNamespace(kept_alive=lambda *_: contextlib.nullcontext())
+    said: list[str] = []
+    Carrier(supernode, secret, tmp_path, said.append, threading.Event())._carry(task)  # type: ignore[arg-type]
+    assert len(said) == 2
+
+
+def test_a_medium_that_is_gone_ends_nothing(tmp_path: Path, secret: Path) -> None:
+    task, said = carried_task(3, 7, "train", "0" * 64, {}, to_record(b"asked")), list[str]()
+    Carrier(SimpleNamespace(), secret, tmp_path / "gone", said.append, threading.Event())._carry(task)  # type: ignore[arg-type]
+    assert len(said) == 1
+
+
+def test_files_are_read_back(tmp_path: Path, secret: Path) -> None:
+    write_question(tmp_path / "question", QUESTION, secret)
+    write_answer(tmp_path / "answer", ANSWER, secret)
+    assert read_question(tmp_path / "question", secret) == QUESTION
+    assert read_answer(tmp_path / "answer", secret) == ANSWER
+
+
+def test_no_file_opens_for_another_purpose_silo_or_content(tmp_path: Path, secret: Path) -> None:
+    path, other = tmp_path / "question", tmp_path / "other"
+    other.write_text("another silo's")
+    write_question(path, QUESTION, secret)
+    assert QUESTION.payload not in path.read_bytes()
+    with pytest.raises(DataError):
+        read_answer(path, secret)
+    with pytest.raises(DataError):
+        read_question(path, other)
+    sealed = path.read_bytes()
+    for damaged in (b"", sealed[:-1], sealed[:40] + b"A" + sealed[41:], b"text"):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError):
+            read_question(path, secret)
+    with pytest.raises(DataError):
+        read_question(tmp_path / "missing", secret)
+
+
+def test_without_the_secret_nothing_is_sealed_or_opened(tmp_path: Path) -> None:
+    for key in (tmp_path / "missing", tmp_path / "empty"):
+        (tmp_path / "empty").touch()
+        with pytest.raises(ConfigError):
+            write_question(tmp_path / "question", QUESTION, key)
+    assert not (tmp_path / "question").exists()

@@ -1,0 +1,263 @@
+"""The joint labeler at real silos: what was approved is added once, charged once, and drawn from a secure source."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from client_app.main import app
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.adding import check_sums
+from fedct_flwr.hospital.approval import approve, terms_digest
+from fedct_flwr.hospital.gate import Gate, Held
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.kinds.joint import GRADIENTS, STEPS
+from fedct_flwr.privacy.common_budget import common_budget
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
+from fedct_flwr.secure_sum.faults import SumRefused
+from fedct_flwr.secure_sum.messages import Header, Step
+from fedct_flwr.secure_sum.terms import Shape
+from fedct_flwr.silo.joint import joint_labeler
+from fedct_flwr.silo.release import DATA_SET
+from fedct_flwr.silo.site import joint_of
+from fedct_flwr.silo.workplace import gated
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.codec import decode_reply, encode_instruction
+from fedct_flwr.wire.content import Instruction, Joint
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospital.gates import CODE, RUN
+from tests.hospital.test_adding import Hospital, coordinator_of, opened
+from tests.hospitals import STUDY, write_silo_folder
+
+AGREED = "\n[joint]\nrecords = 500\n"
+NODE = 3
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Flower sets before it calls an app."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.fixture
+def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
+    with ExitStack() as stack:
+        yield opened(tmp_path, stack, agreed=AGREED, kinds=["joint"])
+
+
+def plan(hospital: Hospital) -> Joint:
+    found = joint_of(hospital.silo.study)
+    assert found is not None
+    return found
+
+
+def step(hospital: Hospital, number: int = 1, **changes: Any) -> Instruction:
+    """The question of a step, from weights of zero."""
+    study = hospital.silo.study
+    joint = plan(hospital)._replace(**changes)
+    if "weights" not in changes:
+        joint = joint._replace(weights=joint_labeler(joint, study.public, study.schema).start.weights)
+    nothing = np.full(len(study.public), -1, dtype=np.int16)
+    return Instruction(number, Query(0, len(study.public)), nothing, joint=joint)
+
+
+def shape_of(hospital: Hospital, question: Instruction) -> Shape:
+    asked = encode_instruction(question, hospital.silo.terms)
+    return GRADIENTS.shape(question, hashlib.sha256(asked).digest())
+
+
+def ask(hospital: Hospital, question: Instruction, run: int = RUN) -> bytes | Refusal:
+    """The client app answers what the gate lets in; the gate lets the answer out."""
+    silo = hospital.silo
+    try:
+        payload = hospital.gate.admit(to_record(encode_instruction(question, silo.terms)), run, CODE)
+    except Held as held:
+        return held.reason
+    path = silo.config.study.parent / "silo.toml"
+    message = Message(to_record(payload), NODE, "train")
+    with gated() as later:
+        answer = app(message, Context(run, NODE, {"silo-file": str(path)}, RecordDict(), {}))
+    left = hospital.gate.release(answer.content, payload, run, CODE)
+    for work in later:
+        work()
+    assert left is not None
+    reply = from_record(left)
+    refused = decode_reply(reply, silo.terms, question).outcome
+    return refused if isinstance(refused, Refusal) else reply
+
+
+def total(hospitals: dict[str, Hospital], question: Instruction) -> Any:
+    coordinator = coordinator_of(hospitals)
+
+    def exchange(requests: dict[str, bytes]) -> dict[str, bytes]:
+        return {name: hospitals[name].add(request) for name, request in requests.items()}
+
+    begin_session(coordinator, exchange)
+    return sum_securely(coordinator, exchange, shape_of(next(iter(hospitals.values())), question))
+
+
+def kept(hospital: Hospital, question: Instruction) -> np.ndarray[Any, Any]:
+    """The silo's part of a sum, as it keeps it."""
+    assert hospital.gate._adding is not None
+    return hospital.gate._adding[1].ready.vector(shape_of(hospital, question))
+
+
+def charges(hospital: Hospital) -> int:
+    with Ledger(hospital.silo.config.state) as ledger:
+        found = ledger.spent(STUDY, DATA_SET)
+    assert found is not None
+    return found.charges
+
+
+def test_a_step_is_charged_to_the_budget_over_all_studies_too(hospitals: dict[str, Hospital]) -> None:
+    refused, covered = hospitals["zurich"], hospitals["cleveland"]
+    for hospital, epsilon in ((refused, 0.001), (covered, 5.0)):
+        path = hospital.silo.config.study.parent / "silo.toml"
+        path.write_text(
+            path.read_text() + f'\n[records]\nfolder = "../of-{hospital.silo.config.silo}"\nepsilon = {epsilon}\n'
+        )
+    assert ask(refused, step(refused)) is Refusal.PRIVACY_BUDGET
+    assert not isinstance(ask(covered, step(covered)), Refusal)
+    budget = common_budget(SiloConfig.read_toml(covered.silo.config.study.parent / "silo.toml"))
+    assert budget is not None
+    assert budget.spent().upper > 0
+
+
+def test_a_step_is_the_sum_of_what_silos_drew_and_each_is_charged_once(hospitals: dict[str, Hospital]) -> None:
+    question = step(hospitals["zurich"])
+    first = {name: ask(hospital, question) for name, hospital in hospitals.items()}
+    drawn = {name: kept(hospital, question) for name, hospital in hospitals.items()}
+    # Asked again, also in another run: the same bytes, and no other noise.
+    assert {name: ask(hospital, question) for name, hospital in hospitals.items()} == first
+    assert {name: ask(hospital, question, RUN + 1) for name, hospital in hospitals.items()} == first
+    for name, hospital in hospitals.items():
+        np.testing.assert_array_equal(kept(hospital, question), drawn[name])
+        assert charges(hospital) == 1
+    found = total(hospitals, question)
+    np.testing.assert_array_equal(found.total, np.sum(list(drawn.values()), axis=0, dtype=np.uint64))
+    with pytest.raises(SumRefused):
+        total(hospitals, question)
+    for hospital in hospitals.values():
+        lines = list(hospital.gate._log.entries())
+        assert len([line for line in lines if line.event is Event.ADDED and line.request]) == 1
+        assert {line.kind for line in lines if line.event is Event.ADDED} == {"joint"}
+
+
+def test_a_step_of_an_additive_labeler_is_added_where_the_study_says_so(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        hospitals = opened(tmp_path, stack, agreed=AGREED + 'labeler = "additive"\n', kinds=["joint"])
+        question = step(hospitals["zurich"])
+        assert question.joint is not None
+        assert question.joint.columns == len(hospitals["zurich"].silo.study.schema.columns)
+        assert all(isinstance(ask(hospital, question), bytes) for hospital in hospitals.values())
+        assert len(total(hospitals, question).summands) == 4
+
+
+def test_noise_follows_from_no_seed(hospitals: dict[str, Hospital], tmp_path: Path) -> None:
+    question = step(hospitals["zurich"])
+    with ExitStack() as stack:
+        twins = opened(tmp_path / "twins", stack, agreed=AGREED, kinds=["joint"])
+        for federation in (hospitals, twins):
+            ask(federation["zurich"], question)
+        assert (kept(hospitals["zurich"], question) != kept(twins["zurich"], question)).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"honest": 3}, {"epsilon": 0.5}, {"epsilon": 5.0}, {"steps": 1}, {"records": 1}, {"columns": 13}],
+)
+def test_a_step_of_another_plan_than_the_approved_one_is_refused(
+    hospitals: dict[str, Hospital], changes: dict[str, Any]
+) -> None:
+    weights = step(hospitals["zurich"]).joint
+    assert weights is not None
+    question = step(hospitals["zurich"], **changes, weights=weights.weights)
+    assert ask(hospitals["zurich"], question) is Refusal.POLICY
+    assert ask(hospitals["zurich"], step(hospitals["zurich"], seed=5)) is not Refusal.POLICY
+
+
+def test_beyond_the_budget_nothing_is_ready_and_nothing_added(hospitals: dict[str, Hospital]) -> None:
+    hospital = hospitals["zurich"]
+    for number in range(1, STEPS + 1):
+        assert isinstance(ask(hospital, step(hospital, number)), bytes)
+    assert charges(hospital) == STEPS
+    more = step(hospital, 1, seed=1)
+    assert ask(hospital, more, RUN + 1) is Refusal.PRIVACY_BUDGET
+    assert charges(hospital) == STEPS
+    for other in hospitals.values():
+        if other is not hospital:
+            ask(other, more, RUN + 1)
+    assert total(hospitals, more).summands == ("budapest", "cleveland", "long-beach")
+
+
+def test_what_was_drawn_for_other_terms_is_added_to_no_sum(hospitals: dict[str, Hospital]) -> None:
+    hospital, question = hospitals["zurich"], step(hospitals["zurich"])
+    ask(hospital, question)
+    invited = coordinator_of(hospitals).invite()["zurich"]
+    assert Header.of(hospital.add(invited)).step is Step.INTRODUCED
+    path = hospital.silo.config.study / "study.toml"
+    # More silos in a sum: each adds less noise.
+    path.write_text(path.read_text().replace("\n[sums.keys]", "\n[sums]\nmin-summands = 4\n\n[sums.keys]"))
+    study = read_study(hospital.silo.config.study)
+    log = hospital.gate._log
+    approve(log, hospital.silo.config, study)
+    hospital.silo.study, hospital.gate = study, Gate(hospital.silo.config, study, log, lambda: True)
+    subject = shape_of(hospital, question).subject.hex()
+    assert subject not in hospital.gate._books.ready
+    assert ask(hospital, question, RUN + 1) is Refusal.POLICY
+
+
+def test_the_model_learns_the_labels_once_the_answer_has_left_whatever_becomes_of_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as stack:
+        hospital = opened(tmp_path, stack, agreed=AGREED, kinds=["joint"])["zurich"]
+        path = hospital.silo.config.study.parent / "silo.toml"
+        learner = 'name = "tests.federation.learners.Raising"\npackages = ["tests"]'
+        path.write_text(path.read_text().replace('name = "logistic-regression"', learner))
+        question = replace(step(hospital, STEPS + 1, weights=None), targets=np.zeros(228, dtype=np.int16))
+        assert isinstance(ask(hospital, question), bytes)
+    assert "its own model did not learn this round" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        ({"policy": {"kinds": ["joint", "hard"]}}, "covers no other kind of message"),
+        ({"policy": {"kinds": ["joint"]}, "privacy": {"protection": "dp-linear"}}, "silos add their noise to sums"),
+        ({"policy": {"kinds": ["joint"], "metrics": True}}, "scores are computed from private records"),
+        ({"policy": {"kinds": ["joint"]}, "data": {"test-fraction": 0.2, "test-file": ""}}, "which records are held"),
+    ],
+)
+def test_what_would_break_the_guarantee_is_refused(tmp_path: Path, tables: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        SiloConfig.read_toml(write_silo_folder(tmp_path, **tables))
+
+
+def test_a_study_may_not_cost_more_than_the_silo_allows(tmp_path: Path) -> None:
+    with ExitStack() as stack, pytest.raises(ConfigError, match="costs each record epsilon 3 at delta 1e-05, and"):
+        opened(tmp_path / "dear", stack, agreed=AGREED + "epsilon = 3\n", kinds=["joint"])
+    config = SiloConfig.read_toml(write_silo_folder(tmp_path / "none", policy={"kinds": ["joint"]}))
+    with pytest.raises(ConfigError, match=r"has no \[sums\] in study.toml"):
+        check_sums(config, read_study(config.study))
+
+
+def test_a_budget_of_the_joint_labeler_is_part_of_what_is_approved(hospitals: dict[str, Hospital]) -> None:
+    silo = hospitals["zurich"].silo
+    more = silo.config.model_copy(update={"privacy": silo.config.privacy.model_copy(update={"epsilon": 2.0})})
+    assert terms_digest(more, silo.study) != terms_digest(silo.config, silo.study)
+    path = silo.config.study / "study.toml"
+    path.write_text(path.read_text().replace("records = 500", "records = 400"))
+    assert terms_digest(silo.config, read_study(silo.config.study)) != terms_digest(silo.config, silo.study)

@@ -1,0 +1,165 @@
+"""Real silos that let nothing out but sums with noise: gate, client app, ledger and sheet together."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from client_app.main import app as client_app
+from fedct_flwr.cli.privacy_sheet import _of_silo
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.gate import Held
+from fedct_flwr.kinds import NOISY_SUMS
+from fedct_flwr.privacy.budget import PrivacyUnit
+from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.secure_sum.coordinator import Requests
+from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
+from fedct_flwr.silo.noisy_sum import account_of_sums
+from fedct_flwr.silo.workplace import gated
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.codec import encode_instruction
+from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal
+from tests.hospital.gates import CODE, RUN, outcome
+from tests.hospital.test_adding import Hospital, coordinator_of, opened
+from tests.hospitals import write_silo_folder
+
+NOISE = 10.0
+"""Standard deviation, in votes of a silo."""
+HONEST = 2
+"""Of three silos at least, one may collude."""
+
+
+@pytest.fixture(autouse=True)
+def _flower_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower's messages ask whose they are."""
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.fixture
+def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
+    with ExitStack() as stack:
+        yield opened(tmp_path, stack, sum_epsilon=20.0)
+
+
+def asked(hospital: Hospital, noise: float = NOISE, number: int = 1) -> Instruction:
+    return replace(hospital.silo.instruction(number, 200), summed=True, noise=noise)
+
+
+def answer(hospital: Hospital, question: Instruction) -> Refusal | bytes:
+    """What leaves in reply to a question, as the agent lets it out. Raises Held."""
+    request = to_record(encode_instruction(question, hospital.silo.terms))
+    payload = hospital.gate.admit(request, RUN, CODE)
+    silo_file = hospital.silo.config.study.parent / "silo.toml"
+    context = Context(RUN, 1, {"silo-file": str(silo_file)}, RecordDict(), {})
+    with gated():
+        reply = client_app(Message(request, 1, "train", ttl=100.0, group_id="1"), context)
+    left = hospital.gate.release(reply.content, payload, RUN, CODE)
+    assert left is not None
+    return outcome(from_record(left))
+
+
+def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.ndarray[Any, Any]:
+    kind, terms = NOISY_SUMS["hard"], next(iter(hospitals.values())).silo.terms
+    coordinator = coordinator_of(hospitals)
+
+    def exchange(requests: Requests) -> dict[str, bytes]:
+        return {name: hospitals[name].add(request) for name, request in requests.items()}
+
+    begin_session(coordinator, exchange)
+    shape = kind.shape(question, terms, hashlib.sha256(encode_instruction(question, terms)).digest())
+    return kind.opened(sum_securely(coordinator, exchange, shape).total, question, terms, len(hospitals))
+
+
+def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[str, Hospital]) -> None:
+    sums = []
+    for number in (1, 2):
+        for hospital in hospitals.values():
+            assert isinstance(answer(hospital, asked(hospital, number=number)), bytes)
+        sums.append(opened_sum(hospitals, asked(hospital, number=number)))
+    shares = VoteShares(NOISE, 200, 2, HONEST)
+    # Four silos each add a share of which two are enough; votes of four vary by little beside that.
+    wanted = shares.share_scale * math.sqrt(len(hospitals)) / shares.grid
+    for total in sums:
+        assert wanted * 0.8 < (total / shares.grid).std() < wanted * 1.2
+    assert (sums[0] != sums[1]).mean() > 0.5
+    for hospital in hospitals.values():
+        found = account_of_sums(hospital.silo.config, hospital.silo.terms.study)
+        assert (found.charges, found.unit, found.budget) == (2, PrivacyUnit.SILO, 20.0)
+        assert 5 < found.epsilon <= 20
+
+
+def test_sums_without_noise_are_refused_before_anything_is_trained(hospitals: dict[str, Hospital]) -> None:
+    with pytest.raises(Held) as held:
+        answer(hospitals["cleveland"], asked(hospitals["cleveland"], noise=0.0))
+    assert held.value.reason is Refusal.POLICY
+
+
+def test_noise_is_refused_where_no_budget_is_set(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        hospital = opened(tmp_path, stack)["cleveland"]
+        with pytest.raises(Held) as held:
+            answer(hospital, asked(hospital))
+    assert held.value.reason is Refusal.POLICY
+
+
+def test_little_noise_is_refused_by_the_ledger_and_charges_nothing(hospitals: dict[str, Hospital]) -> None:
+    hospital = hospitals["cleveland"]
+    assert answer(hospital, asked(hospital, noise=0.01)) is Refusal.PRIVACY_BUDGET
+    assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 0
+
+
+def test_the_approval_and_the_sheet_say_from_whom_it_protects(hospitals: dict[str, Hospital]) -> None:
+    hospital = hospitals["cleveland"]
+    answer(hospital, asked(hospital))
+    (lines,) = NOISY_SUMS["hard"].limits(hospital.silo.config.policy).values()
+    assert any("All sums together cost epsilon 20 at delta 1e-05 at most" in line for line in lines)
+    page = _of_silo(hospital.silo.config).markdown
+    for part in (
+        "this silo as a whole", "everybody, the coordinator too, if at most 1 silo collude with it",
+        "epsilon 20, delta 1e-05, in total", "| cleveland | 1 |", "No silo has spent more than its budget",
+        "3 silos or more, and 2 of them do not collude",
+    ):  # fmt: skip
+        assert part in page, part
+    assert "left before, without noise" not in page
+
+
+def test_what_left_before_there_was_noise_is_said(tmp_path: Path) -> None:
+    """A sum without noise, and then an approval of another policy."""
+    with ExitStack() as stack:
+        hospital = opened(tmp_path, stack)["cleveland"]
+        answer(hospital, asked(hospital, noise=0.0))
+        config = hospital.silo.config
+        promising = config.model_copy(update={"policy": config.policy.model_copy(update={"sum_epsilon": 20.0})})
+        approve(hospital.gate._log, promising, hospital.silo.study)
+        assert "**400 labels of this study left before, without noise**" in _of_silo(promising).markdown
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"kinds": ["sum", "hard"], "sum-epsilon": 1.0},
+        {"kinds": ["sum"], "sum-epsilon": 1.0, "metrics": True},
+        {"kinds": ["hard"], "sum-epsilon": 1.0},
+    ],
+)
+def test_a_promise_of_sums_with_noise_lets_nothing_else_out(tmp_path: Path, policy: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="nothing but sums with noise leaves"):
+        SiloConfig.read_toml(write_silo_folder(tmp_path, policy=policy))
+
+
+def test_a_delta_without_an_epsilon_has_no_effect(tmp_path: Path) -> None:
+    config = SiloConfig.read_toml(write_silo_folder(tmp_path, policy={"kinds": ["sum"], "sum-delta": 1e-6}))
+    with pytest.raises(ConfigError, match="sum-delta has no effect without sum-epsilon above 0"):
+        config.check_effects()

@@ -1,0 +1,67 @@
+"""How soon a SuperNode looks again."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedct_flwr.hospital.link import SILENT_SECONDS
+from fedct_flwr.hospital.pace import IDLE_SECONDS, SHORTEST_SECONDS, Pace, keep_pace
+
+QUESTION, ANSWER = 3, 0.5
+"""What Flower 1.41 sleeps while it waits for either."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("waited", "pause"), [(0, SHORTEST_SECONDS), (2, SHORTEST_SECONDS), (60, 3), (300, 15), (9999, IDLE_SECONDS)]
+)
+def test_the_longer_nobody_asks_the_longer_is_the_pause(waited: float, pause: float) -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    clock.now = waited
+    assert pace.pause(QUESTION) == pytest.approx(pause)
+
+
+def test_after_a_question_the_next_is_found_soon() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    clock.now = 9999
+    pace.asked()
+    assert pace.pause(QUESTION) == pace.pause(ANSWER) == SHORTEST_SECONDS
+
+
+def test_an_agent_that_works_long_is_looked_after_as_often_as_flower_does() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    clock.now = 3600
+    assert pace.pause(ANSWER) == ANSWER
+
+
+def test_an_idle_silo_is_never_silent_so_long_that_its_link_counts_as_lost() -> None:
+    assert 2 * IDLE_SECONDS < SILENT_SECONDS
+
+
+def test_flowers_loop_sleeps_at_this_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = importlib.import_module("flwr.supernode.start_client_internal")
+    parts: Any = importlib.import_module("flwr.supercore.inflatable.inflatable_utils")
+    # Put back after the test; a newer Flower without one of them fails here.
+    monkeypatch.setattr(module, "time", module.time)
+    monkeypatch.setitem(parts.pull_objects.__kwdefaults__, "initial_backoff", 1)
+    slept: list[float] = []
+    keep_pace(Pace(lambda: 0.0, slept.append))
+    module.time.sleep(QUESTION)
+    assert slept == [SHORTEST_SECONDS]
+    assert module.time.monotonic() > 0
+    assert parts.pull_objects.__kwdefaults__["initial_backoff"] == SHORTEST_SECONDS
+    source = Path(module.__file__).read_text(encoding="utf-8")
+    assert source.count("time.sleep(3)") == 1
+    assert source.count("time.sleep(0.5)") == 2

@@ -1,0 +1,206 @@
+"""Limits over several studies about the same records: real gates, real logs, one folder, several processes."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.hospital.approval import approve, terms_digest
+from fedct_flwr.hospital.books import Spent
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.gate import Held
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.privacy.ledger_file import LedgerError
+from fedct_flwr.types import ConfigError
+from fedct_flwr.wire.codec import encode_refusal
+from fedct_flwr.wire.messages import from_record, to_record
+from fedct_flwr.wire.refusal import Refusal, Refused
+from tests.hospital.gates import CODE, KEY, RUN, Silo
+from tests.hospitals import write_silo_folder
+
+MANY = {"max_rounds": 100, "max_queries": 1000, "max_bytes": 100_000}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "common"
+
+
+@pytest.fixture
+def study(tmp_path: Path, folder: Path) -> Callable[..., Silo]:
+    """One study's silo folder, whose limits over all studies are these."""
+
+    def made(name: str, *, shares: bool = True, **limits: int) -> Silo:
+        shared = {"folder": str(folder), **{key.replace("_", "-"): value for key, value in limits.items()}}
+        file = write_silo_folder(tmp_path / name, **({"records": shared} if shares else {}))  # type: ignore[arg-type]
+        config = SiloConfig.read_toml(file)
+        config = config.model_copy(update={"silo": name})
+        silo = Silo(config, read_study(config.study), config.state)
+        with EgressLog.open(silo.state, config.silo, KEY) as log:
+            approve(log, config, silo.study)
+        return silo
+
+    return made
+
+
+def ask(silo: Silo, number: int, size: int = 5) -> Refusal | bytes:
+    """A whole round: what leaves."""
+    with silo.gate() as gate:
+        try:
+            return silo.ask(gate, number, size, silo=silo.config.silo)
+        except Held as held:
+            return held.reason
+
+
+def counted(folder: Path) -> tuple[Spent, int]:
+    return SharedBooks(folder, "", {}).spent()
+
+
+def test_two_studies_share_a_limit_of_labels(study: Callable[..., Silo], folder: Path) -> None:
+    heart, lung = study("heart", max_queries=12), study("lung", max_queries=12)
+    assert isinstance(ask(heart, 1), bytes)
+    assert isinstance(ask(lung, 1), bytes)
+    # Each has a limit of its own of a million; together they have two labels left.
+    assert ask(heart, 2) is Refusal.LIMIT
+    assert ask(lung, 2) is Refusal.LIMIT
+    assert isinstance(ask(lung, 3, size=2), bytes)
+    total, studies = counted(folder)
+    assert (total.queries, total.rounds, studies) == (12, 3, 2)
+    # All bytes that left are counted, those of refusals too.
+    left = [entry.bytes for silo in (heart, lung) for entry in silo.entries()]
+    assert total.bytes == sum(left)
+    assert sum(entry.event is Event.REFUSED for silo in (heart, lung) for entry in silo.entries()) == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"),
+    [({"max_rounds": 2}, "max-rounds"), ({"max_queries": 10}, "max-queries"), ({"max_bytes": 90}, "max-bytes")],
+)
+def test_each_total_has_a_limit_and_the_log_names_it(
+    study: Callable[..., Silo], limits: dict[str, int], field: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = study("one", **limits), study("other", **limits)
+    answers = [ask(one, 1), ask(other, 1), ask(one, 2), ask(other, 2)]
+    assert answers[-1] is Refusal.LIMIT
+    assert isinstance(answers[0], bytes)
+    assert f"({field} under [records] in silo.toml): stop here, or raise it and approve that" in caplog.text
+
+
+def test_what_left_before_is_counted_too(study: Callable[..., Silo], folder: Path) -> None:
+    before = study("before", shares=False)
+    assert isinstance(ask(before, 1), bytes)
+    shared = before.config.records.model_copy(update={"folder": folder, "max_queries": 9})
+    now = replace(before, config=before.config.model_copy(update={"records": shared}))
+    with EgressLog.open(now.state, now.config.silo, KEY) as log:
+        approve(log, now.config, now.study)
+    assert ask(now, 2) is Refusal.LIMIT
+    assert counted(folder)[0].queries == 5
+    # Once, however often the agent starts.
+    assert isinstance(ask(now, 3, size=4), bytes)
+    assert ask(now, 4, size=1) is Refusal.LIMIT
+    assert counted(folder)[0].queries == 9
+
+
+def test_a_study_without_the_folder_counts_for_itself(study: Callable[..., Silo], folder: Path) -> None:
+    assert isinstance(ask(study("alone", shares=False), 1), bytes)
+    assert not folder.exists()
+
+
+def test_it_is_counted_before_it_leaves(study: Callable[..., Silo], folder: Path) -> None:
+    silo = study("one", **MANY)
+    with silo.gate() as gate:
+        payload = gate.admit(to_record(silo.request(1)), RUN, CODE)
+        assert counted(folder)[0] == Spent(rounds=1, queries=5)
+        left = gate.release(to_record(silo.reply(1, silo="one")), payload, RUN, CODE)
+        assert left is not None
+        assert counted(folder)[0].bytes == len(from_record(left))
+
+
+def test_where_it_cannot_be_counted_nothing_leaves(study: Callable[..., Silo], folder: Path) -> None:
+    silo = study("one", **MANY)
+    assert isinstance(ask(silo, 1), bytes)
+    with silo.gate() as gate:
+        payload = gate.admit(to_record(silo.request(2)), RUN, CODE)
+        (folder / "ledger.mark").write_bytes(b"another\n")
+        assert gate.release(to_record(silo.reply(2, silo="one")), payload, RUN, CODE) is None
+        with pytest.raises(Held) as held:
+            gate.admit(to_record(silo.request(3)), RUN, CODE)
+    assert (held.value.reason, held.value.record) == (Refusal.LEDGER, None)
+    refused = [entry for entry in silo.entries() if entry.event is Event.REFUSED]
+    assert [(entry.reason, entry.bytes) for entry in refused] == [("LEDGER", 0)] * 2
+    # And no agent starts.
+    with pytest.raises(LedgerError, match="is not the one that"), silo.gate():
+        pass
+
+
+def test_a_refusal_that_the_limit_has_no_room_for_is_not_sent(study: Callable[..., Silo], folder: Path) -> None:
+    silo = study("one", max_rounds=1, max_bytes=120)
+    while counted(folder)[0].bytes + len(encode_refusal("one", Refusal.LIMIT)) <= 120:
+        ask(silo, 1)
+    with silo.gate() as gate, pytest.raises(Held) as held:
+        gate.admit(to_record(silo.request(2)), RUN, CODE)
+    assert held.value.record is None
+    assert counted(folder)[0].bytes <= 120
+
+
+CHARGE = """
+import sys, pathlib
+from fedct_flwr.hospital.books import Spent
+from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.wire.refusal import Refused
+books = SharedBooks(pathlib.Path(sys.argv[1]), sys.argv[2], dict(max_rounds=50, max_queries=10**6, max_bytes=10**6))
+done = 0
+for _ in range(40):
+    try:
+        books.charge(Spent(1, 1, 1))
+        done += 1
+    except Refused:
+        pass
+print(done)
+"""
+
+
+def test_agents_that_charge_at_once_never_exceed_the_limit(folder: Path) -> None:
+    with ExitStack() as stack:
+        agents = [
+            stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", CHARGE, folder, name], stdout=subprocess.PIPE, text=True)
+            )
+            for name in ("a", "b")
+        ]
+        done = [int(agent.communicate(timeout=120)[0]) for agent in agents]
+    assert sum(done) == 50
+    assert counted(folder) == (Spent(50, 50, 50), 2)
+
+
+def test_a_line_that_nobody_wrote_ends_it(folder: Path) -> None:
+    books = SharedBooks(folder, "a", MANY)
+    books.charge(Spent(1, 1, 1))
+    with books._kept.transaction() as file:
+        file.execute("UPDATE charges SET event = 'nonsense'")
+    with pytest.raises(Refused, match="ledger"):
+        books.charge(Spent(1, 1, 1))
+
+
+# --- settings and approval
+
+
+def test_the_limits_and_the_folder_are_approved(study: Callable[..., Silo], tmp_path: Path) -> None:
+    silo = study("one", max_queries=12)
+    digests = {terms_digest(silo.config, silo.study)}
+    for change in ({"max_queries": 13}, {"folder": tmp_path / "elsewhere"}, {"folder": None, "max_queries": 1_000_000}):
+        records = silo.config.records.model_copy(update=change)
+        digests.add(terms_digest(silo.config.model_copy(update={"records": records}), silo.study))
+    assert len(digests) == 4
+
+
+def test_without_a_folder_a_limit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="max-queries has no effect without a folder"):
+        SiloConfig.read_toml(write_silo_folder(tmp_path / "one", records={"max-queries": 5}))

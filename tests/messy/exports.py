@@ -1,0 +1,152 @@
+"""Messes as exports of hospitals have them: filled-in values, several visits of a patient, stamps of time, lists."""
+
+from typing import Final
+
+from tests.messy.cases import Case
+from tests.messy.families import drawn
+from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, Patients
+
+VISITS: Final = 4
+DRUGS: Final = ("asa", "ace", "ppi", "statin", "heparin")
+OTHER: Final = {"yes": "no", "no": "yes"}
+
+
+def visits(p: Patients, column: str, named: str = "{name}{patient}") -> Patients:
+    """Four records of each patient, who differ in what is measured each time, and a column that says whose they are."""
+    for table in p.tables.values():
+        for column_, cells in table.items():
+            if column_ not in ("crp", "glucose", LABEL):
+                table[column_] = [cells[row - row % VISITS] for row in range(len(cells))]
+    return p.add(column, lambda name, row: named.format(name=EVERYWHERE.index(name) + 1, patient=100 + row // VISITS))
+
+
+def _seconds(name: str, row: int) -> str:
+    return str(1_577_836_800 + int(drawn(name, row).integers(10**8)))
+
+
+def _short_day(name: str, row: int) -> str:
+    rng = drawn(name, row)
+    return f"{rng.integers(10, 25)}{rng.integers(1, 13):02}{rng.integers(1, 29):02}"
+
+
+def _drugs(name: str, row: int, sign: str) -> str:
+    rng = drawn(name, row)
+    return sign.join(rng.choice(DRUGS, rng.integers(1, 4), replace=False).tolist())
+
+
+def _other_labels(p: Patients, source: str, target: str) -> None:
+    p.copy(source, target, 40)
+    first = slice(360, 400) if source == target else slice(0, 40)
+    p.tables[target][LABEL][first] = [OTHER[cell] for cell in p.tables[target][LABEL][first]]
+
+
+def _rows(p: Patients, name: str, rows: range) -> None:
+    p.tables[name] = {column: [cells[row] for row in rows] for column, cells in p.tables[name].items()}
+
+
+def _slipped(p: Patients) -> None:
+    for name in p.tables:
+        _rows(p, name, range(150))
+    for name, table in p.tables.items():
+        if name != PUBLIC:
+            # A clearer label than that of the patients, who are few here.
+            table[LABEL] = ["yes" if float(age) > 60 else "no" for age in table["age"]]
+    p.tables["essen"][LABEL] = [*p.tables["essen"][LABEL][1:], "no"]
+
+
+SAID: Final[dict[str, Case]] = {
+    "zeros for a column that is not measured": Case(
+        lambda p: p.change("essen", "crp", lambda cell: "0"), "repeated-number", "crp", "essen"
+    ),
+    "means for missing numbers": Case(
+        lambda p: p.some("koeln", "glucose", range(300), "5.61"), "repeated-number", "glucose", "koeln"
+    ),
+    "one number in public, and others at silos": Case(
+        lambda p: p.change(PUBLIC, "height", lambda cell: "170"), "constant-column", "height"
+    ),
+    "merged cells at a silo": Case(
+        lambda p: p.some("essen", "ward", [row for row in range(400) if row % 3], ""), "missing-values", "ward", "essen"
+    ),
+    "visits of a patient by a name that says nothing": Case(lambda p: visits(p, "xyz"), "record-number", "xyz"),
+    "visits of a patient, whose number each hospital gives": Case(
+        lambda p: visits(p, "Fallnummer", "{patient}"), "record-number", "Fallnummer"
+    ),
+    "a patient's number in capital letters": Case(lambda p: visits(p, "MRN"), "record-number", "MRN"),
+    "numbers that go up with gaps": Case(
+        lambda p: p.add("zz", lambda name, row: str(1000 + 17 * row + row % 5)), "record-number", "zz"
+    ),
+    "names that several patients have": Case(
+        lambda p: p.add(
+            "Name", lambda name, row: f"{'ABCDEF'[row % 6]}. {('Koch', 'Roth', 'Wolf', 'Ley')[row % 4]}-{row % 5}"
+        ),
+        "record-number",
+        "Name",
+    ),
+    "seconds since 1970": Case(lambda p: p.add("taken", _seconds), "dates-as-numbers", "taken"),
+    "thousandths of seconds": Case(
+        lambda p: p.add("taken", lambda name, row: _seconds(name, row) + "123"), "dates-as-numbers", "taken"
+    ),
+    "days of six digits": Case(lambda p: p.add("seen", _short_day), "dates-as-numbers", "seen"),
+    "several codes in a cell": Case(
+        lambda p: p.add("drugs", lambda name, row: _drugs(name, row, ";")), "values-in-a-cell", "drugs"
+    ),
+    "lists of a program": Case(
+        lambda p: p.add("drugs", lambda name, row: f"['{_drugs(name, row, chr(39) + ', ' + chr(39))}']"),
+        "values-in-a-cell",
+        "drugs",
+    ),
+    "the same records again in public": Case(lambda p: p.copy(PUBLIC, PUBLIC, 100), "repeated-records"),
+    "records with two labels at a silo": Case(
+        lambda p: _other_labels(p, "essen", "essen"), "contradicting-labels", "", "essen"
+    ),
+    "records with another label at another silo": Case(
+        lambda p: _other_labels(p, "essen", "koeln"), "contradicting-labels", "", "koeln"
+    ),
+    "two units in public, each often": Case(
+        lambda p: p.tables[PUBLIC].update(
+            {
+                "glucose": [
+                    cell if row % 2 else f"{float(cell) * 18:.0f}"
+                    for row, cell in enumerate(p.tables[PUBLIC]["glucose"])
+                ]
+            }
+        ),
+        "two-scales",
+        "glucose",
+    ),
+    "minus one for a missing label": Case(
+        lambda p: p.relabel(lambda silo, row: ("0", "1", "-1")[int(drawn(silo, row).integers(9)) % 5 % 3]),
+        "missing-as-class",
+        LABEL,
+    ),
+    "labels of few records that slipped by a line": Case(_slipped, "unrelated-labels", "", "essen"),
+}
+"""What is suspicious."""
+
+HONEST: Final[dict[str, Case]] = {
+    "one number often, everywhere": Case(
+        lambda p: p.add("beers", lambda name, row: str(max(0, int(drawn(name, row).integers(-20, 15))))), ""
+    ),
+    "a rare sign that public has not": Case(
+        lambda p: p.add("icu", lambda name, row: str(int(name != PUBLIC and row % 150 == 0))), ""
+    ),
+    "towns and their codes": Case(
+        lambda p: p.add("town", lambda name, row: f"T{drawn(name, row).integers(30)}").add(
+            "region", lambda name, row: "NSW"[int(p.tables[name]["town"][row][1:]) % 3]
+        ),
+        "",
+    ),
+    "diseases with a comma": Case(
+        lambda p: p.add(
+            "disease", lambda name, row: f"diabetes, type {drawn(name, row).integers(1, 9)}" if row % 2 else "none"
+        ),
+        "",
+    ),
+    "words with a semicolon": Case(
+        lambda p: p.add("stay", lambda name, row: ("home; alone", "home; with others", "ward")[row % 3]), ""
+    ),
+    "whole numbers that all differ": Case(
+        lambda p: p.add("cells", lambda name, row: str(int(drawn(name, row).lognormal(11, 0.6)))), ""
+    ),
+}
+"""Columns of which nothing is said."""

@@ -1,0 +1,146 @@
+"""The bundle for hospitals without internet. `make test-deploy` makes one of real images and loads it."""
+
+import os
+import subprocess
+import sys
+import tarfile
+from importlib.metadata import distributions
+from pathlib import Path
+
+import pytest
+
+from tests.readme import ROOT
+from tests.test_locks import MORE, versions
+from tests.wheelhouses import load_script, sha256, write_wheel
+
+bundle = load_script("bundle")
+licences = load_script("licences")
+NAMES = ["fedct/agent:latest", "fedct/supernode:latest"]
+ENGINE = f"""\
+#!{sys.executable}
+import sys, pathlib
+match sys.argv[1:]:
+    case ["image", "inspect", "--format", "{{{{.Id}}}}", name]:
+        print("sha256:" + name)
+    case ["save", "--output", path, *names]:
+        pathlib.Path(path).write_text(" ".join(names))
+"""
+
+
+@pytest.fixture
+def sbom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What `make images` leaves, and a program in Docker's place that knows these images."""
+    folder, programs = tmp_path / "sbom", tmp_path / "bin"
+    for made in (folder, programs):
+        made.mkdir()
+    (programs / "docker").write_text(ENGINE)
+    (programs / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    (folder / "images.txt").write_text("".join(f"sha256:{name}  {name}\n" for name in [*NAMES, "fedct/demo:latest"]))
+    for image in bundle.IMAGES_OF_A_SILO:
+        for form in ("cdx.json", "licences.txt"):
+            (folder / f"{image}.{form}").write_text(f"{image} {form}")
+    return folder
+
+
+def test_a_bundle_has_images_checksums_sboms_licences_and_what_was_tried(sbom: Path, tmp_path: Path) -> None:
+    digest = bundle.write(sbom, "fedct", "latest", tmp_path / "out" / "bundle.tar")
+    assert digest == sha256(tmp_path / "out" / "bundle.tar")
+    with tarfile.open(tmp_path / "out" / "bundle.tar") as archive:
+        archive.extractall(tmp_path, filter="data")
+    there = tmp_path / bundle.FOLDER
+    assert {path.name for path in there.iterdir()} == {
+        "fedct-silo.tar", "images.txt", "agent.cdx.json", "supernode.cdx.json", "agent.licences.txt",
+        "supernode.licences.txt", "SUPPORTED.md", "hospital.md", "LICENSE", "SHA256SUMS",
+    }  # fmt: skip
+    assert (there / "fedct-silo.tar").read_text() == " ".join(NAMES)
+    assert (there / "images.txt").read_text() == "".join(f"sha256:{name}  {name}\n" for name in NAMES)
+    check = ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=there, check=False).returncode == 0
+    (there / "agent.cdx.json").write_text("another")
+    assert subprocess.run(check, cwd=there, check=False, capture_output=True).returncode == 1
+    # All files are in the sums, and only the sums themselves are not.
+    assert {path.name for path in there.iterdir()} - {
+        line.split()[1] for line in (there / "SHA256SUMS").read_text().splitlines()
+    } == {"SHA256SUMS"}
+
+
+def test_the_same_images_make_the_same_bundle(sbom: Path, tmp_path: Path) -> None:
+    first = bundle.write(sbom, "fedct", "latest", tmp_path / "bundle.tar")
+    os.utime(sbom / "agent.cdx.json", (1, 1))
+    assert bundle.write(sbom, "fedct", "latest", tmp_path / "bundle.tar") == first
+
+
+def test_an_image_that_was_built_since_is_not_put_in(
+    sbom: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bundle.tar").touch()
+    (sbom / "images.txt").write_text("sha256:other  fedct/agent:latest\n")
+    assert bundle.main([str(sbom), "fedct", "latest", str(tmp_path / "bundle.tar")]) == 1
+    said = capsys.readouterr().err
+    assert "fedct/agent:latest is not the image that" in said
+    assert "make images" in said
+
+
+def test_without_images_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bundle.main([str(tmp_path), "fedct", "latest", str(tmp_path / "bundle.tar")]) == 1
+    assert "images.txt is not there: run 'make images' first" in capsys.readouterr().err
+    assert not (tmp_path / "bundle.tar").exists()
+
+
+def test_the_text_of_what_was_tried_names_each_platform() -> None:
+    text = (ROOT / "docker" / "supported.md").read_text("utf-8")
+    assert all(name in text for name in ("x86-64", "aarch64", "Podman", "rootless", "Kubernetes", "GPU", "SELinux"))
+    assert text.count("not tried") >= 6
+
+
+# --- licences
+
+
+def test_each_package_of_the_images_declares_a_licence() -> None:
+    """Those of the lock files, as they are installed here."""
+    locked = versions("agent", "supernode", "coordinator")
+    assert MORE
+    normalized = load_script("wheelhouse")._normalized
+    found = [licences.licence_of(one) for one in distributions() if normalized(one.metadata["Name"]) in locked]
+    assert len(found) > 50
+    assert [one.package for one in found if not one.declared] == []
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """The files of an image: a package of Python with a licence, and two of Debian."""
+    packages = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
+    wheel = write_wheel(tmp_path / "wheels", "models")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--target", packages, wheel]
+    subprocess.run(install, check=True, timeout=120)
+    metadata = packages / "models-1.0.dist-info" / "METADATA"
+    metadata.write_text(f"{metadata.read_text()}License-Expression: MIT\n")
+    status = tmp_path / "var" / "lib" / "dpkg" / "status"
+    status.parent.mkdir(parents=True)
+    status.write_text(
+        "Package: bash\nStatus: install ok installed\nVersion: 5.2\n\n"
+        "Package: slim\nStatus: install ok installed\nVersion: 1\n\n"
+        "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
+    )
+    (tmp_path / "usr" / "share" / "doc" / "bash").mkdir(parents=True)
+    (tmp_path / "usr" / "share" / "doc" / "bash" / "copyright").write_text("GPL-3 or later")
+    return tmp_path
+
+
+def test_an_images_licences_name_all_packages_and_quote_their_texts(image: Path) -> None:
+    text = licences.text_of(image)
+    index = text[: text.index("=")].split("\n")
+    assert [line for line in index if line] == [
+        "bash 5.2 (Debian): see its text",
+        "models 1.0: MIT",
+        "slim 1 (Debian): in Debian's package, without its text in this image",
+    ]
+    assert "GPL-3 or later" in text
+
+
+def test_a_package_without_a_licence_ends_it(image: Path) -> None:
+    metadata = next(image.rglob("METADATA"))
+    metadata.write_text(metadata.read_text().replace("License-Expression: MIT\n", ""))
+    with pytest.raises(ValueError, match=r"no licence is known of models 1\.0"):
+        licences.text_of(image)

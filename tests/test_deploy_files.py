@@ -1,0 +1,281 @@
+"""What is in docker/ for machines that nobody here has: files that parse, keep to the rules, and name what there is."""
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
+from fedct_flwr.cli.coordinator.gateway import in_container
+from fedct_flwr.cli.main import app
+from tests.cli.silos import Authority
+from tests.readme import ROOT
+
+DOCKER = ROOT / "docker"
+CHARTS = sorted(path for path in (DOCKER / "charts").iterdir())
+UNITS = sorted((DOCKER / "systemd").glob("*.service"))
+QUADLETS = sorted((DOCKER / "quadlet").glob("*.*"))
+
+
+# --- the coordinator's compose file
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    text = (DOCKER / "coordinator" / "compose.yaml").read_text("utf-8")
+    return dict(yaml.safe_load(text))
+
+
+def mounts(compose: dict[str, Any], service: str) -> dict[str, bool]:
+    """What a service sees of the coordinator's folder, and whether it may write there."""
+    return {
+        volume["source"].removeprefix("${COORDINATOR:-./coordinator}").lstrip("/"): not volume.get("read_only")
+        for volume in compose["services"][service]["volumes"]
+    }
+
+
+def test_each_service_sees_what_it_needs_of_the_folder_and_no_authoritys_key(compose: dict[str, Any]) -> None:
+    folder = CoordinatorFolder(Path("/c"))
+    there = {str(value.relative_to("/c")) for value in vars(folder).values() if value != folder.path}
+    for service in ("superlink", "superexec", "gateway"):
+        seen = mounts(compose, service)
+        assert set(seen) <= there, service
+        assert not {"certificates/ca.key", "certificates/clients.key", "certificates", ""} & set(seen), service
+    assert mounts(compose, "superexec") == {
+        "certificates/ca.crt": False, "secret": False, "study": False, "runs": True
+    }  # fmt: skip
+    assert {name for name, writable in mounts(compose, "superlink").items() if writable} == {"state"}
+    assert not any(mounts(compose, "gateway").values())
+
+
+def test_all_services_are_hardened_and_only_the_gateway_has_a_port(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert ("ports" in service) is (name == "gateway"), name
+        assert service["networks"] == (["coordinator", "outside"] if name == "gateway" else ["coordinator"]), name
+    assert compose["networks"]["coordinator"]["internal"]
+
+
+# --- charts
+
+
+def rendered(chart: Path) -> list[dict[str, Any]]:
+    """As Helm renders templates that use values alone."""
+    values = {
+        f".Values.{key}": str(value)
+        for key, value in yaml.safe_load((chart / "values.yaml").read_text("utf-8")).items()
+    }
+
+    def value(found: re.Match[str]) -> str:
+        name, quoted = found[1], bool(found[2])
+        text = {**values, ".Release.Name": "study"}[name]
+        return f'"{text}"' if quoted else text
+
+    text = "\n---\n".join(path.read_text("utf-8") for path in sorted((chart / "templates").glob("*.yaml")))
+    whole = re.sub(r"\{\{ (\.[\w.]+)( \| quote)? \}\}", value, text)
+    assert "{{" not in whole
+    return [document for document in yaml.safe_load_all(whole) if document]
+
+
+def of_kind(chart: Path, kind: str) -> list[dict[str, Any]]:
+    return [document for document in rendered(chart) if document["kind"] == kind]
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.name)
+def test_pods_have_no_rights_and_no_root(chart: Path) -> None:
+    for deployment in of_kind(chart, "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        assert not pod["automountServiceAccountToken"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert rights["readOnlyRootFilesystem"]
+            assert not rights["allowPrivilegeEscalation"]
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+            assert container["livenessProbe"]
+            assert container["resources"]["limits"]["memory"]
+            assert {mount["name"] for mount in container["volumeMounts"]} == {
+                volume["name"] for volume in pod["volumes"]
+            }
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.name)
+def test_whatever_is_not_allowed_is_denied(chart: Path) -> None:
+    nothing, *others = of_kind(chart, "NetworkPolicy")
+    assert nothing["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert not {"ingress", "egress"} & set(nothing["spec"])
+    chosen = nothing["spec"]["podSelector"]["matchLabels"]
+    pods = [document["spec"]["template"]["metadata"]["labels"] for document in of_kind(chart, "Deployment")]
+    assert all(chosen.items() <= labels.items() for labels in pods)
+    # Each rule is about pods that there are.
+    for policy in others:
+        own = policy["spec"]["podSelector"]["matchLabels"]
+        assert sum(own.items() <= labels.items() for labels in pods) == 1
+
+
+def test_the_agent_reaches_its_supernode_and_nothing_else() -> None:
+    chart = DOCKER / "charts" / "fedct-silo"
+    (agent,) = [one for one in of_kind(chart, "NetworkPolicy") if one["metadata"]["name"].endswith("-agent")]
+    (rule,) = agent["spec"]["egress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 9094}]
+    assert rule["to"][0]["podSelector"]["matchLabels"]["fedct.org/part"] == "supernode"
+    (pod,) = [one for one in of_kind(chart, "Deployment") if one["metadata"]["name"].endswith("-agent")]
+    assert pod["spec"]["template"]["spec"]["dnsPolicy"] == "None"
+    # Of the connection's keys none.
+    (secret,) = [one for one in pod["spec"]["template"]["spec"]["volumes"] if one["name"] == "secret"]
+    assert secret["secret"]["items"] == [{"key": "secret", "path": "secret"}]
+
+
+def test_a_clusters_gateway_asks_the_clusters_name_server() -> None:
+    text = in_container("2000000", "10.96.0.10", "superlink.fl.svc.cluster.local").render()
+    assert "resolver 10.96.0.10 " in text
+    assert "set $superlink superlink.fl.svc.cluster.local;" in text
+    assert "proxy_ssl_name superlink;" in text
+
+
+def test_a_clusters_supernode_is_told_of_a_proxy_and_its_agent_is_not() -> None:
+    told = {
+        pod["metadata"]["name"].rpartition("-")[2]: {
+            one["name"] for one in pod["spec"]["template"]["spec"]["containers"][0]["env"]
+        }
+        for pod in of_kind(DOCKER / "charts" / "fedct-silo", "Deployment")
+    }
+    assert told == {"supernode": {"FEDCT_LOG", "HTTPS_PROXY", "NO_PROXY"}, "agent": {"FEDCT_LOG"}}
+
+
+# --- the gateway
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """The gateway's settings in containers, with certificates that are there."""
+    made = Authority.make()
+    for name in ("ca.crt", "clients.crt"):
+        made.write(tmp_path / name)
+    made.server(tmp_path)
+    shutil.copy(tmp_path / "server.pem", tmp_path / "server.key")
+    container = replace(in_container(), certificates=str(tmp_path), temporary=str(tmp_path))
+    path = tmp_path / "gateway.conf"
+    path.write_text(container.render(), "utf-8")
+    return path
+
+
+@pytest.mark.skipif(not shutil.which("nginx"), reason="there is no nginx")
+def test_nginx_takes_the_settings_of_containers(settings: Path) -> None:
+    assert settings.read_text("utf-8").count("listen [::]:8443 ssl;") == 1
+    done = subprocess.run(
+        ["nginx", "-t", "-e", "stderr", "-c", settings], capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert "syntax is ok" in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="there is no bubblewrap")
+@pytest.mark.parametrize("has_ipv6", [True, False])
+def test_the_gateway_starts_where_the_kernel_has_no_ipv6(tmp_path: Path, has_ipv6: bool) -> None:
+    """With a program in nginx's place, that shows the settings it is given."""
+    conf, programs = tmp_path / "gateway.conf", tmp_path / "bin"
+    conf.write_text(in_container().render(), "utf-8")
+    programs.mkdir()
+    (programs / "nginx").write_text('#!/bin/sh\ncat "$4"\n')
+    (programs / "nginx").chmod(0o755)
+    kernel = tmp_path / "net"
+    kernel.mkdir()
+    if has_ipv6:
+        (kernel / "if_inet6").touch()
+    done = subprocess.run(
+        [
+            "bwrap", "--ro-bind", "/", "/", "--tmpfs", "/proc", "--ro-bind", kernel, "/proc/net",
+            "--tmpfs", "/tmp", "--ro-bind", tmp_path, "/mnt", "--ro-bind", DOCKER, "/opt",
+            "--setenv", "PATH", f"/mnt/bin:{os.environ['PATH']}",
+            "sh", "/opt/gateway.sh", "/mnt/gateway.conf",
+        ],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = in_container().render().splitlines()
+    assert done.stdout.splitlines() == [line for line in lines if has_ipv6 or "[::]" not in line]
+    assert len(lines) - len(done.stdout.splitlines()) == (not has_ipv6)
+
+
+@pytest.mark.skipif(not shutil.which("helm"), reason="there is no helm")
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.name)
+def test_helm_takes_the_charts(chart: Path) -> None:
+    subprocess.run(["helm", "lint", "--strict", chart], check=True, capture_output=True)
+    done = subprocess.run(["helm", "template", "study", chart], check=True, capture_output=True, text=True)
+    assert [document for document in yaml.safe_load_all(done.stdout) if document] == rendered(chart)
+
+
+# --- units
+
+
+def parsed(path: Path) -> configparser.RawConfigParser:
+    """A file in systemd's form, in which keys may come more than once."""
+    made = configparser.RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=("#",))
+    vars(made)["optionxform"] = str
+    made.read_string(path.read_text("utf-8"))
+    return made
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_starts_a_command_that_there_is(path: Path) -> None:
+    service = parsed(path)["Service"]
+    program, group, command, folder = service["ExecStart"].split()
+    assert program.endswith("/fedct")
+    found = typer.main.get_command(app)
+    for name in (group, command):
+        found = found.get_command(None, name)  # type: ignore[attr-defined]
+        assert found
+    assert service["ProtectSystem"] == "strict"
+    assert service["Restart"] == "always"
+    # Settings do not mend themselves.
+    assert service["RestartPreventExitStatus"] == "2"
+    assert folder in path.read_text("utf-8").split("ExecStart", 1)[1]
+    assert service.get("User") == (None if group == "coordinator" else "fedct")
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd")
+def test_systemd_knows_all_that_the_units_say(tmp_path: Path) -> None:
+    for path in UNITS:
+        text = re.sub("ExecStart=.*", "ExecStart=/bin/true", path.read_text("utf-8")).replace("User=fedct", "User=root")
+        (tmp_path / path.name).write_text(text, "utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *sorted(tmp_path.glob("*.service"))],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = [line for line in done.stderr.splitlines() if any(path.name in line for path in UNITS)]
+    assert said == []
+
+
+def test_quadlets_keep_agent_and_supernode_as_compose_does() -> None:
+    files = {path.name: parsed(path) for path in QUADLETS}
+    assert files["fedct-inside.network"]["Network"]["Internal"] == "true"
+    silo = yaml.safe_load((DOCKER / "silo" / "compose.yaml").read_text("utf-8"))["services"]
+    for name in ("agent", "supernode"):
+        text = (DOCKER / "quadlet" / f"fedct-{name}.container").read_text("utf-8")
+        container = files[f"fedct-{name}.container"]["Container"]
+        assert (container["ReadOnly"], container["DropCapability"], container["NoNewPrivileges"]) == (
+            "true",
+            "ALL",
+            "true",
+        )
+        inside = re.findall(r"^Volume=[^:]+:([^:]+):(\w+)", text, re.MULTILINE)
+        assert {target: kind == "ro" for target, kind in inside} == {
+            volume["target"]: volume.get("read_only", False) for volume in silo[name]["volumes"]
+        }
+        networks = re.findall(r"^Network=([\w.-]+)", text, re.MULTILINE)
+        assert set(networks) == (
+            {"fedct-inside.network"} | ({"fedct-outside.network"} if name == "supernode" else set())
+        )
+    said = files["fedct-supernode.container"]["Container"]["Exec"].split()
+    wanted = [re.sub(r"\$\{SUPERLINK:.*\}", "${SUPERLINK}", word) for word in silo["supernode"]["command"]]
+    assert said == wanted
