@@ -11,6 +11,9 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 
+from fedct_flwr.coordinator.restarts import outlast_restarts
+from fedct_flwr.coordinator.whole_replies import await_whole_replies
+
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0
 _SHARE_OF_WAIT: Final = 0.1
@@ -34,6 +37,8 @@ class PollingGrid(PromptGrid):
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
+        await_whole_replies(grid)
+        outlast_restarts(grid)
         # A reply is announced before its parts are there; Flower waits a second before it looks for them again.
         parts: Any = importlib.import_module("flwr.supercore.inflatable.inflatable_utils")
         parts.pull_objects.__kwdefaults__["initial_backoff"] = SHORTEST_SECONDS

@@ -19,6 +19,7 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+from fedct_flwr.hospital.late_answers import send_late_answers
 from fedct_flwr.hospital.link import Link
 from fedct_flwr.hospital.noted_calls import QUESTION, note_calls, tell_agents
 from fedct_flwr.hospital.pace import Pace, keep_pace
@@ -94,6 +95,7 @@ def main() -> None:
     note_calls(note, os.environ.pop(FORMER, ""))
     tell_agents(link)
     keep_pace(pace)
+    send_late_answers()
     if notes:
         notes.write(FINGERPRINT, fingerprint(option(rest, "--auth-supernode-private-key")))
         threading.Thread(target=_end_with_supervisor, daemon=True).start()

@@ -10,7 +10,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fedct_flwr.hospital import certified_supernode, link, log_line, noted_calls, pace, supervised_supernode
+from fedct_flwr.hospital import (
+    certified_supernode,
+    late_answers,
+    link,
+    log_line,
+    noted_calls,
+    pace,
+    supervised_supernode,
+)
 from fedct_flwr.hospital.link import SILENT_HEADER, SILENT_SECONDS, TROUBLE_HEADER, Heard, Link, Trouble, sentence_of
 from fedct_flwr.hospital.noted_calls import may_pass, trouble_of
 
@@ -166,10 +174,12 @@ def test_what_may_pass_is_asked_again(call: str, error: Exception, passes: bool)
     assert may_pass(call, error) is passes
 
 
-@pytest.mark.parametrize("module", [certified_supernode, link, log_line, noted_calls, pace, supervised_supernode])
+@pytest.mark.parametrize(
+    "module", [certified_supernode, late_answers, link, log_line, noted_calls, pace, supervised_supernode]
+)
 def test_the_image_of_a_supernode_has_all_that_they_import(module: object) -> None:
     """Flower, and these files in a folder without any other of ours."""
-    names = {"certified_supernode", "link", "log_line", "noted_calls", "pace", "supervised_supernode"}
+    names = {"certified_supernode", "late_answers", "link", "log_line", "noted_calls", "pace", "supervised_supernode"}
     dockerfile = (Path(__file__).parents[2] / "docker" / "Dockerfile").read_text("utf-8")
     flowers = {"flwr", "httpx", "cryptography"} if module in (certified_supernode, noted_calls) else set()
     for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):  # type: ignore[attr-defined]

@@ -1,0 +1,89 @@
+"""A reply counts once all its parts are there: one that is announced and does not come holds up no other.
+
+A node announces a reply and sends its parts afterwards. Flower 1.41 takes all replies that are announced, and waits for
+the parts of one before it looks at the next: three minutes for a node whose connection broke off in between, two hours
+for one that sends a part now and then. Whatever the others sent has expired by then, and the round has no replies.
+
+What is used of Flower's insides: where its grid keeps its client, and two of that client's calls.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from flwr.proto.message_pb2 import Message as ReplyProto
+from flwr.proto.message_pb2 import ObjectTree, PullObjectRequest, PullObjectResponse
+from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
+from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from flwr.superlink.grid import HttpGrid
+
+MOST_PARTS: Final = 64
+"""Of one reply; a labels' reply has three. A reply that announces more never counts as there."""
+
+
+def await_whole_replies(grid: Grid) -> None:
+    """From now on this grid hands out whole replies alone. Others than the one to a SuperLink do so anyway."""
+    if isinstance(grid, HttpGrid) and not isinstance(grid._client, WholeReplies):
+        grid._client = WholeReplies(grid._runtime_client, grid)  # type: ignore[assignment]
+
+
+@dataclass
+class _Arriving:
+    reply: ReplyProto
+    tree: ObjectTree
+    parts: dict[str, PullObjectResponse] = field(default_factory=dict)
+
+
+class WholeReplies:
+    """Stands in for the grid's client, and keeps a reply to itself until nothing of it is on its way any more.
+
+    A part that the SuperLink does not know any more will not come: Flower makes an error of such a reply.
+    """
+
+    def __init__(self, client: Any, grid: HttpGrid) -> None:
+        self._client = client
+        self._grid = grid
+        self._arriving: dict[str, _Arriving] = {}
+        """By the question's id."""
+        self._parts: dict[str, PullObjectResponse] = {}
+        """Of the replies that were handed out last."""
+
+    def PullMessages(self, request: PullAppMessagesRequest) -> PullAppMessagesResponse:  # noqa: N802 - Flower's name
+        """The replies to these questions that are there as a whole."""
+        # Of a reply that it has told of, the SuperLink says when asked again that there is none.
+        if new := [asked for asked in request.message_ids if asked not in self._arriving]:
+            told = self._client.PullMessages(PullAppMessagesRequest(message_ids=new))
+            for reply, tree in zip(told.messages_list, told.message_object_trees, strict=True):
+                self._arriving[reply.metadata.reply_to_message_id] = _Arriving(reply, tree)
+        self._parts, whole = {}, PullAppMessagesResponse()
+        for question in [asked for asked in request.message_ids if asked in self._arriving]:
+            arriving = self._arriving[question]
+            if self._fetch(arriving):
+                del self._arriving[question]
+                self._parts |= arriving.parts
+                whole.messages_list.append(arriving.reply)
+                whole.message_object_trees.append(arriving.tree)
+        return whole
+
+    def PullObject(self, request: PullObjectRequest) -> PullObjectResponse:  # noqa: N802 - Flower's name
+        """A part of a reply that was handed out."""
+        return self._parts.get(request.object_id) or self._client.PullObject(request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def _fetch(self, arriving: _Arriving) -> bool:
+        """Fetch what is there of a reply. Whether nothing else will come."""
+        for number, part in enumerate(iterate_object_tree(arriving.tree)):
+            if number == MOST_PARTS:
+                return False
+            if part.object_id in arriving.parts:
+                continue
+            run = arriving.reply.metadata.run_id
+            found = self._client.PullObject(
+                PullObjectRequest(node=self._grid.node, run_id=run, object_id=part.object_id)
+            )
+            if found.object_found and not found.object_available:
+                return False
+            arriving.parts[part.object_id] = found
+        return True

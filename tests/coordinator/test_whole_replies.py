@@ -1,0 +1,172 @@
+"""A reply that is announced and does not come holds up nobody's, and counts as soon as it is there."""
+
+from collections.abc import Iterator
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.serde import message_to_proto
+from flwr.proto.message_pb2 import ObjectTree, PullObjectRequest, PullObjectResponse
+from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid import HttpGrid
+
+from fedct_flwr.coordinator.exchange import PollingGrid
+from fedct_flwr.coordinator.whole_replies import MOST_PARTS, WholeReplies, await_whole_replies
+
+
+@pytest.fixture(autouse=True)
+def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = (TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id)
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
+    yield
+    TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = before
+
+
+class SuperLink:
+    """As Flower's does, it tells of each reply once, and later says that it knows of none."""
+
+    def __init__(self) -> None:
+        self.replies: dict[str, tuple[Message, ObjectTree]] = {}
+        self.parts: dict[str, bytes] = {}
+        self.forgotten: set[str] = set()
+        self.told: set[str] = set()
+        self.fetched: list[str] = []
+
+    def announce(self, number: int, says: int = 0) -> Message:
+        """A node's reply to the question ``q1``, ``q2``, ..., none of whose parts is there yet."""
+        question = Message(RecordDict({"c": ConfigRecord({"n": number})}), number, "train")
+        question.metadata.__dict__["_message_id"] = f"q{number}"
+        reply = Message(RecordDict({"c": ConfigRecord({"n": says or number})}), reply_to=question)
+        with no_object_id_recompute():
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            self.replies[f"q{number}"] = reply, get_object_tree(reply)
+        return reply
+
+    def send(self, reply: Message, parts: int | None = None) -> None:
+        """Its parts, or the first few of them."""
+        with no_object_id_recompute():
+            whole = get_all_nested_objects(reply)
+            self.parts |= {name: whole[name].deflate() for name in list(whole)[:parts]}
+
+    def PullMessages(  # noqa: N802 - Flower's name
+        self, request: PullAppMessagesRequest
+    ) -> PullAppMessagesResponse:
+        assert request.message_ids
+        assert not self.told & set(request.message_ids), "of these it has told"
+        found = [self.replies[name] for name in request.message_ids if name in self.replies]
+        self.told |= set(request.message_ids) & self.replies.keys()
+        return PullAppMessagesResponse(
+            messages_list=[message_to_proto(reply) for reply, _ in found],
+            message_object_trees=[tree for _, tree in found],
+        )
+
+    def PullObject(  # noqa: N802 - Flower's name
+        self, request: PullObjectRequest
+    ) -> PullObjectResponse:
+        name = request.object_id
+        self.fetched.append(name)
+        return PullObjectResponse(
+            object_found=name not in self.forgotten,
+            object_available=name in self.parts,
+            object_content=self.parts.get(name, b""),
+        )
+
+    def ConfirmMessageReceived(self, request: object) -> None:  # noqa: N802 - Flower's name
+        pass
+
+
+@pytest.fixture
+def superlink() -> SuperLink:
+    return SuperLink()
+
+
+@pytest.fixture
+def grid(superlink: SuperLink) -> HttpGrid:
+    grid = HttpGrid(token="token")
+    grid.set_run(Run.create_empty(1))
+    grid._client = superlink  # type: ignore[assignment]
+    await_whole_replies(grid)
+    return grid
+
+
+def read(grid: HttpGrid, *questions: str) -> list[int]:
+    """Who replied, by Flower's own code; 0 for an error in a reply's place."""
+    return sorted(0 if reply.has_error() else reply.content["c"]["n"] for reply in grid.pull_messages(questions))  # type: ignore[index,misc]
+
+
+def test_a_reply_that_does_not_come_holds_up_no_other(grid: HttpGrid, superlink: SuperLink) -> None:
+    """Flower alone would wait for the first for as long as its node likes."""
+    superlink.announce(1)
+    superlink.send(superlink.announce(2))
+    assert read(grid, "q1", "q2", "q3") == [2]
+    superlink.send(superlink.announce(3))
+    assert read(grid, "q1", "q3") == [3]
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_it_counts_as_soon_as_it_is_there(first: int, grid: HttpGrid, superlink: SuperLink) -> None:
+    slow = superlink.announce(1)
+    superlink.send(slow, first)
+    assert read(grid, "q1") == []
+    assert read(grid, "q1") == []
+    superlink.send(slow)
+    assert read(grid, "q1") == [1]
+
+
+def test_no_part_that_is_there_is_fetched_twice(grid: HttpGrid, superlink: SuperLink) -> None:
+    slow = superlink.announce(1)
+    superlink.send(slow, 2)
+    for _ in range(3):
+        assert read(grid, "q1") == []
+    superlink.send(slow)
+    assert read(grid, "q1") == [1]
+    there = [name for name in superlink.fetched if name in list(superlink.parts)[:2]]
+    assert len(there) == len(set(there))
+
+
+def test_a_late_reply_is_kept_for_whoever_asks_for_it(grid: HttpGrid, superlink: SuperLink) -> None:
+    slow = superlink.announce(1)
+    assert read(grid, "q1", "q2") == []
+    superlink.send(slow)
+    assert read(grid, "q2") == []
+    assert read(grid, "q1", "q2") == [1]
+
+
+def test_of_a_reply_that_will_never_come_there_is_an_error(grid: HttpGrid, superlink: SuperLink) -> None:
+    """The SuperLink forgets one whose parts stay away."""
+    lost = superlink.announce(1)
+    superlink.send(lost, 1)
+    assert read(grid, "q1") == []
+    superlink.forgotten = set(get_all_nested_objects(lost)) - set(superlink.parts)
+    superlink.send(superlink.announce(2))
+    assert read(grid, "q1", "q2") == [0, 2]
+
+
+def test_equal_parts_of_two_replies_are_given_to_both(grid: HttpGrid, superlink: SuperLink) -> None:
+    """Parts are known by what they hold, and two silos may say the same."""
+    for number in (1, 2):
+        superlink.send(superlink.announce(number, says=7))
+    assert read(grid, "q1", "q2") == [7, 7]
+
+
+def test_one_of_countless_parts_costs_no_more_than_one_of_few(grid: HttpGrid, superlink: SuperLink) -> None:
+    endless = superlink.announce(1)
+    superlink.replies["q1"] = (
+        endless,
+        ObjectTree(object_id="x", children=[ObjectTree(object_id=f"{n}") for n in range(9999)]),
+    )
+    superlink.parts = {f"{n}": b"" for n in range(9999)}
+    assert read(grid, "q1") == []
+    assert read(grid, "q1") == []
+    assert len(superlink.fetched) == MOST_PARTS
+
+
+def test_a_run_over_a_superlink_waits_for_whole_replies(superlink: SuperLink) -> None:
+    grid = HttpGrid(token="token")
+    grid._client = superlink  # type: ignore[assignment]
+    PollingGrid(PollingGrid(grid))
+    client = vars(grid)["_client"]
+    assert isinstance(client, WholeReplies)
+    assert client._client is superlink
