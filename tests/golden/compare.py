@@ -6,6 +6,7 @@ import platform
 from base64 import b64decode
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -31,11 +32,20 @@ def machine() -> dict[str, Any]:
     blas = {info["architecture"] for info in threadpool_info() if info["user_api"] == "blas"}
     return {
         "cpu": platform.machine(),
+        "model": _model(),
         "simd": simd.get("found", []),
         "blas": sorted(blas),
         "torch": torch.backends.cpu.get_cpu_capability(),
         "versions": {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "torch")},
     }
+
+
+def _model() -> list[str]:
+    """Which CPU it is, where Linux says so. Two that know the same instructions may order a network's sums otherwise."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text(encoding="utf-8").partition("\n\n")[0].splitlines() if about.exists() else []
+    facts = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
+    return [facts.get(name, "").strip() for name in ("vendor_id", "cpu family", "model")]
 
 
 def tolerance(*, same_machine: bool, floats: bool) -> float:
