@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import tarfile
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -46,8 +45,7 @@ def sbom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_bundle_has_images_checksums_sboms_licences_and_what_was_tried(sbom: Path, tmp_path: Path) -> None:
     digest = bundle.write(sbom, "fedct", "latest", tmp_path / "out" / "bundle.tar")
     assert digest == sha256(tmp_path / "out" / "bundle.tar")
-    with tarfile.open(tmp_path / "out" / "bundle.tar") as archive:
-        archive.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "--extract", "--file", tmp_path / "out" / "bundle.tar"], cwd=tmp_path, check=True)
     there = tmp_path / bundle.FOLDER
     assert {path.name for path in there.iterdir()} == {
         "fedct-silo.tar", "images.txt", "agent.cdx.json", "supernode.cdx.json", "agent.licences.txt",

@@ -41,7 +41,7 @@ def machine() -> dict[str, Any]:
 
 
 def _model() -> list[str]:
-    """Which CPU it is, where Linux says so. Two that know the same instructions may order a network's sums otherwise."""
+    """Which CPU it is, where Linux says so: two with the same instructions may order a network's sums otherwise."""
     about = Path("/proc/cpuinfo")
     lines = about.read_text(encoding="utf-8").partition("\n\n")[0].splitlines() if about.exists() else []
     facts = dict(line.replace("\t", "").split(":", 1) for line in lines if ":" in line)
