@@ -25,11 +25,14 @@ import psutil
 import client_app
 import fedct_flwr
 import server_app
+from fedct_flwr.cli.coordinator import reaper
 from fedct_flwr.engine.flower import BIN, OFFLINE
 from fedct_flwr.types import RunError
 
 TEMPORARY: Final = "/tmp"  # noqa: S108 - each program has one of its own
 _BUBBLEWRAP: Final = "bwrap"
+_REAPED: Final = (sys.executable, "-I", "-S", str(Path(reaper.__file__).resolve()))
+"""Starts bubblewrap, and ends it with this process. Bubblewrap's --die-with-parent alone has gaps."""
 _SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _SETTINGS: Final = (
     "alternatives", "group", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "passwd", "resolv.conf", "ssl",
@@ -84,6 +87,10 @@ class Running:
         """Its exit code; None while it runs."""
         return self._process.poll()
 
+    def wait(self, seconds: float) -> int:
+        """Its exit code as soon as it has ended. Raises subprocess.TimeoutExpired if it runs on."""
+        return self._process.wait(seconds)
+
     def stop(self) -> None:
         """End it, in order if it can, and wait until nothing of it is left."""
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -92,12 +99,11 @@ class Running:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     if process.name() != _BUBBLEWRAP:
                         process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            # With bubblewrap ends all that it has started.
-            self._process.kill()
-            self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(_STOP_SECONDS)
+        # The reaper kills what is left.
+        cast(IO[bytes], self._process.stdin).close()
+        self._process.wait()
         self._reader.join(_STOP_SECONDS)
 
     def _read(self, output: IO[bytes], say: Callable[[str], None]) -> None:
@@ -113,17 +119,16 @@ def check_confined(program: Program, hidden: Path, keys: Sequence[Path]) -> None
                     program.readable, program.writable)  # fmt: skip
     if not shutil.which(_BUBBLEWRAP) or not shutil.which("setpriv"):
         raise RunError(f"{_REFUSED}, and there is no bubblewrap: {_REMEDY}")
-    process = _spawn(probe, hidden)
-    try:
-        output, _ = process.communicate(timeout=_PROBE_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-    said = output.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    output: list[str] = []
+    running = Running(probe, hidden, output.append)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        running.wait(_PROBE_SECONDS)
+    running.stop()
+    said = output[-1].removeprefix(f"{probe.name}: ") if output else ""
     try:
         user, read = json.loads(said)
     except ValueError:
-        reason = " ".join(said.split())[-200:] or f"exit code {process.returncode}"
+        reason = " ".join(said.split())[-200:] or f"exit code {running.code()}"
         raise RunError(f"{_REFUSED}, and bubblewrap cannot do that here ({reason}): {_REMEDY}") from None
     if user == 0 or read:
         what = f"can read {', '.join(read)}" if read else "is root"
@@ -154,10 +159,11 @@ def _spawn(program: Program, hidden: Path) -> subprocess.Popen[bytes]:
 
         # By its path, as the program's own PATH is another one.
         bubblewrap = shutil.which(_BUBBLEWRAP) or _BUBBLEWRAP
-        arguments = [bubblewrap, *_view(program, hidden, handle), *_rights(program), *program.command]
+        arguments = [*_REAPED, bubblewrap, *_view(program, hidden, handle), *_rights(program), *program.command]
+        # The reaper gets a session of its own, so that a terminal's signals reach the coordinator alone.
         return subprocess.Popen(
-            arguments, env=_environment(program), pass_fds=handles, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/",
+            arguments, env=_environment(program), pass_fds=handles, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", start_new_session=True,
         )  # fmt: skip
 
 
