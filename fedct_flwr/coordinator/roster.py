@@ -27,7 +27,10 @@ class Roster:
         self.silos = tuple(silos)
         self._min_silos = min_silos
         self._deadline = deadline
+        self._known = frozenset(self.silos)
         self._names: dict[int, SiloName] = {}
+        self._nodes: dict[SiloName, int] = {}
+        """The same by silo: each has one node at most."""
         self._present: frozenset[int] = frozenset()
 
     def wait(self, grid: Grid) -> None:
@@ -54,7 +57,7 @@ class Roster:
 
     def nodes(self, grid: Grid) -> list[int]:
         """The nodes that may answer, by id; those registered under a name that is on no roster are left out."""
-        nodes = [node for node in grid.get_nodes() if not node.name or node.name in self.silos]
+        nodes = [node for node in grid.get_nodes() if not node.name or node.name in self._known]
         self._present = frozenset(int(node.node_id) for node in nodes)
         for node in nodes:
             if node.name:
@@ -66,14 +69,19 @@ class Roster:
 
         A silo whose node is gone may come back with another one.
         """
-        taken = any(name == silo and node != node_id and node in self._present for node, name in self._names.items())
-        if silo not in self.silos or taken or self._names.get(node_id, silo) != silo:
+        taken = self._nodes.get(silo, node_id) != node_id and self._nodes[silo] in self._present
+        if silo not in self._known or taken or self._names.get(node_id, silo) != silo:
             return False
         self._take(node_id, silo)
         return True
 
     def _take(self, node_id: int, silo: SiloName) -> None:
-        self._names = {node: name for node, name in self._names.items() if name != silo} | {node_id: silo}
+        # A silo that comes with another node leaves its former one, and a node with another name its former silo.
+        if silo in self._nodes:
+            del self._names[self._nodes.pop(silo)]
+        if node_id in self._names:
+            del self._nodes[self._names.pop(node_id)]
+        self._names[node_id], self._nodes[silo] = silo, node_id
 
     def claim(self, node_id: int, silo: SiloName) -> None:
         """Let a node answer for a silo. Raises Refused (SILO) if it may not."""
@@ -87,7 +95,7 @@ class Roster:
     @property
     def known(self) -> dict[SiloName, int]:
         """The node of each silo whose node is known."""
-        return {name: node for node, name in self._names.items()}
+        return dict(self._nodes)
 
     def explain_silence(self, silent: Mapping[int, str], heard_of: Collection[str]) -> dict[str, str]:
         """Why silos are absent from a round: their nodes are ``silent`` for a reason, or there is no node.
