@@ -481,7 +481,10 @@ class Departed(TypedDict):
 
 
 class StudyOverview(TypedDict):
-    """One study of ``fedct silo overview``. ``approval``: approved, changed, none or revoked; ``records``: the file."""
+    """One study of ``fedct silo overview``. ``approval``: approved, changed, none or revoked; ``records``: the file.
+
+    ``labels_left``: by the study's own limit, and by the one that it shares with other studies if that leaves fewer.
+    """
 
     folder: str
     silo: str
@@ -493,11 +496,28 @@ class StudyOverview(TypedDict):
     labels_left: int
 
 
+class SharedLimits(TypedDict):
+    """Limits that ``studies`` (folders) set over all studies about their records, under ``[records]`` in ``silo.toml``.
+
+    ``folder`` is where they count together, and ``counted`` how many silo folders do. ``used`` is null if that cannot
+    be told, and then nothing leaves. ``privacy`` has ``epsilon``, ``delta``, ``spent`` and ``left`` of the budget over
+    all studies, the last two null if they cannot be told; null itself without such a budget.
+    """
+
+    folder: str
+    studies: list[str]
+    counted: int
+    limits: dict[str, int]
+    used: dict[str, int] | None
+    privacy: dict[str, float | None] | None
+
+
 class Overview(TypedDict):
     """``fedct silo overview``. ``records``: what left about each file of records, over all studies."""
 
     studies: list[StudyOverview]
     records: dict[str, dict[str, int]]
+    limits: list[SharedLimits]
 
 
 class Stopped(TypedDict):

@@ -20,6 +20,7 @@ from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy
 from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.text.plural import count
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
@@ -58,7 +59,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "used": {cap.name: cap.of(used) for cap in totals.values()},
         "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
         "at_once": {cap.name: getattr(policy, field) for field, cap in caps_of(Policy, AtOnce).items()},
-        **({"records": _records(config)} if config.records.folder else {}),
+        **({"records": over_studies(config)} if config.records.folder else {}),
         **({"privacy": _privacy(config, study)} if config.promises else {}),
         **({"sums": _sums(config, study)} if config.policy.sum_epsilon else {}),
         "judgment": _judgment(config, study),
@@ -88,8 +89,14 @@ def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] |
     return facts_of(found) if found else None
 
 
-def _records(config: SiloConfig) -> dict[str, Any]:
-    """Limits that several studies share; ``used`` is None if what they have used cannot be told."""
+def over_studies(config: SiloConfig) -> dict[str, Any]:
+    """Limits that several studies share; ``used`` is None if what they have used cannot be told.
+
+    With a budget of epsilon, ``privacy`` has it, and what of it is spent; None if that cannot be told. Raises
+    ValueError where ``silo.toml`` names no folder that studies share.
+    """
+    if config.records.folder is None:
+        raise ValueError("no folder under [records]")
     books = SharedBooks.of(config)
     totals = caps_of(Policy, Total)
     try:
@@ -98,11 +105,30 @@ def _records(config: SiloConfig) -> dict[str, Any]:
     except FedctError:
         counted, studies = None, 0
     return {
-        "folder": str(config.records.folder),
+        # Studies that name it each from their own folder on show the same.
+        "folder": str(config.records.folder.resolve()),
         "studies": studies,
         "used": counted,
         "limits": {cap.name: getattr(config.records, field) for field, cap in totals.items()},
+        **({"privacy": _epsilon_over_studies(config)} if config.records.epsilon else {}),
     }
+
+
+def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
+    from fedct_flwr.labelers.protect import check_extra
+
+    records = config.records
+    found = None
+    try:
+        check_extra("privacy", "epsilon under [records]")
+        from fedct_flwr.privacy.common_budget import common_budget
+
+        budget = common_budget(config)
+        found = budget.spent().upper if budget else None
+    except FedctError:
+        pass
+    left = None if found is None else max(0.0, records.epsilon - found)
+    return {"epsilon": records.epsilon, "delta": records.delta, "spent": found, "left": left}
 
 
 def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
@@ -217,6 +243,15 @@ def _shared(records: dict[str, Any]) -> Iterator[tuple[str, str]]:
             "all studies",
             f"{name}: {used:,} of {limit:,} used" if used < limit else f"[yellow]{name}: {used:,}: the limit[/]",
         )
+    if privacy := records.get("privacy"):
+        yield "all studies", _epsilon(privacy)
+    yield "all studies", f"{count(records['studies'], 'silo folder')} counted in {escape(records['folder'])}"
+
+
+def _epsilon(privacy: dict[str, Any]) -> str:
+    if privacy["spent"] is None:
+        return "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
+    return f"epsilon: {privacy['spent']:.3g} of {privacy['epsilon']:g} spent, {privacy['left']:.3g} left"
 
 
 def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
