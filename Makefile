@@ -113,7 +113,7 @@ $(BUILDER)/.installed: docker/locks/build.txt
 		--requirement docker/locks/build.txt
 	@touch $@
 
-$(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE docker/silo/compose.yaml docker/silo/compose.gpu.yaml $(SOURCES) | $(BUILDER)/.installed
+$(WHEELHOUSE)/.project: pyproject.toml README.md LICENSE $(wildcard docker/silo/compose*.yaml) $(SOURCES) | $(BUILDER)/.installed
 	@rm -rf $(WHEELHOUSE)/project && mkdir -p $(WHEELHOUSE)
 	@$(BUILDER)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 		--wheel-dir $(WHEELHOUSE)/project .

@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
+from fedct_flwr.config import SiloConfig
+from tests.blocks import blocks
+from tests.hospitals import write_silo_folder
+
 ROOT = Path(__file__).parents[1]
 FILES = {
     name: yaml.safe_load((ROOT / name).read_text("utf-8"))
@@ -95,3 +99,40 @@ def test_a_partners_steps_fit_an_agent_without_a_way_out() -> None:
     assert "silo approve" in text[text.index("To approve anew") :]
     targets = [volume["target"] for volume in service(file, "agent")["volumes"]]
     assert not any(target.endswith(("node.key", "ca.crt", "/connection")) for target in targets)
+
+
+# --- limits over several studies
+
+LIMITS = "docker/silo/compose.limits.yaml"
+
+
+def test_limits_over_several_studies_give_the_agent_one_more_folder_and_the_supernode_nothing() -> None:
+    content = yaml.safe_load((ROOT / LIMITS).read_text("utf-8"))
+    assert content.keys() == {"services"}
+    assert content["services"].keys() == {"agent"}
+    (volume,) = content["services"]["agent"].pop("volumes")
+    assert content["services"]["agent"] == {}
+    assert (volume["type"], volume["target"], "read_only" in volume) == ("bind", "/app/limits", False)
+    # Where the folder is not named, or not made, nothing starts: Docker would make one that no agent can write into.
+    assert volume["source"].startswith("${LIMITS:?")
+    assert volume["bind"] == {"create_host_path": False}
+    mounted = [one["target"] for one in service("docker/silo/compose.yaml", "agent")["volumes"]]
+    assert not any(Path(volume["target"]).is_relative_to(target) for target in mounted)
+
+
+def test_what_a_partner_writes_for_limits_over_several_studies_fits_the_file(tmp_path: Path) -> None:
+    """The comment at the top of the file, and the tutorial."""
+    page = ROOT / "docs" / "tutorials" / "hospital.md"
+    said = {f"<!-- {block.said} -->": block.text for block in blocks(page)}
+    settings = said["<!-- the settings of limits over several studies -->"]
+    variables = dict(line.split("=", 1) for line in settings.splitlines())
+    assert all((ROOT / "docker" / "silo" / name).is_file() for name in variables.pop("COMPOSE_FILE").split(":"))
+    made = said["<!-- the folder of limits over several studies -->"].split()[-1]
+    assert variables == {"LIMITS": made}
+    text = (ROOT / LIMITS).read_text("utf-8")
+    comment = text[: text.index("services:")].replace("#", " ")
+    line = next(line for line in comment.splitlines() if "folder =" in line)
+    written = SiloConfig.read_toml(write_silo_folder(tmp_path, records={"folder": line.split('"')[1]}))
+    assert written.records.folder == Path(yaml.safe_load(text)["services"]["agent"]["volumes"][0]["target"])
+    assert all(line in comment for line in settings.splitlines())
+    assert comment.index("silo check --offline") < comment.index("silo approve") < comment.index("compose up")

@@ -256,6 +256,17 @@ def test_systemd_knows_all_that_the_units_say(tmp_path: Path) -> None:
     assert said == []
 
 
+def test_limits_over_several_studies_are_written_where_compose_has_them() -> None:
+    content = yaml.safe_load((DOCKER / "silo" / "compose.limits.yaml").read_text("utf-8"))
+    target = content["services"]["agent"]["volumes"][0]["target"]
+    quadlet = (DOCKER / "quadlet" / "fedct-agent.container").read_text("utf-8")
+    ((folder, inside),) = re.findall(r"^# Volume=([^:]+):([^:]+):rw,z$", quadlet, re.MULTILINE)
+    assert inside == target
+    unit = (DOCKER / "systemd" / "fedct-silo-agent.service").read_text("utf-8")
+    # Where nobody has made it, the unit starts all the same.
+    assert f"\nReadWritePaths=-{folder}\n" in unit
+
+
 def test_quadlets_keep_agent_and_supernode_as_compose_does() -> None:
     files = {path.name: parsed(path) for path in QUADLETS}
     assert files["fedct-inside.network"]["Network"]["Internal"] == "true"

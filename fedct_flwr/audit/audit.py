@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.audit.bounds import bound_of_run
 from fedct_flwr.audit.members import Candidates, choose, draw, with_members
-from fedct_flwr.audit.rerun import rerun
+from fedct_flwr.audit.rerun import Refit, rerun
 from fedct_flwr.audit.seats import COORDINATOR, SEATS, Places, of_all, seen_by
 from fedct_flwr.audit.seen import Seen, all_scores
 from fedct_flwr.audit.success import Guesses, Success, guesses, strongest, success
@@ -23,10 +23,16 @@ from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import ConfigError, DataError, SiloName
 from fedct_flwr.wire.content import Instruction
 
+if TYPE_CHECKING:
+    # Needs the extra privacy.
+    from fedct_flwr.audit.sum_game import SumGame
+
 REFITS: Final = 8
 CANDIDATES: Final = 200
 MINUTES: Final = 10.0
 _MOST_EXPOSED: Final = 10
+_SHARE_OF_GAME: Final = 0.1
+"""Of the minutes that an audit may take, for the game on sums with noise."""
 _READS_OTHER_REFITS: Final = frozenset({"lira", "rmia"})
 """The bound on epsilon needs guesses that read one output alone."""
 
@@ -99,6 +105,8 @@ class Audit:
     silos: Mapping[SiloName, Estimate]
     exposed: tuple[Exposed, ...]
     seconds: float
+    sums: "SumGame | None" = None
+    """What sums with noise tell of a whole silo, where silos add noise in shares."""
 
     def of(self, seat: str) -> OfSeat:
         """What one seat can do. Raises KeyError for one that sees nothing."""
@@ -116,11 +124,6 @@ def check(config: RunConfig, dataset: FederatedDataset) -> None:
         raise ConfigError(
             f"algorithm {config.algorithm!r} matches neurons of networks of several widths: audit 'fedavg' in its place"
         )
-    if config.method.in_sums and config.method.noise is not None:
-        raise ConfigError(
-            f"algorithm {config.algorithm!r} adds noise to its secure sums here, and no attack knows such sums: audit "
-            "the same settings without secure = true, where an attacker sees more"
-        )
 
 
 def audit(
@@ -133,6 +136,11 @@ def audit(
 ) -> Audit:
     """Refit the run and attack it. Raises ConfigError or DataError for a run that cannot be audited, RunError."""
     check(config, dataset)
+    if how.forged and config.method.noise_in_shares:
+        raise ConfigError(
+            "silos add to one sum only what all of them were asked alike, so a coordinator that sends one of them "
+            "forged labels opens no sum: audit sums with noise without --forge"
+        )
     started = time.monotonic()
     candidates = canaries or choose(dataset.silos, how.candidates, how.seed)
     settings = config.learner_settings(0, len(dataset.silos))
@@ -149,8 +157,20 @@ def audit(
         for seat in SEATS:
             seen[seat].append(seen_by(seat, refit, places))
         drawn.append(members)
-    about = About(config.algorithm, config.protection, _promised(config), config.delta)
-    return conclude(about, how, dataset.silos, candidates, seen, drawn, time.monotonic() - started)
+    game = _game(config, refit, how) if config.method.noise_in_shares else None
+    about = About(config.algorithm, config.protection, _promised(config, game), config.delta)
+    found = conclude(about, how, dataset.silos, candidates, seen, drawn, time.monotonic() - started)
+    return replace(found, sums=game)
+
+
+def _game(config: RunConfig, refit: Refit, how: How) -> "SumGame":
+    """The game on the sum of a refit: which one makes no difference, as votes do not count."""
+    from fedct_flwr.audit.sum_game import play_sums  # needs the extra privacy
+
+    silos = refit.travelled.silos
+    question = next(iter(silos.values())).in_sums[0]
+    seconds = 60 * how.minutes * _SHARE_OF_GAME
+    return play_sums(config, refit.travelled.terms, len(silos), question, how.seed, seconds)
 
 
 class About(NamedTuple):
@@ -199,11 +219,15 @@ def conclude(
     )
 
 
-def _promised(config: RunConfig) -> float | None:
-    """Epsilon for each record; None where records are promised nothing."""
+def _promised(config: RunConfig, game: "SumGame | None") -> float | None:
+    """Epsilon for each record; None where records are promised nothing.
+
+    Noise in shares promises it of all votes of a silo, and so of each record that they were learned from.
+    """
     method = config.method
-    protected = config.protection != "none" or method.protects_records or method.trains_together
-    return config.epsilon if protected else None
+    if config.protection != "none" or method.protects_records or method.trains_together:
+        return config.epsilon
+    return game.epsilon if game else None
 
 
 def _by_silo(scores: NDArray[np.float64], bits: Mapping[SiloName, NDArray[np.bool_]]) -> dict[SiloName, Estimate]:

@@ -33,7 +33,8 @@ _FIXED: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 """The data set that is handed in has been read and corrupted already, and nobody wants its models."""
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}
-"""Sums have exactly the votes that travel without them, and then each silo's are there to be added up."""
+"""Sums have exactly the votes that travel without them, and then each silo's are there to be added up. Where silos add
+noise to their votes, sums stay: in the open the coordinator would add it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Refit:
     travelled: Travelled
     models: Mapping[SiloName, Learner]
     in_sums: bool = False
-    """Whether the coordinator sees no silo's answers but their sum, which has the same votes in a run without."""
+    """Whether the coordinator sees no silo's answers but their sum."""
 
 
 def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge | None = None) -> Refit:
@@ -58,7 +59,7 @@ def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge 
             {
                 **config.to_flower(),
                 **_FIXED,
-                **(_IN_THE_OPEN if in_sums else {}),
+                **(_IN_THE_OPEN if in_sums and not config.method.noise_in_shares else {}),
                 "seed": seed,
                 "run-dir": str(path),
                 "save-models": averages,

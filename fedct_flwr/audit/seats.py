@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.neighbors import NearestNeighbors
 
 from fedct_flwr.audit import attacks
@@ -20,6 +21,8 @@ from fedct_flwr.audit.rerun import Refit
 from fedct_flwr.audit.seen import Seen
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.datasets.images import as_numbers
+from fedct_flwr.kinds import kind_of
+from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.learners.base import Averageable, Learner, Probabilistic
 from fedct_flwr.learners.preprocessing import transformed
 from fedct_flwr.seeding import generator
@@ -107,6 +110,8 @@ def _sums(refit: Refit) -> NDArray[np.float64]:
     """Shares of all silos' votes ``(rounds, num_public, classes)``, or means of their probabilities; NaN for none."""
     classes = len(refit.dataset.schema.classes)
     silos = refit.travelled.silos.values()
+    if all(kept.in_sums for kept in silos):
+        return _noisy_sums(refit)
     rounds = min(len(kept.labels) for kept in silos)
     total = np.zeros((rounds, len(refit.dataset.public), classes))
     for kept in silos:
@@ -115,6 +120,24 @@ def _sums(refit: Refit) -> NDArray[np.float64]:
         else:
             total += np.stack(kept.labels[:rounds])[:, :, None] == np.arange(classes)
     return np.asarray(total / np.where(total.any(axis=2), total.sum(axis=2), np.nan)[:, :, None])
+
+
+def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
+    """The same of sums with the silos' noise: the classes' chances, by the votes and how large the noise is."""
+    from fedct_flwr.privacy.tally_shares import VoteShares  # needs the extra privacy
+
+    terms, found = refit.travelled.terms, []
+    for added in zip(*(kept.in_sums for kept in refit.travelled.silos.values()), strict=True):
+        asked, kind = added[0].asked, kind_of(added[0].asked, terms)
+        if not isinstance(kind, Summed):
+            raise TypeError("noise is in sums of votes alone")
+        total = np.asarray(np.sum([one.vector for one in added], axis=0, dtype=np.uint64))
+        shares = VoteShares(asked.noise, asked.query.size, terms.width, added[0].honest)
+        votes = kind.opened(total, asked, terms, len(added)) / shares.grid
+        chances = np.full((terms.num_public, terms.width), np.nan)
+        chances[asked.query.positions(terms.num_public)] = softmax(votes / asked.noise**2, axis=1)
+        found.append(chances)
+    return np.stack(found)
 
 
 def _in_sums(opened: NDArray[np.float64], labels: NDArray[np.int16], places: Places, silo: SiloName) -> Seen:

@@ -390,12 +390,31 @@ class ExposedRecord(TypedDict):
     right: int
 
 
+class SumAttack(TypedDict):
+    """What sums with noise tell of a silo as a whole: the game of ``fedct audit`` on the noise that silos add.
+
+    ``epsilon`` at ``delta`` is promised to each silo, ``lower_epsilon`` proven with 99.9% confidence. ``broken``: more
+    is proven than promised, at this delta or at a larger one. ``sums`` were drawn with the noise of ``honest`` silos,
+    where ``may_collude`` others may; ``right`` is the share of right guesses of how the silo voted.
+    """
+
+    epsilon: float
+    delta: float
+    lower_epsilon: float
+    broken: bool
+    sums: int
+    honest: int
+    may_collude: int
+    right: Metric
+    sentence: str
+
+
 class Audit(TypedDict):
     """``fedct audit`` and ``fedct silo audit``, also the file ``audit.json`` of a run.
 
     ``epsilon`` is what the run promises each record (null: nothing), ``lower_epsilon`` what the guesses prove with 95%
     confidence. ``planted``: attacked records stood in the public set; ``forged``: with false labels. ``silos``: the
-    strongest attack's area from the coordinator's seat.
+    strongest attack's area from the coordinator's seat. ``sums``: null unless silos add noise to secure sums.
     """
 
     study: str
@@ -404,6 +423,7 @@ class Audit(TypedDict):
     epsilon: float | None
     delta: float
     lower_epsilon: float | None
+    sums: SumAttack | None
     refits: int
     candidates: int
     planted: bool
@@ -481,7 +501,10 @@ class Departed(TypedDict):
 
 
 class StudyOverview(TypedDict):
-    """One study of ``fedct silo overview``. ``approval``: approved, changed, none or revoked; ``records``: the file."""
+    """One study of ``fedct silo overview``. ``approval``: approved, changed, none or revoked; ``records``: the file.
+
+    ``labels_left``: by the study's own limit, and by the one that it shares with other studies if that leaves fewer.
+    """
 
     folder: str
     silo: str
@@ -493,11 +516,28 @@ class StudyOverview(TypedDict):
     labels_left: int
 
 
+class SharedLimits(TypedDict):
+    """Limits that ``studies`` (folders) set over all studies about their records, under ``[records]`` in ``silo.toml``.
+
+    ``folder`` is where they count together, and ``counted`` how many silo folders do. ``used`` is null if that cannot
+    be told, and then nothing leaves. ``privacy`` has ``epsilon``, ``delta``, ``spent`` and ``left`` of the budget over
+    all studies, the last two null if they cannot be told; null itself without such a budget.
+    """
+
+    folder: str
+    studies: list[str]
+    counted: int
+    limits: dict[str, int]
+    used: dict[str, int] | None
+    privacy: dict[str, float | None] | None
+
+
 class Overview(TypedDict):
     """``fedct silo overview``. ``records``: what left about each file of records, over all studies."""
 
     studies: list[StudyOverview]
     records: dict[str, dict[str, int]]
+    limits: list[SharedLimits]
 
 
 class Stopped(TypedDict):

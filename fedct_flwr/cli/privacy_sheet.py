@@ -64,8 +64,11 @@ def privacy_sheet(
 def _with_audit(page: "_Page", folder: Path) -> "_Page":
     """The page with what the run's audit has found, if there was one."""
     try:
-        seats = json.loads((folder / "audit.json").read_text("utf-8"))["seats"]
-        said = [f"- From the seat of the {seat['seat']}: {seat['sentence']}." for seat in seats]
+        found = json.loads((folder / "audit.json").read_text("utf-8"))
+        said = [f"- From the seat of the {seat['seat']}: {seat['sentence']}." for seat in found["seats"]]
+        # Audits of before there was an attack on sums have none.
+        if sums := found.get("sums"):
+            said.append(f"- On the sums with noise: {sums['sentence']}.")
     except FileNotFoundError:
         return page
     except (OSError, ValueError, KeyError, TypeError):

@@ -97,6 +97,7 @@ def sheet_of_silo_in_sums(study: str, account: Spending, honest: int, may_collud
         "## What was spent",
         ledgers([account]),
         verdict([account]),
+        *_other_studies(account),
         *without_noise(bare),
         "## What is assumed",
         bullets(_assumed(honest, may_collude)),
@@ -104,6 +105,17 @@ def sheet_of_silo_in_sums(study: str, account: Spending, honest: int, may_collud
         bullets([scores(False), *_NOT_COVERED]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _other_studies(account: Spending) -> list[str]:
+    """What sums of other studies have spent; nothing where there are none."""
+    if not account.others:
+        return []
+    others = "another study" if account.others == 1 else f"{account.others:,} other studies"
+    return [
+        f"**Sums with noise of {others} have spent too:** all together epsilon {account.together:.3g} at delta "
+        f"{account.delta:g}, which no budget bounds."
+    ]
 
 
 def without_noise(labels: int) -> list[str]:

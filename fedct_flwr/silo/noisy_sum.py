@@ -71,10 +71,14 @@ def with_noise(
     question = hashlib.sha256(b"fedct votes with noise 1" + payload).digest()
 
     def draw() -> bytes:
-        noise = shares.share(adder.noise(question)).ravel()
-        on_grid = vector.astype(np.int64) * shares.grid + noise
-        return bytes(np.asarray(on_grid & (2**BITS - 1), dtype="<u8").tobytes())
+        return bytes(with_share(vector, shares, adder.noise(question)).astype("<u8").tobytes())
 
     with ledger_refusals(), adder.ledger as ledger:
         drawn = ledger.answer(terms.study, WHOLE_SILO, adder.budget(shares), shares.event(), question, draw)
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
+
+
+def with_share(vector: NDArray[np.uint64], shares: VoteShares, noise: Noise) -> NDArray[np.uint64]:
+    """Votes ``(examples * classes,)`` on the grid and one silo's share of the noise, modulo 2^32. Charges nothing."""
+    on_grid = vector.astype(np.int64) * shares.grid + shares.share(noise).ravel()
+    return np.asarray(on_grid & (2**BITS - 1), dtype=np.uint64)

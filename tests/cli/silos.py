@@ -3,6 +3,7 @@
 import http.server
 import ssl
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
 from fedct_flwr.cli.demo_files import LABEL
@@ -68,6 +70,22 @@ class Kit:
         text = self.file.read_text("utf-8")
         assert old in text
         self.file.write_text(text.replace(old, new), "utf-8")
+
+
+def lets_out_noisy_sums(kit: Kit, *, epsilon: float, agreed: bool = True) -> None:
+    """Set a budget of noise in shares, for sums of three silos that the study knows, or does not."""
+    kit.edit('kinds = ["hard"]', 'kinds = ["sum"]')
+    kit.edit("sum-epsilon = 0.0", f"sum-epsilon = {epsilon}")
+    if agreed:
+        keys = {name: Ed25519PrivateKey.generate().public_key() for name in ("budapest", "zurich")}
+        keys["cleveland"] = load_egress_key(kit.config.egress_key).public_key()
+        lines = {
+            name: b64encode(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+            for name, key in keys.items()
+        }
+        path = kit.folder / "study" / "study.toml"
+        sums = "".join(f'{name} = "{line}"\n' for name, line in lines.items())
+        path.write_text(f"{path.read_text('utf-8')}\n[sums.keys]\n{sums}", "utf-8")
 
 
 def make_kit(fedct: Fedct, place: Path, **options: str) -> Kit:

@@ -214,8 +214,11 @@ def test_for_containers_all_that_compose_needs_lies_in_the_folder(
     settings = tomllib.loads((silo / "silo.toml").read_text("utf-8"))
     assert settings["data"]["file"] == "/app/data/data.csv"
     assert settings["connection"]["supernode"] == "runtime:9094"
+    given = Path(__file__).parents[2] / "docker" / "silo"
+    assert {path.name for path in silo.glob("*.yaml")} == {path.name for path in given.iterdir()}
+    for path in silo.glob("*.yaml"):
+        assert path.read_text("utf-8") == (given / path.name).read_text("utf-8")
     text = (silo / "compose.yaml").read_text("utf-8")
-    assert text == (Path(__file__).parents[2] / "docker" / "silo" / "compose.yaml").read_text("utf-8")
     # What the variables are for.
     assert all(f"${{{name}" in text for name in set(variables) - {"COMPOSE_PROJECT_NAME"})
 

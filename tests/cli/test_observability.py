@@ -17,11 +17,18 @@ from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.silo import notify as notify_module
 from fedct_flwr.cli.silo.notify import Watcher
 from fedct_flwr.hospital.agent_status import STATUS_FILE
+from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import VARIABLE, JsonFormatter, about, log_line
 from fedct_flwr.hospital.revocation import withdraw
+from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
+from fedct_flwr.privacy.common_budget import common_budget
+from fedct_flwr.privacy.events import pure
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 from fedct_flwr.types import ConfigError
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
 
 # --- logs
 
@@ -92,6 +99,44 @@ def test_a_silos_numbers(fedct: Fedct, kit: Kit) -> None:
     # Nothing of the records: neither classes nor columns.
     assert "healthy" not in done.out.replace("fedct_agent_healthy", "")
     assert all(name not in done.out for name in ("diseased", "cholesterol", "oldpeak"))
+
+
+def test_privacy_budgets_are_numbers(fedct: Fedct, kit: Kit) -> None:
+    assert "epsilon" not in fedct("silo", "metrics", kit.folder).out
+    lets_out_noisy_sums(kit, epsilon=20.0)
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", WHOLE_SILO, Budget(20.0, 1e-5, PrivacyUnit.SILO), pure(0.25))
+    found, of = numbers(fedct("silo", "metrics", kit.folder).out), '{silo="cleveland",unit="silo"}'
+    assert found[f"fedct_ledger_readable{of}"] == 1
+    assert found[f"fedct_epsilon_spent{of}"] == pytest.approx(0.25, abs=1e-3)
+    assert found[f"fedct_epsilon_left{of}"] == pytest.approx(19.75, abs=1e-3)
+    (kit.state / "privacy" / "ledger.sqlite").unlink()
+    found = numbers(fedct("silo", "metrics", kit.folder).out)
+    assert found[f"fedct_ledger_readable{of}"] == 0
+    assert f"fedct_epsilon_left{of}" not in found
+
+
+def test_limits_over_all_studies_are_numbers(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    assert "records_" not in fedct("silo", "metrics", kit.folder).out
+    kit.edit('protection = "none"', 'protection = "teachers"')
+    with kit.file.open("a", encoding="utf-8") as file:
+        file.write(f"\n[records]\nfolder = '{tmp_path / 'common'}'\nmax-queries = 300\nepsilon = 2.0\n")
+    books = SharedBooks(tmp_path / "common", "another", {"max_rounds": 9, "max_queries": 300, "max_bytes": 9000})
+    books.charge(Spent(rounds=1, queries=228, bytes=40))
+    common = common_budget(kit.config)
+    assert common
+    common.charge("another", {}, pure(0.5))
+    found, of = numbers(fedct("silo", "metrics", kit.folder).out), '{silo="cleveland"}'
+    assert found[f"fedct_records_readable{of}"] == 1
+    assert (found[f"fedct_records_labels_used{of}"], found[f"fedct_records_labels_left{of}"]) == (228, 72)
+    assert (found[f"fedct_records_rounds_left{of}"], found[f"fedct_records_bytes_used{of}"]) == (99, 40)
+    assert found[f"fedct_records_epsilon_left{of}"] == pytest.approx(1.5, abs=1e-3)
+    # The study's own are numbers of their own.
+    assert found[f"fedct_labels_left{of}"] == 1_000_000
+    (tmp_path / "common" / "ledger.mark").write_bytes(b"another\n")
+    found = numbers(fedct("silo", "metrics", kit.folder).out)
+    assert found[f"fedct_records_readable{of}"] == 0
+    assert f"fedct_records_labels_left{of}" not in found
 
 
 def test_what_cannot_be_read_is_a_number_too(fedct: Fedct, kit: Kit) -> None:

@@ -18,12 +18,13 @@ from fedct_flwr.cli.silo import check as check_module
 from fedct_flwr.cli.silo import probes_network
 from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.link import SILENT_HEADER, TROUBLE_HEADER
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import DataError
-from tests.cli.silos import Authority, Fedct, Kit, https_server, make_kit
+from tests.cli.silos import Authority, Fedct, Kit, https_server, lets_out_noisy_sums, make_kit
 from tests.processes.relay import Relay
 from tests.silo.labelers import drawing
 
@@ -576,6 +577,34 @@ def test_dp_sgd_without_a_network_is_bad(fedct: Fedct, kit: Kit, monkeypatch: py
     outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
     assert finding(outcome.out, "privacy").startswith("✗ privacy: dp-sgd cannot be set up for these records")
     assert "'dp-sgd' trains networks, and learner 'auto' is none" in " ".join(outcome.out.split())
+
+
+# --- noise in secure sums
+
+
+def test_the_budget_of_sums_with_noise_is_said_with_what_is_spent(fedct: Fedct, kit: Kit) -> None:
+    lets_out_noisy_sums(kit, epsilon=20.0)
+    assert protected(fedct, kit) == (
+        "✓ privacy: noise in secure sums, epsilon 20, delta 1e-05 for this silo as a whole in total; 0 spent"
+    )
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", WHOLE_SILO, Budget(20.0, 1e-5, PrivacyUnit.SILO), pure(0.25))
+    assert protected(fedct, kit).endswith("0.25 spent")
+    (kit.state / "ledger.mark").unlink()
+    assert protected(fedct, kit).startswith("✗ privacy: the ledger cannot be used, so nothing leaves fix:")
+
+
+def test_a_study_without_sums_is_said(fedct: Fedct, kit: Kit) -> None:
+    lets_out_noisy_sums(kit, epsilon=20.0, agreed=False)
+    assert protected(fedct, kit).startswith("✗ privacy: this silo cannot add noise to the study's secure sums fix:")
+    outcome = fedct("silo", "check", kit.folder, "--offline", "--details")
+    assert "the study has no [sums] in study.toml" in " ".join(outcome.out.split())
+
+
+def test_sums_with_noise_name_a_missing_extra(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.labelers.protect.find_spec", lambda name: None)
+    lets_out_noisy_sums(kit, epsilon=20.0)
+    assert protected(fedct, kit).startswith("✗ privacy: sum-epsilon needs dp_accounting")
 
 
 # --- students

@@ -1,10 +1,20 @@
 """Several studies at one silo: what left about the same records, over all of them."""
 
 import json
+import os
 from pathlib import Path
 
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fedct_flwr.cli.silo.page import document
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.shared_books import SharedBooks
+from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.common_budget import common_budget
+from fedct_flwr.privacy.events import pure
+from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit, make_kit
 
@@ -47,7 +57,111 @@ def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit
     assert said["limits"]["labels"] == 300
     shown = " ".join(fedct("silo", "status", kit.folder).out.split())
     assert "labels: 228 of 300 used" in shown
+    assert "1 silo folder counted in" in shown
     (tmp_path / "common" / "ledger.mark").unlink()
     (tmp_path / "common" / "ledger.mark").write_bytes(b"another\n")
     shown = " ".join(fedct("silo", "status", kit.folder).out.split())
     assert "what has left cannot be told, so nothing leaves" in shown
+
+
+# --- limits over all studies
+
+
+@pytest.fixture
+def sharing(fedct: Fedct, kit: Kit, tmp_path: Path) -> tuple[Kit, Kit]:
+    """Two studies about the same records with the same limits, each of which names the folder from its own on."""
+    other = make_kit(fedct, tmp_path / "other", data=str(kit.source / "data.csv"))
+    for one in (kit, other):
+        common = Path(os.path.relpath(tmp_path / "common", one.folder))
+        with one.file.open("a", encoding="utf-8") as file:
+            file.write(f"\n[records]\nfolder = '{common}'\nmax-queries = 300\n")
+    SharedBooks.of(kit.config, Ed25519PrivateKey.generate().public_key()).charge(Spent(1, 228, 40))  # type: ignore[union-attr]
+    return kit, other
+
+
+def test_limits_over_all_studies_are_told_once(fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path) -> None:
+    folders = [one.folder for one in sharing]
+    said = json.loads(fedct("silo", "overview", *folders, "--json").out)
+    assert said["limits"] == [
+        {
+            "folder": str(tmp_path / "common"), "studies": [str(folder) for folder in folders], "counted": 1,
+            "limits": {"rounds": 100, "labels": 300, "bytes": 10_000_000},
+            "used": {"rounds": 1, "labels": 228, "bytes": 40}, "privacy": None,
+        }
+    ]  # fmt: skip
+    # A study's own limit is a million.
+    assert [study["labels_left"] for study in said["studies"]] == [72, 72]
+    shown = " ".join(fedct("silo", "overview", *folders).out.split())
+    assert f"Limits over all studies of {folders[0]}, {folders[1]}, counted in {tmp_path / 'common'}: " in shown
+    assert "1 of 100 rounds, 228 of 300 labels, 40 of 10,000,000 bytes used; 1 silo folder counted" in shown
+    assert "not counted with it" not in shown
+
+
+def test_studies_with_limits_of_their_own_are_told_apart(fedct: Fedct, sharing: tuple[Kit, Kit]) -> None:
+    sharing[1].edit("max-queries = 300", "max-queries = 200")
+    said = json.loads(fedct("silo", "overview", *(one.folder for one in sharing), "--json").out)
+    assert [(len(one["studies"]), one["limits"]["labels"]) for one in said["limits"]] == [(1, 300), (1, 200)]
+    assert [study["labels_left"] for study in said["studies"]] == [72, 0]
+
+
+def test_a_study_about_the_same_records_that_is_not_counted_is_named(
+    fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path
+) -> None:
+    third = make_kit(fedct, tmp_path / "third", data=str(sharing[0].source / "data.csv"))
+    elsewhere = make_kit(fedct, tmp_path / "fourth", data=str(tmp_path / "elsewhere.csv"))
+    folders = [one.folder for one in (*sharing, third, elsewhere)]
+    shown = " ".join(fedct("silo", "overview", *folders).out.split())
+    assert shown.count("is not counted with it: name the same folder under [records]") == 1
+    assert f"{third.folder} is about the same records as another study" in shown
+
+
+def test_books_that_cannot_be_read_are_told(fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path) -> None:
+    (tmp_path / "common" / "ledger.mark").write_bytes(b"another\n")
+    folders = [one.folder for one in sharing]
+    assert json.loads(fedct("silo", "overview", *folders, "--json").out)["limits"][0]["used"] is None
+    shown = " ".join(fedct("silo", "overview", *folders).out.split())
+    assert "what has left cannot be told, so nothing leaves. Run 'fedct silo check'" in shown
+    found = " ".join(fedct("silo", "check", folders[0], "--offline").out.split())
+    assert "✗ limits over all studies: what has left cannot be told from" in found
+
+
+def test_a_check_tells_of_limits_over_all_studies(fedct: Fedct, sharing: tuple[Kit, Kit]) -> None:
+    def found(kit: Kit) -> str:
+        return " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
+
+    assert "✓ limits over all studies: 1 of 100 rounds, 228 of 300 labels, 40 of 10,000,000 bytes used" in found(
+        sharing[0]
+    )
+    sharing[1].edit("max-queries = 300", "max-queries = 228")
+    assert "! limits over all studies: 1 of 100 rounds, 228 of 228 labels" in found(sharing[1])
+
+
+def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit) -> None:
+    with kit.file.open("a", encoding="utf-8") as file:
+        # A place where nobody, not even root, makes a folder.
+        file.write("\n[records]\nfolder = '/proc/self/limits'\n")
+    found = " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
+    assert "✗ limits over all studies: this user cannot write into …/limits, so nothing leaves" in found
+    assert "compose.limits.yaml says how" in found
+
+
+def test_the_budget_over_all_studies_is_told_wherever_the_limits_are(
+    fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path
+) -> None:
+    for one in sharing:
+        one.edit('protection = "none"', 'protection = "teachers"')
+        one.edit("max-queries = 300", "max-queries = 300\nepsilon = 2.0")
+    config = sharing[0].config
+    with Ledger(config.state, common=common_budget(config)) as ledger:
+        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
+    folders = [one.folder for one in sharing]
+    (limits,) = json.loads(fedct("silo", "overview", *folders, "--json").out)["limits"]
+    assert limits["privacy"] == pytest.approx({"epsilon": 2.0, "delta": 1e-5, "spent": 0.25, "left": 1.75}, abs=1e-3)
+    shown = " ".join(fedct("silo", "overview", *folders).out.split())
+    assert "1 silo folder counted; epsilon 0.25 of 2 spent at delta 1e-05" in shown
+    # The other study has spent nothing itself.
+    assert "epsilon: 0.25 of 2 spent, 1.75 left" in " ".join(fedct("silo", "status", folders[1]).out.split())
+    page = document(sharing[1].config)
+    assert '0.25 of 2 spent<div class="bar"><div style="width: 12.5%"' in page
+    found = " ".join(fedct("silo", "check", folders[1], "--offline").out.split())
+    assert "bytes, epsilon 0.25 of 2 used" in found

@@ -14,18 +14,20 @@ import psutil
 import pytest
 
 from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.cli.silo.page import document
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.gate import Gate
 from fedct_flwr.hospital.link import SILENT_HEADER, SILENT_SECONDS
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.revocation import withdraw
-from fedct_flwr.privacy.budget import Budget
+from fedct_flwr.privacy.budget import Budget, PrivacyUnit
 from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.wire.refusal import Refusal
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
 
 NO_PROCESS = 2**22 + 1
 
@@ -271,3 +273,34 @@ def test_what_other_studies_spent_on_the_same_records_is_said(fedct: Fedct, kit:
     assert (found["spent"], found["together"]) == pytest.approx((0.25, 0.75), abs=1e-3)
     assert found["others"] == 1
     assert "epsilon 0.75 spent on these records, with one other" in fedct("silo", "status", kit.folder).out
+
+
+def test_what_sums_with_noise_have_spent_is_what_the_ledger_has(fedct: Fedct, kit: Kit) -> None:
+    lets_out_noisy_sums(kit, epsilon=20.0)
+    found = said(fedct, kit)
+    assert "privacy" not in found
+    assert found["sums"] == {
+        "protection": "noise in secure sums", "epsilon": 20.0, "delta": 1e-5, "spent": 0.0, "left": 20.0, "charges": 0,
+        "others": 0, "together": 0.0,
+    }  # fmt: skip
+    assert not (kit.state / "privacy").exists()
+    silo = Budget(20.0, 1e-5, PrivacyUnit.SILO)
+    with Ledger(kit.state) as ledger:
+        ledger.charge("heart-disease", WHOLE_SILO, silo, pure(0.25))
+        # What labels of single records have spent is another account.
+        ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.5))
+    shown = fedct("silo", "status", kit.folder).out
+    assert "noise in secure sums: epsilon 0.25 of 20 spent, 19.8 left" in shown
+    assert "all studies" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    with Ledger(kit.state) as ledger:
+        ledger.charge("another", WHOLE_SILO, silo, pure(0.5))
+    shown = fedct("silo", "status", kit.folder).out
+    assert "epsilon 0.75 spent by sums of this silo, with one other" in shown
+    page = document(kit.config)
+    assert "noise in secure sums: epsilon 0.25 of 20 spent, 19.8 left" in page
+    sheet = fedct("privacy-sheet", kit.folder).out
+    assert "Sums with noise of another study have spent too:** all together epsilon 0.75" in sheet
+    (kit.state / "privacy" / "ledger.sqlite").unlink()
+    assert said(fedct, kit)["sums"]["spent"] is None
+    assert "the ledger cannot be read, so nothing leaves" in fedct("silo", "status", kit.folder).out

@@ -9,6 +9,7 @@ from fedct_flwr.cli.findings import conclude, run_checks
 from fedct_flwr.cli.output import Json, Output
 from fedct_flwr.cli.silo import (
     probes_keys,
+    probes_limits,
     probes_machine,
     probes_network,
     probes_privacy,
@@ -43,6 +44,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "duplicates": probes_records.duplicates,
     "learner": probes_records.learner,
     "privacy": probes_privacy.privacy,
+    "limits": probes_limits.shared_limits,
     "students": probes_students.students,
     "egress key": probes_keys.egress_key,
     "egress log": probes_keys.egress_log,

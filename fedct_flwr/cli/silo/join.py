@@ -20,7 +20,7 @@ from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import ConfigError
 
-_COMPOSE_FILES: Final = ("compose.yaml", "compose.gpu.yaml")
+_COMPOSE_FILES: Final = ("compose.yaml", "compose.gpu.yaml", "compose.limits.yaml")
 _IN_CONTAINER: Final = "/app/data"
 _SUPERNODE: Final = "runtime:9094"
 """What the agent in a container calls the SuperNode in the other."""

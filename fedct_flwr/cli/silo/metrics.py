@@ -2,8 +2,8 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,9 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.log_entry import Event, read_entries
 from fedct_flwr.types import ConfigError
 
+_UNITS: Final = {"privacy": "record", "sums": "silo"}
+"""Whom the budgets of ``standing.facts`` protect."""
+
 
 def metrics(
     folder: Folder = None,
@@ -22,6 +25,8 @@ def metrics(
     listen: Annotated[str, typer.Option(help="Serve it there, HOST:PORT.", show_default="print it once")] = "",
 ) -> None:
     """Give Prometheus numbers: rounds, refusals, limits left, last exchange, certificate days, disk. Never data.
+
+    Of limits and privacy budgets: those of this study, and those over all studies of its records.
 
     It reads the silo's folder, in a process of its own; nothing is served unless this runs. Needs the extra metrics.
     """
@@ -45,6 +50,9 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
         used, limit = said["used"][what], said["limits"][what]
         yield f"{what}_used", f"{what.capitalize()} that count towards the limit", of, used
         yield f"{what}_left", f"{what.capitalize()} left of the limit", of, max(0, limit - used)
+    yield from _budgets(said, of)
+    if "records" in said:
+        yield from _over_studies(said["records"], of)
     if said["log"]["readable"]:
         refused = Counter(entry.reason for entry in read_entries(config.state) if entry.event is Event.REFUSED)
         for reason, number in sorted(refused.items()):
@@ -59,3 +67,29 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
             continue
         yield "certificate_days", "Days until a certificate expires", {**of, "certificate": name}, days
     yield "disk_free_bytes", "Free bytes of the disk with the silo's state", of, shutil.disk_usage(config.state).free
+
+
+def _budgets(said: Mapping[str, Any], of: dict[str, str]) -> Iterator[Sample]:
+    """Epsilon of this study: spent and left are left out where the ledger cannot be read."""
+    for name, unit in _UNITS.items():
+        if name in said:
+            labels = {**of, "unit": unit}
+            yield "ledger_readable", "1 if the privacy ledger can be read", labels, said[name]["spent"] is not None
+            yield "epsilon_spent", "Epsilon that this study has spent, for each unit", labels, said[name]["spent"]
+            yield "epsilon_left", "Epsilon left of this study's budget, for each unit", labels, said[name]["left"]
+
+
+def _over_studies(records: Mapping[str, Any], of: dict[str, str]) -> Iterator[Sample]:
+    """Limits over all studies of these records; what is used is left out where that cannot be told."""
+    used, privacy = records["used"], records.get("privacy")
+    readable = used is not None and (privacy is None or privacy["spent"] is not None)
+    yield "records_readable", "1 if what all studies of these records have used can be told", of, readable
+    for what, limit in records["limits"].items():
+        counted = None if used is None else used[what]
+        left = None if counted is None else max(0, limit - counted)
+        name = what.capitalize()
+        yield f"records_{what}_used", f"{name} that count towards the limit over all studies", of, counted
+        yield f"records_{what}_left", f"{name} left of the limit over all studies", of, left
+    if privacy:
+        yield "records_epsilon_spent", "Epsilon that all studies have spent, for each record", of, privacy["spent"]
+        yield "records_epsilon_left", "Epsilon left of the budget over all studies", of, privacy["left"]

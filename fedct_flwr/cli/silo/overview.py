@@ -1,7 +1,8 @@
-"""``fedct silo overview``: several studies at one silo, and what left over all of them."""
+"""``fedct silo overview``: several studies at one silo, what left over all of them, and the limits that they share."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -14,6 +15,7 @@ from fedct_flwr.cli.silo.standing import facts, study_of
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.books import Left, left
 from fedct_flwr.hospital.log_entry import read_entries
+from fedct_flwr.text.plural import count
 from fedct_flwr.types import ConfigError
 
 
@@ -23,7 +25,8 @@ def overview(
 ) -> None:
     """Show several studies of one house together: what left in each, what left about the same records in all of them.
 
-    Each study has a folder, keys and an agent of its own. Records are the same where the same file is named.
+    Each study has a folder, keys and an agent of its own. Records are the same where the same file is named. Where
+    silo.toml sets limits over all studies, under [records], it shows them and what all studies have used.
     """
     configs = [SiloConfig.read_toml(silo_file(folder)) for folder in folders]
     for number, config in enumerate(configs):
@@ -31,11 +34,14 @@ def overview(
             raise ConfigError(f"{folders[number]} is named twice: name each folder once")
     studies: list[documents.StudyOverview] = []
     of_records: dict[str, Left] = {}
+    shared: list[documents.SharedLimits] = []
     for folder, config in zip(folders, configs, strict=True):
         said, sums = facts(config, study_of(config)), left(read_entries(config.state))
         records = str(config.data.file.resolve())
         before = of_records.get(records, Left())
         of_records[records] = Left(*(one + more for one, more in zip(before, sums, strict=True)))
+        if "records" in said:
+            _add_limits(shared, str(folder), said["records"])
         studies.append(
             {
                 "folder": str(folder),
@@ -45,12 +51,13 @@ def overview(
                 "healthy": said["agent"]["healthy"],
                 "records": records,
                 "sent": sums._asdict(),
-                "labels_left": max(0, said["limits"]["labels"] - said["used"]["labels"]),
+                "labels_left": _labels_left(said),
             }
         )
     document: documents.Overview = {
         "studies": studies,
         "records": {records: sums._asdict() for records, sums in of_records.items()},
+        "limits": shared,
     }
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("folder", "study", "approval", "agent", "labels that left", "labels left", "bytes that left"):
@@ -67,3 +74,68 @@ def overview(
         out.say(
             f"About {path}: {sums.labels:,} labels in {sums.messages:,} messages and {sums.bytes:,} bytes have left"
         )
+    for limits in shared:
+        (out.say if limits["used"] and _epsilon_is_known(limits) else out.warn)(_in_words(limits))
+    for sentence in _counted_alone(studies, configs):
+        out.warn(sentence)
+
+
+def _labels_left(said: Mapping[str, Any]) -> int:
+    """By the limits that are known."""
+    books = [said, *([said["records"]] if "records" in said and said["records"]["used"] else [])]
+    return max(0, min(int(one["limits"]["labels"]) - int(one["used"]["labels"]) for one in books))
+
+
+def _add_limits(found: list[documents.SharedLimits], folder: str, records: Mapping[str, Any]) -> None:
+    """Studies with the same books and the same limits are told of together; each sets its own."""
+    new: documents.SharedLimits = {
+        "folder": records["folder"],
+        "studies": [],
+        "counted": records["studies"],
+        "limits": records["limits"],
+        "used": records["used"],
+        "privacy": records.get("privacy"),
+    }
+    for one in found:
+        if {**one, "studies": []} == new:
+            one["studies"].append(folder)
+            return
+    found.append({**new, "studies": [folder]})
+
+
+def _epsilon_is_known(limits: documents.SharedLimits) -> bool:
+    return limits["privacy"] is None or limits["privacy"]["spent"] is not None
+
+
+def _in_words(limits: documents.SharedLimits) -> str:
+    begin = f"Limits over all studies of {', '.join(limits['studies'])}, counted in {limits['folder']}: "
+    used = limits["used"]
+    if used is None:
+        return (
+            f"{begin}what has left cannot be told, so nothing leaves. Run 'fedct silo check' on one of these folders: "
+            "it says what to do"
+        )
+    parts = ", ".join(f"{used[name]:,} of {limit:,} {name}" for name, limit in limits["limits"].items())
+    said = f"{begin}{parts} used; {count(limits['counted'], 'silo folder')} counted"
+    if privacy := limits["privacy"]:
+        epsilon = "epsilon: what is spent cannot be told, so nothing leaves"
+        if _epsilon_is_known(limits):
+            epsilon = f"epsilon {privacy['spent']:.3g} of {privacy['epsilon']:g} spent at delta {privacy['delta']:g}"
+        said = f"{said}; {epsilon}"
+    return said
+
+
+def _counted_alone(studies: Sequence[documents.StudyOverview], configs: Sequence[SiloConfig]) -> Iterator[str]:
+    """Studies that others about the same records do not count with theirs."""
+    for study, config in zip(studies, configs, strict=True):
+        others = {
+            other.records.folder.resolve()
+            for one, other in zip(studies, configs, strict=True)
+            if one["records"] == study["records"] and other.records.folder
+        }
+        own = {config.records.folder.resolve()} if config.records.folder else set()
+        if others - own:
+            yield (
+                f"{study['folder']} is about the same records as another study and is not counted with it: name the "
+                "same folder under [records] in both silo.toml files, and approve that"
+            )

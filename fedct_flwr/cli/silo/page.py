@@ -178,11 +178,16 @@ def _limits(said: dict[str, Any]) -> Iterator[str]:
             yield f"<h2>{title}</h2><table>"
             for name, limit in about["limits"].items():
                 used = about["used"][name]
-                share = min(100.0, 100 * used / limit)
-                yield _row(
-                    name, f'{used:,} of {limit:,} used<div class="bar"><div style="width: {share:.1f}%"></div></div>'
-                )
+                yield _row(name, f"{used:,} of {limit:,} used{_bar(used / limit)}")
+            # The budgets of this study alone are a part of its status.
+            if about is shared and (privacy := shared.get("privacy")) and privacy["spent"] is not None:
+                spent, epsilon = privacy["spent"], privacy["epsilon"]
+                yield _row("epsilon", f"{spent:.3g} of {epsilon:g} spent{_bar(spent / epsilon)}")
             yield "</table>"
+
+
+def _bar(share: float) -> str:
+    return f'<div class="bar"><div style="width: {min(100.0, 100 * share):.1f}%"></div></div>'
 
 
 def _row(name: str, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether what ``[privacy]`` promises can be kept here."""
+"""Whether what ``[privacy]`` and ``sum-epsilon`` under ``[policy]`` promise can be kept here."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,17 @@ from fedct_flwr.types import FedctError
 
 
 def privacy(silo: Silo) -> Iterator[Finding]:
-    """Extras, budget, labeler and ledger; nothing where nothing is promised."""
+    """Extras, budgets, labeler and ledger; nothing where nothing is promised."""
+    config = silo.config
+    if config.promises:
+        yield from _of_records(silo)
+    if config.policy.sum_epsilon:
+        yield from _of_sums(silo)
+
+
+def _of_records(silo: Silo) -> Iterator[Finding]:
     config, agreed = silo.config, silo.study
     promised = config.privacy
-    if not config.promises:
-        return
     from fedct_flwr.labelers.protect import check_all_installed, labeler_for
 
     try:
@@ -48,9 +54,48 @@ def privacy(silo: Silo) -> Iterator[Finding]:
     try:
         found = account_of(config, agreed.name)
     except FedctError as error:
-        yield bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
+        yield _no_ledger(error)
         return
     yield good(
         f"privacy: {name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in "
         f"total; {found.epsilon:.3g} spent"
     )
+
+
+def _of_sums(silo: Silo) -> Iterator[Finding]:
+    from fedct_flwr.labelers.protect import check_extra
+
+    config, agreed = silo.config, silo.study
+    policy = config.policy
+    try:
+        check_extra("privacy", "sum-epsilon")
+    except FedctError as error:
+        # As above: this program's to know.
+        yield bad(f"privacy: {error}", "install the extra where the agent runs")
+        return
+    from fedct_flwr.hospital.adding import check_sums
+    from fedct_flwr.silo.noisy_sum import account_of_sums
+
+    try:
+        check_sums(config, agreed)
+    except FedctError as error:
+        yield bad(
+            "privacy: this silo cannot add noise to the study's secure sums",
+            "correct [policy] in silo.toml, or ask the coordinator for another [sums] in study.toml; fedct silo check "
+            "--details says what is wrong",
+            error,
+        )
+        return
+    try:
+        found = account_of_sums(config, agreed.name)
+    except FedctError as error:
+        yield _no_ledger(error)
+        return
+    yield good(
+        f"privacy: noise in secure sums, epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a "
+        f"whole in total; {found.epsilon:.3g} spent"
+    )
+
+
+def _no_ledger(error: FedctError) -> Finding:
+    return bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)

@@ -19,6 +19,8 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import kind_in_policy
+from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.text.plural import count
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
@@ -57,8 +59,9 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "used": {cap.name: cap.of(used) for cap in totals.values()},
         "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
         "at_once": {cap.name: getattr(policy, field) for field, cap in caps_of(Policy, AtOnce).items()},
-        **({"records": _records(config)} if config.records.folder else {}),
+        **({"records": over_studies(config)} if config.records.folder else {}),
         **({"privacy": _privacy(config, study)} if config.promises else {}),
+        **({"sums": _sums(config, study)} if config.policy.sum_epsilon else {}),
         "judgment": _judgment(config, study),
         "refusals": [{"time": entry.time, "round": entry.round, "reason": sentence(entry.reason)} for entry in last],
     }
@@ -86,8 +89,14 @@ def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] |
     return facts_of(found) if found else None
 
 
-def _records(config: SiloConfig) -> dict[str, Any]:
-    """Limits that several studies share; ``used`` is None if what they have used cannot be told."""
+def over_studies(config: SiloConfig) -> dict[str, Any]:
+    """Limits that several studies share; ``used`` is None if what they have used cannot be told.
+
+    With a budget of epsilon, ``privacy`` has it, and what of it is spent; None if that cannot be told. Raises
+    ValueError where ``silo.toml`` names no folder that studies share.
+    """
+    if config.records.folder is None:
+        raise ValueError("no folder under [records]")
     books = SharedBooks.of(config)
     totals = caps_of(Policy, Total)
     try:
@@ -96,21 +105,38 @@ def _records(config: SiloConfig) -> dict[str, Any]:
     except FedctError:
         counted, studies = None, 0
     return {
-        "folder": str(config.records.folder),
+        # Studies that name it each from their own folder on show the same.
+        "folder": str(config.records.folder.resolve()),
         "studies": studies,
         "used": counted,
         "limits": {cap.name: getattr(config.records, field) for field, cap in totals.items()},
+        **({"privacy": _epsilon_over_studies(config)} if config.records.epsilon else {}),
     }
 
 
-def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
-    """What is promised, and what the ledger says of it; ``spent`` is None if that cannot be told."""
-    privacy = config.privacy
-    protection = "joint labeler" if config.adds_noise else privacy.protection
-    said: dict[str, Any] = {"protection": protection, "epsilon": privacy.epsilon, "delta": privacy.delta}
+def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
+    from fedct_flwr.labelers.protect import check_extra
+
+    records = config.records
     found = None
+    try:
+        check_extra("privacy", "epsilon under [records]")
+        from fedct_flwr.privacy.common_budget import common_budget
+
+        budget = common_budget(config)
+        found = budget.spent().upper if budget else None
+    except FedctError:
+        pass
+    left = None if found is None else max(0.0, records.epsilon - found)
+    return {"epsilon": records.epsilon, "delta": records.delta, "spent": found, "left": left}
+
+
+def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
+    """What is promised of each record, and what the ledger says of it."""
     from fedct_flwr.labelers.protect import check_all_installed
 
+    privacy = config.privacy
+    found = None
     try:
         check_all_installed(config)
         from fedct_flwr.silo.release import account_of
@@ -118,15 +144,37 @@ def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         found = account_of(config, study.name) if study else None
     except FedctError:
         pass
-    if found is None:
-        return {**said, "spent": None, "left": None, "charges": None, "others": None, "together": None}
+    protection = "joint labeler" if config.adds_noise else privacy.protection
+    return _account(protection, privacy.epsilon, privacy.delta, found)
+
+
+def _sums(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
+    """What is promised of the silo as a whole by noise in secure sums, and what the ledger says of it."""
+    from fedct_flwr.labelers.protect import check_extra
+
+    policy = config.policy
+    found = None
+    try:
+        check_extra("privacy", "sum-epsilon")
+        from fedct_flwr.silo.noisy_sum import account_of_sums
+
+        found = account_of_sums(config, study.name) if study else None
+    except FedctError:
+        pass
+    return _account("noise in secure sums", policy.sum_epsilon, policy.sum_delta, found)
+
+
+def _account(protection: str, epsilon: float, delta: float, found: Spending | None) -> dict[str, Any]:
+    """A budget of ``silo.toml`` and its books; ``spent`` is None if what was spent cannot be told."""
     return {
-        **said,
-        "spent": found.epsilon,
-        "left": max(0.0, privacy.epsilon - found.epsilon),
-        "charges": found.charges,
-        "others": found.others,
-        "together": found.together,
+        "protection": protection,
+        "epsilon": epsilon,
+        "delta": delta,
+        "spent": found.epsilon if found else None,
+        "left": max(0.0, epsilon - found.epsilon) if found else None,
+        "charges": found.charges if found else None,
+        "others": found.others if found else None,
+        "together": found.together if found else None,
     }
 
 
@@ -166,10 +214,11 @@ def table(said: dict[str, Any]) -> Table:
             result.add_row(name, line)
     for line in filter(None, (kind.at_once(said["at_once"]) for kind in kinds)):
         result.add_row("at once", line)
-    if "privacy" in said:
-        result.add_row("privacy", _budget(said["privacy"]))
-        if said["privacy"]["others"]:
-            result.add_row("all studies", _together(said["privacy"]))
+    for budget, of in (("privacy", "on these records"), ("sums", "by sums of this silo")):
+        if budget in said:
+            result.add_row("privacy", _budget(said[budget]))
+            if said[budget]["others"]:
+                result.add_row("all studies", _together(said[budget], of))
     if said["judgment"]:
         for name, line in _judged(said["judgment"]):
             result.add_row(name, escape(line))
@@ -194,6 +243,15 @@ def _shared(records: dict[str, Any]) -> Iterator[tuple[str, str]]:
             "all studies",
             f"{name}: {used:,} of {limit:,} used" if used < limit else f"[yellow]{name}: {used:,}: the limit[/]",
         )
+    if privacy := records.get("privacy"):
+        yield "all studies", _epsilon(privacy)
+    yield "all studies", f"{count(records['studies'], 'silo folder')} counted in {escape(records['folder'])}"
+
+
+def _epsilon(privacy: dict[str, Any]) -> str:
+    if privacy["spent"] is None:
+        return "[bold red]epsilon: what is spent cannot be told, so nothing leaves[/]"
+    return f"epsilon: {privacy['spent']:.3g} of {privacy['epsilon']:g} spent, {privacy['left']:.3g} left"
 
 
 def _judged(judgment: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -239,9 +297,9 @@ def _budget(privacy: dict[str, Any]) -> str:
     return f"{name}: epsilon {privacy['spent']:.3g} of {epsilon:g} spent, {privacy['left']:.3g} left"
 
 
-def _together(privacy: dict[str, Any]) -> str:
+def _together(privacy: dict[str, Any], of: str) -> str:
     others = "one other" if privacy["others"] == 1 else f"{privacy['others']:,} others"
-    return f"epsilon {privacy['together']:.3g} spent on these records, with {others}"
+    return f"epsilon {privacy['together']:.3g} spent {of}, with {others}"
 
 
 def _when(time_: str) -> str:

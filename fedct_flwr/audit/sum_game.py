@@ -1,0 +1,149 @@
+"""A game on sums with noise in shares: how well the sum that a coordinator opens hides how one silo voted.
+
+The unit of the promise is a silo as a whole, so no record is held out here. The game draws the noise of one question's
+sum anew many times, by the code with which silos draw it. In half of the sums one silo votes for one class everywhere,
+in half for another: by the promise, its votes may be replaced by any others, and no two ways to vote differ more. Which
+ones they are makes no difference, as noise does not depend on votes. The attacker is the strongest that is promised
+against: the coordinator of the smallest sum that may be opened, who knows all other silos' votes and subtracts what the
+silos that collude have added. Its test is the best there is against this noise: the sum along the silo's votes.
+
+Needs the extra privacy.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.audit.bounds import GAME_CONFIDENCE, Refuted, against_promise
+from fedct_flwr.audit.travelled import InSum
+from fedct_flwr.config import RunConfig
+from fedct_flwr.kinds import kind_of
+from fedct_flwr.kinds.summed import Summed
+from fedct_flwr.privacy.noise_shares import surely_honest
+from fedct_flwr.privacy.randomness import Noise, simulated
+from fedct_flwr.privacy.tally_shares import VoteShares
+from fedct_flwr.scoring.intervals import Estimate, proportion
+from fedct_flwr.seeding import generator
+from fedct_flwr.silo.noisy_sum import with_share
+from fedct_flwr.wire.content import Instruction, Terms
+
+PAIRS: Final = 5000
+"""Sums with one way to vote, and as many with the other."""
+FEWEST_PAIRS: Final = 100
+"""Also drawn where time is short."""
+
+
+@dataclass(frozen=True)
+class SumGame:
+    """What so many ``sums`` tell of how one silo voted, where ``honest`` silos add noise and ``may_collude`` do not.
+
+    ``epsilon`` at ``delta`` is promised to each silo. ``headline`` compares with that; ``profile`` with what the same
+    noise promises at a larger delta, where fewer sums prove more. ``right`` is the share of right guesses.
+    """
+
+    epsilon: float
+    delta: float
+    headline: Refuted
+    profile: Refuted
+    right: Estimate
+    sums: int
+    queries: int
+    honest: int
+    may_collude: int
+
+    @property
+    def lower(self) -> float:
+        """Epsilon that is proven: at this delta too, as what a larger delta refutes, each smaller one does."""
+        return max(self.headline.lower, self.profile.lower)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the promise does not hold."""
+        return self.headline.broken or self.profile.broken
+
+
+def play_sums(
+    config: RunConfig, terms: Terms, num_silos: int, seen: InSum, seed: int, seconds: float, pairs: int = PAIRS
+) -> SumGame:
+    """Play the game of one question of a run of ``num_silos``, as a silo was asked it (``seen``).
+
+    No pair of sums is begun after ``seconds``, from the hundredth on. Raises ConfigError for impossible noise, and
+    ValueError for a run whose silos add no noise.
+    """
+    method: Any = config.method
+    plan, asked = method.noise, seen.asked
+    if plan is None or not asked.noise:
+        raise ValueError("the silos of this run add no noise to their sums")
+    # By the run's own terms, and not by what a silo or its question says of them.
+    honest = surely_honest(method.fewest_summands(num_silos), method.may_collude)
+    promised = VoteShares(asked.noise, asked.query.size, terms.width, honest)
+    # A gamma says how much noise there is, and epsilon follows.
+    epsilon = promised.price(plan.delta).upper if plan.gamma else plan.epsilon
+
+    @lru_cache
+    def at(delta: float) -> float:
+        """What is promised at any delta."""
+        found = promised.price(delta).upper
+        return min(found, epsilon) if delta >= plan.delta else found
+
+    inside, outside = _scores(asked, terms, seen.honest, honest, seed, seconds, pairs)
+    # Each of the two bounds has half of the risk.
+    confidence = (1 + GAME_CONFIDENCE) / 2
+    right = float((inside > 0).sum() + (outside < 0).sum() + ((inside == 0).sum() + (outside == 0).sum()) / 2)
+    return SumGame(
+        epsilon,
+        plan.delta,
+        against_promise(inside, outside, lambda _: epsilon, confidence),
+        against_promise(inside, outside, at, confidence),
+        proportion(right, 2.0 * len(inside)),
+        2 * len(inside),
+        asked.query.size,
+        honest,
+        method.may_collude,
+    )
+
+
+def _scores(
+    asked: Instruction, terms: Terms, believed: int, honest: int, seed: int, seconds: float, pairs: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The attacker's scores of sums with the silo's one way to vote and with the other, ``(pairs,)`` each.
+
+    ``believed``: honest silos that a silo counts on when it draws its share; ``honest``: those that draw one.
+    """
+    kind = kind_of(asked, terms)
+    if not isinstance(kind, Summed):
+        raise TypeError(f"a question for {kind.name} has no sum")
+    shares = VoteShares(asked.noise, asked.query.size, terms.width, believed)
+    play = _play(kind, asked, terms, shares, honest)
+    end = time.monotonic() + seconds
+    inside: list[float] = []
+    outside: list[float] = []
+    for number in range(pairs):
+        if number >= FEWEST_PAIRS and time.monotonic() > end:
+            break
+        for there, scores in ((True, inside), (False, outside)):
+            scores.append(play(there, simulated(generator(seed, "noise of sums", int(there), number))))
+    return np.array(inside), np.array(outside)
+
+
+def _play(
+    kind: Summed, asked: Instruction, terms: Terms, shares: VoteShares, honest: int
+) -> Callable[[bool, Noise], float]:
+    """One sum, with the one way to vote (``True``) or the other, and its score: what is left along the votes."""
+    size, width = asked.query.size, terms.width
+    one, other, nothing = (np.zeros((size, width), dtype=np.uint64) for _ in range(3))
+    one[:, 0], other[:, 1] = 1, 1
+
+    def play(there: bool, noise: Noise) -> float:
+        # The others' votes are known, and are left out; so are summands of those who collude.
+        added = [one if there else other, *[nothing] * (honest - 1)]
+        total = sum((with_share(votes.ravel(), shares, noise) for votes in added), nothing.ravel())
+        opened = np.asarray(kind.opened(total, asked, terms, honest), dtype=np.int64)
+        return float((opened[:, 0] - opened[:, 1]).sum())
+
+    return play
