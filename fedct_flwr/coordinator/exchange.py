@@ -22,6 +22,11 @@ _SHARE_OF_WAIT: Final = 0.1
 class PromptGrid(Grid, ABC):
     """A Grid whose ``send_and_receive`` returns as soon as the last reply is there, or the time is up."""
 
+    @property
+    def interruptions(self) -> int:
+        """How many calls to the SuperLink failed so far, and were made again."""
+        return 0
+
 
 def prompt(grid: Grid) -> PromptGrid:
     """The same Grid, made to notice replies soon."""
@@ -38,10 +43,15 @@ class PollingGrid(PromptGrid):
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         await_whole_replies(grid)
-        outlast_restarts(grid)
+        self._interruptions = outlast_restarts(grid)
         # A reply is announced before its parts are there; Flower waits a second before it looks for them again.
         parts: Any = importlib.import_module("flwr.supercore.inflatable.inflatable_utils")
         parts.pull_objects.__kwdefaults__["initial_backoff"] = SHORTEST_SECONDS
+
+    @property
+    def interruptions(self) -> int:
+        """How many calls to the SuperLink failed so far, and were made again."""
+        return self._interruptions.count
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send, and return the replies that come within ``timeout`` seconds; those of the last moment count."""

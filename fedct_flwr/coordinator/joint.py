@@ -168,8 +168,8 @@ class Training:
     def _ask(self, instruction: Instruction) -> tuple[dict[SiloName, tuple[Answer, float]], dict[str, str], bytes]:
         study, deadline = self._study, self._study.config.round_deadline
         payload = encode_instruction(instruction, study.terms)
-        messages = self._questions.ask(self._grid, lambda silo: to_record(payload), instruction.round, deadline)
-        replies = self._grid.send_and_receive(messages, timeout=deadline)
+        self._questions.ask(self._grid, lambda silo: to_record(payload), instruction.round, deadline)
+        replies = self._questions.receive(self._grid, instruction.round, deadline)
         read = partial(read_answer, terms=study.terms, instruction=instruction)
         return *self._questions.sort(instruction.round, replies, read), payload
 

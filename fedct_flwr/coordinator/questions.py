@@ -13,6 +13,7 @@ from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
+from fedct_flwr.coordinator.exchange import PromptGrid
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -81,6 +82,27 @@ class Questions:
             if node_id not in self._busy
         ]
         return self._messages
+
+    def receive(self, grid: PromptGrid, server_round: int, deadline: float) -> list[Message]:
+        """Send the round's question, and return the replies of ``deadline`` seconds.
+
+        A SuperLink that dies while nodes fetch their questions has lost these: Flower notes first that they were
+        fetched. So where it was away and fewer than ``min_silos`` replied, the others are asked once more.
+        """
+        interruptions = grid.interruptions
+        replies = list(grid.send_and_receive(self._messages, timeout=deadline))
+        answered = {reply.metadata.reply_to_message_id for reply in replies if not reply.has_error()}
+        if grid.interruptions == interruptions or len(answered) >= self._min_silos:
+            return replies
+        kept = [message for message in self._messages if message.metadata.message_id in answered]
+        again = [_copy(message) for message in self._messages if message.metadata.message_id not in answered]
+        logger.warning(
+            "Round %s: the SuperLink was away, and %s of %s silos replied: asking the others once more",
+            server_round, len(kept), len(self._messages),
+        )  # fmt: skip
+        # A late reply to a question that was asked anew counts nothing; the silo gives the same one again.
+        self._messages = kept + again
+        return [*replies, *grid.send_and_receive(again, timeout=deadline)]
 
     def sort(
         self,
@@ -156,6 +178,18 @@ class Questions:
         for name in sorted(self._absent.keys() & set(valid)):
             logger.info("Round %s: %s is back", server_round, name)
         self._absent = absent
+
+
+def _copy(question: Message) -> Message:
+    """The same question, for Flower to send once more."""
+    told = question.metadata
+    return Message(
+        content=question.content,
+        dst_node_id=told.dst_node_id,
+        message_type=told.message_type,
+        ttl=told.ttl,
+        group_id=told.group_id,
+    )
 
 
 def _seconds(timestamp: str) -> float:

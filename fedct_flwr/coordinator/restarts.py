@@ -4,6 +4,8 @@ Flower 1.41 asks again when a connection is refused or reset, and ends the run w
 TLS: it cannot tell that from a certificate that is wrong.
 """
 
+from dataclasses import dataclass
+
 import httpx
 from flwr.serverapp import Grid
 from flwr.superlink.grid import HttpGrid
@@ -11,16 +13,27 @@ from flwr.superlink.grid import HttpGrid
 _UNTRUSTED = "certificate_verify_failed"
 
 
-def outlast_restarts(grid: Grid) -> None:
-    """From now on no call of this grid ends the run because a connection broke off."""
+@dataclass
+class Interruptions:
+    """Calls to the SuperLink that failed, and were made again."""
+
+    count: int = 0
+
+
+def outlast_restarts(grid: Grid) -> Interruptions:
+    """From now on no call of this grid ends the run because a connection broke off. Returns the count of such calls."""
+    noted = Interruptions()
     if not isinstance(grid, HttpGrid):
-        return
+        return noted
     retries = grid._retry_invoker
     gives_up = retries.should_giveup
 
     def gives_up_where_it_may(error: Exception) -> bool:
-        if isinstance(error, httpx.TransportError) and _UNTRUSTED not in str(error).lower():
-            return False
-        return gives_up is not None and gives_up(error)
+        broken_off = isinstance(error, httpx.TransportError) and _UNTRUSTED not in str(error).lower()
+        if not broken_off and gives_up is not None and gives_up(error):
+            return True
+        noted.count += 1
+        return False
 
     retries.should_giveup = gives_up_where_it_may
+    return noted

@@ -9,9 +9,9 @@ import pytest
 from flwr.app import Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
-from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedct_flwr.coordinator.exchange import PromptGrid
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.types import RunError
@@ -28,7 +28,11 @@ class FakeGrid:
         self.late: list[Message] = []
         self.restarted_at: dict[int, str] = {}
         self.ids = iter(range(1000))
-        self.grid = MagicMock(spec=Grid)
+        self.grid = MagicMock(spec=PromptGrid, interruptions=0)
+        self.grid.send_and_receive.side_effect = self._exchange
+        self.lost: list[set[int]] = []
+        """For each sending in which the SuperLink dies, the nodes whose questions it loses."""
+        self.sent: list[list[int]] = []
         self.grid.get_nodes.side_effect = self._nodes
         self.grid.pull_messages.side_effect = lambda ids: [
             m for m in self.late if m.metadata.reply_to_message_id in ids
@@ -38,6 +42,19 @@ class FakeGrid:
         return [
             NodeInfo(node_id=i, name=name, last_activated_at=self.restarted_at.get(i, ""))
             for i, name in enumerate(SILOS, start=1)
+        ]
+
+    def _exchange(self, messages: list[Message], timeout: float) -> list[Message]:
+        self.sent.append(asked(messages))
+        lost = self.lost.pop(0) if self.lost else None
+        self.grid.interruptions += lost is not None
+        self.send(messages)
+        return [
+            Message(Error(ErrorCode.MESSAGE_UNAVAILABLE, ""), reply_to=message)
+            if message.metadata.dst_node_id == 1 and 1 in (lost or ())
+            else reply(message)
+            for message in messages
+            if message.metadata.dst_node_id == 1 or message.metadata.dst_node_id not in (lost or ())
         ]
 
     def send(self, messages: list[Message]) -> list[Message]:
@@ -126,3 +143,46 @@ def test_too_few_replies_end_the_run_with_every_reason(fake: FakeGrid) -> None:
     messages = ask(questions, fake, 1)
     with pytest.raises(RunError, match=r"round 1 has 1 valid replies but min-silos is 2: south: no reply .*; west: no"):
         questions.sort(1, [reply(messages[0])], read)
+
+
+def round_of(questions: Questions, fake: FakeGrid, number: int = 1) -> tuple[dict[str, Any], dict[str, str]]:
+    questions.ask(fake.grid, lambda silo: RecordDict(), number, 1.0)
+    return questions.sort(number, questions.receive(fake.grid, number, 1.0), read)
+
+
+@pytest.mark.parametrize("lost", [{2, 3}, {1, 2}, {1, 2, 3}])
+def test_a_superlink_that_dies_with_too_many_questions_is_given_these_again(
+    fake: FakeGrid, lost: set[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first silo's loss is told by Flower, the others' by nobody."""
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.lost = [lost]
+    valid, absent = round_of(questions, fake)
+    assert (set(valid), absent) == (set(SILOS), {})
+    assert fake.sent == [[1, 2, 3], sorted(lost)]
+    assert f"{3 - len(lost)} of 3 silos replied" in caplog.text
+    # Nobody is taken for busy with the question that was lost.
+    round_of(questions, fake, 2)
+    assert fake.sent[2:] == [[1, 2, 3]]
+
+
+def test_where_enough_replied_nobody_is_asked_twice(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.lost = [{3}]
+    assert round_of(questions, fake)[1] == {"south": "no reply within the deadline"}
+    assert fake.sent == [[1, 2, 3]]
+
+
+def test_where_the_superlink_was_never_away_nobody_is_asked_twice(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 4)
+    with pytest.raises(RunError, match="3 valid replies but min-silos is 4"):
+        round_of(questions, fake)
+    assert fake.sent == [[1, 2, 3]]
+
+
+def test_a_superlink_that_dies_again_ends_the_run_in_one_sentence(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.lost = [{2, 3}, {2, 3}]
+    with pytest.raises(RunError, match="1 valid replies but min-silos is 2"):
+        round_of(questions, fake)
+    assert fake.sent == [[1, 2, 3], [2, 3]]

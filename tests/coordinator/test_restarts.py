@@ -52,9 +52,10 @@ def port(authority: Authority, tmp_path: Path, calls: list[str]) -> Iterator[int
 
 def test_a_handshake_that_is_broken_off_is_tried_again(port: int, calls: list[str], tmp_path: Path) -> None:
     grid = HttpGrid(f"localhost:{port}", root_certificates=(tmp_path / "ca.crt").read_bytes(), token="token")
-    outlast_restarts(grid)
+    noted = outlast_restarts(grid)
     assert list(grid.get_nodes()) == []
     assert calls == ["broken off", "broken off", "answered"]
+    assert noted.count == 2
 
 
 def test_a_certificate_that_is_wrong_is_not_tried_again() -> None:
@@ -68,9 +69,10 @@ def test_a_certificate_that_is_wrong_is_not_tried_again() -> None:
 
 def test_what_flower_gives_up_for_is_given_up_for() -> None:
     grid = HttpGrid(token="token")
-    outlast_restarts(grid)
+    noted = outlast_restarts(grid)
     gives_up = grid._retry_invoker.should_giveup
     assert gives_up is not None
     request = httpx.Request("POST", "https://superlink")
     refused = httpx.HTTPStatusError("", request=request, response=httpx.Response(400, request=request))
     assert gives_up(refused)
+    assert noted.count == 0
