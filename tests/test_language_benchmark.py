@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import sentiment
+from benchmarks import language, methods, sentiment
+from fedct_flwr import datasets
+from fedct_flwr.algorithms.checks import check_run
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.study import Subject
+from tests.language_models import save_bert
 
 
 @pytest.fixture
@@ -31,4 +35,36 @@ def test_silos_public_and_test_texts_are_different_ones(name: str) -> None:
     domains = [{int(text.split()[1]) % 3 == 0 for text in silo.private.X[:, 0]} for silo in found.silos]
     alone = name == "sentiment-by-domain"
     assert [len(domain) == 1 for domain in domains] == [alone] * 5
+    sentiment.texts.cache_clear()
+
+
+class Accepted(Exception):
+    """The run would begin."""
+
+
+@pytest.mark.usefixtures("_few")
+@pytest.mark.parametrize(
+    ("row", "method"),
+    [
+        (row, method)
+        for row, (_, tried) in language._ROWS.items()
+        for method in tried
+        if method not in ("local only", "centralized")
+    ],
+)
+def test_no_row_has_a_setting_without_effect(
+    row: str, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(config: RunConfig) -> None:
+        config = methods.change(config, query_size=min(config.query_size, 100))
+        dataset = datasets.load(config)
+        check_run(config, dataset, Subject.simulated(dataset), [silo.name for silo in dataset.silos])
+        raise Accepted
+
+    monkeypatch.setattr(methods, "run_federation", begin)
+    for name, load in sentiment.SENTIMENT.items():
+        monkeypatch.setitem(datasets.LOADERS, name, load)
+    settings = {**language._ROWS[row][0], "data": "sentiment"}
+    with pytest.raises(Accepted):
+        methods.METHODS[method](language._config(save_bert(tmp_path), settings, row, method))
     sentiment.texts.cache_clear()
