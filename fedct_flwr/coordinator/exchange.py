@@ -1,5 +1,6 @@
 """Send a round's messages and wait for the replies, without Flower's three seconds between two looks."""
 
+import contextlib
 import importlib
 import time
 from abc import ABC
@@ -9,6 +10,7 @@ from typing import Any, Final
 from flwr.app import Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
 
 from fedct_flwr.coordinator.restarts import outlast_restarts
@@ -17,6 +19,7 @@ from fedct_flwr.coordinator.whole_replies import await_whole_replies
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0
 _SHARE_OF_WAIT: Final = 0.1
+_MOST_PUSHES: Final = 5
 
 
 class PromptGrid(Grid, ABC):
@@ -94,7 +97,15 @@ class PollingGrid(PromptGrid):
         return self._grid.get_nodes()
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Send messages to their nodes."""
+        """Send messages to their nodes.
+
+        A SuperLink that dies meanwhile takes no more parts of them when it is back, or has a part whose receipt got
+        lost: then all are sent again. It keeps what it has.
+        """
+        messages = list(messages)
+        for _ in range(_MOST_PUSHES - 1):
+            with contextlib.suppress(ObjectPushError):
+                return self._grid.push_messages(messages)
         return self._grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
