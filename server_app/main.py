@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +40,7 @@ _MAY_CHANGE = frozenset(
         "baselines",
     }
 )
+_UNEXPECTED = "unexpected error at the coordinator: error.txt in the run folder has the details; go on with --resume"
 
 app = ServerApp()
 
@@ -89,6 +91,13 @@ def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
         # On a full disk there is no room for the reason either; the log has it.
         with contextlib.suppress(RunError):
             study.folder.finish("failed", reason=str(error))
+        raise
+    except Exception:
+        # Flower's log of a run ends before the error that ended it.
+        logger.error("%s: %s", RUN_FAILED, _UNEXPECTED)
+        with contextlib.suppress(RunError):
+            study.folder.note_error(traceback.format_exc())
+            study.folder.finish("failed", reason=_UNEXPECTED)
         raise
     study.folder.finish("completed", **facts)
 

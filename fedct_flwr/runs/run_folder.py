@@ -6,6 +6,7 @@
 - ``checkpoint.npz``: the consensus after the last round, to resume from
 - ``labels.csv``: the final labels of the public set; ``values.csv`` where a quantity is predicted
 - ``result.json``: completed or failed, and why
+- ``error.txt``: the details of an unexpected error that ended the run
 - ``models/``: the silos' models (simulation only); the global one, with its card, where a student is wanted or silos
   share weights, which leaves no checkpoint and no labels
 - ``answers/``: each silo's last answer and its network after it, until the run is complete (simulation only, where
@@ -44,6 +45,7 @@ from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, V
 
 _PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
 _LOCK: Final = ".lock"
+_ERROR: Final = "error.txt"
 _ROUNDS: Final = "rounds.jsonl"
 _TRUST: Final = "trust.jsonl"
 _ANSWERS: Final = "answers"
@@ -220,7 +222,8 @@ class RunFolder:
                     continue
                 kept = [record for record in log.records() if record["round"] <= checkpoint.round]
                 write_atomically(log.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
-            (path / "result.json").unlink(missing_ok=True)
+            for name in ("result.json", _ERROR):
+                (path / name).unlink(missing_ok=True)
         return checkpoint
 
     def _take_lock(self) -> None:
@@ -336,6 +339,11 @@ class RunFolder:
         writer.writerows([i, "" if np.isnan(value) else str(value)] for i, value in enumerate(values))
         with self._writing("the final values"):
             write_atomically(self.path / "values.csv", text.getvalue().encode())
+
+    def note_error(self, details: str) -> None:
+        """Keep what is known of an error that nobody foresaw,."""
+        with self._writing("the error"):
+            write_atomically(self.path / _ERROR, details.encode())
 
     def finish(self, status: str, **facts: Any) -> None:
         """Say how the run ended: ``completed`` or ``failed``. Of a completed one no question is asked again."""

@@ -1,6 +1,7 @@
 """The coordinator's ServerApp with real silos, each with files and settings of its own."""
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from flwr.clientapp import ClientApp
 
 from client_app.main import app as client_app
 from fedct_flwr.config import RunConfig
+from fedct_flwr.coordinator.cotraining import CoTraining
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.loopback import run_loopback, simulated_nodes
 from fedct_flwr.models.model_file import load_model
@@ -194,3 +196,26 @@ def test_a_student_that_cannot_be_made_is_refused_before_the_run_begins(study: P
     with pytest.raises(ConfigError, match="did you mean 'decision-tree'"):
         run(settings(study, tmp_path / "real", student="decision-tre"), [])
     assert not (tmp_path / "real").exists()
+
+
+def test_an_unexpected_error_leaves_a_reason_and_its_details(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = CoTraining.configure_train
+
+    def fails_in_round_2(self: CoTraining, number: int, *others: Any) -> Any:
+        if number == 2:
+            raise ZeroDivisionError("nobody foresaw it")
+        return asks(self, number, *others)
+
+    monkeypatch.setattr(CoTraining, "configure_train", fails_in_round_2)
+    with pytest.raises(ZeroDivisionError):
+        simulated(tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["status"] == "failed"
+    assert "error.txt" in result["reason"]
+    assert "nobody foresaw it" not in result["reason"]
+    assert "ZeroDivisionError: nobody foresaw it" in (tmp_path / "run" / "error.txt").read_text()
+    monkeypatch.undo()
+    assert len(simulated(tmp_path / "run", resume=True).rounds()) >= 1
+    assert not (tmp_path / "run" / "error.txt").exists()
