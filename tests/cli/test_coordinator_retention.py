@@ -4,7 +4,6 @@ import contextlib
 import io
 import re
 import sqlite3
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from flwr.common.constant import SubStatus
 from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
-from flwr.superlink.config_loader import get_federation_manager, get_objectstore_linkstate_factories
 from rich.console import Console
 
 from fedct_flwr.cli.coordinator import retention, start
@@ -22,25 +20,12 @@ from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.retention import forget
 from fedct_flwr.types import RunError
 from tests.cli.silos import Fedct
+from tests.superlink_state import FEDERATION, superlink
 
 # Flower's own, when it makes a database.
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")
 
-FEDERATION = "@none/default"
 LOG = "a line of a run's log " * 1000
-
-
-@contextlib.contextmanager
-def superlink(path: Path) -> Iterator[Any]:
-    """What a SuperLink does with its database, without a SuperLink."""
-    _, factory = get_objectstore_linkstate_factories(str(path), get_federation_manager())
-    state = factory.state()
-    try:
-        yield state
-    finally:
-        for store in (state, state.object_store):
-            if engine := getattr(store, "_engine", None):
-                engine.dispose()
 
 
 def make_run(state: Any, code: bytes, *, ends: bool = True) -> int:
