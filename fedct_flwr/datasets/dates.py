@@ -30,11 +30,22 @@ _MOSTLY: Final = 0.9
 _YEARS: Final = range(1850, 2150)
 _DIGITS_ALONE: Final = re.compile(r"(?:%[YmdHMSy])+")
 _WIDTH: Final = {"Y": 4}
+_WAS_DATES: Final = {b"fedct": b"days since 1970"}
 
 
 def is_dated(kind: pa.DataType) -> bool:
     """Whether a column's values are dates or times of a day in a calendar, by its type."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def marked(name: str, kind: pa.DataType) -> pa.Field:
+    """The field of a column that ``days`` has made of dates."""
+    return pa.field(name, kind, metadata=_WAS_DATES)
+
+
+def dated(table: pa.Table) -> frozenset[str]:
+    """Names of the columns whose numbers are dates that somebody has told the form of."""
+    return frozenset(field.name for field in table.schema if field.metadata == _WAS_DATES)
 
 
 def days(values: pa.ChunkedArray, form: str, where: str) -> pa.ChunkedArray | None:

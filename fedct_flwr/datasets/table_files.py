@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.dates import days
+from fedct_flwr.datasets.dates import days, marked
 from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited, safe_reason
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
 from fedct_flwr.text.printable import listed, quoted
@@ -53,7 +53,12 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     names = [name for name, _ in kept]
     if repeated := _repeated(names):
         raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
-    return pa.Table.from_arrays([_as_told(values, name, told, tables, path) for name, values in kept], names=names)
+    columns = [_as_told(values, name, told, tables, path) for name, values in kept]
+    fields = [
+        marked(name, values.type) if was_date else pa.field(name, values.type)
+        for name, (values, was_date) in zip(names, columns, strict=True)
+    ]
+    return pa.Table.from_arrays([values for values, _ in columns], schema=pa.schema(fields))
 
 
 def _records_of(columns: Sequence[pa.ChunkedArray]) -> int:
@@ -96,19 +101,19 @@ def _repeated(names: list[str]) -> list[str]:
 
 def _as_told(
     values: pa.ChunkedArray, name: str, text: Collection[str], tables: TableSettings, path: Path
-) -> pa.ChunkedArray:
-    """One column as the settings want it."""
+) -> tuple[pa.ChunkedArray, bool]:
+    """One column as the settings want it, and whether it held dates."""
     if tables.missing:
         values = _without(values, tables.missing)
     if name in tables.categories and is_number(values.type):
         values = values.cast(pa.string())
     if name in tables.categories and is_text(values.type):
         # A column of whole numbers with gaps went through floats somewhere.
-        return pc.replace_substring_regex(values.cast(pa.string()), _WITH_ZEROS, r"\1")
+        return pc.replace_substring_regex(values.cast(pa.string()), _WITH_ZEROS, r"\1"), False
     if tables.dates and name not in text:
         found = days(values, tables.dates, f"column {quoted(name)} of {path}")
-        return values if found is None else found
-    return values
+        return (values, False) if found is None else (found, True)
+    return values, False
 
 
 def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArray:

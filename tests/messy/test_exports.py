@@ -1,6 +1,8 @@
 """Exports of hospitals as a simulation reads them: what is said, and files that are refused with what to do."""
 
 import json
+from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,30 @@ def test_nothing_is_said_of_an_honest_column(tmp_path: Path, what: str) -> None:
     fine = patients()
     HONEST[what].spoil(fine)
     assert not load(fine.write(tmp_path)).findings
+
+
+DAYS = {
+    "scattered over years": lambda row: row * 7919 % 1500,
+    "the first of a month": lambda row: (date(2023, 1 + row % 12, 1) - date(2023, 1, 1)).days,
+    "one on each day": lambda row: row % 300,
+    "births": lambda row: -row * 7919 % 20_000,
+}
+
+
+@pytest.mark.parametrize("what", DAYS)
+def test_nothing_is_said_of_dates_whose_form_is_told(tmp_path: Path, what: str) -> None:
+    day: Callable[[int], int] = DAYS[what]
+    fine = patients().add("seen", lambda name, row: f"{date(2023, 1, 1) + timedelta(days=day(row)):%d.%m.%Y}")
+    folder = fine.write(tmp_path)
+    (folder / "data.toml").write_text('dates = "%d.%m.%Y"', "utf-8")
+    assert not load(folder).findings
+
+
+def test_a_day_that_stands_for_a_missing_one_is_said(tmp_path: Path) -> None:
+    spoiled = patients().add("seen", lambda name, row: f"{date(2023, 1, 1) + timedelta(days=row % 300):%d.%m.%Y}")
+    folder = spoiled.some("public", "seen", range(9), "01.01.1900").write(tmp_path)
+    (folder / "data.toml").write_text('dates = "%d.%m.%Y"', "utf-8")
+    assert [(each.code, each.column) for each in load(folder).findings] == [("far-number", "seen")]
 
 
 def test_of_visits_only_the_patient_is_named(tmp_path: Path) -> None:

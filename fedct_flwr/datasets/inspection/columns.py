@@ -204,8 +204,10 @@ def _remedy(say: Words, name: str, forms: str, *, of_day: bool) -> str:
     return ", or ".join([*ways, say.leave_out(name)])
 
 
-def of_table(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
-    """All findings on the columns of the public set. ``categories`` are meant to be names."""
+def of_table(
+    profile: Profile, say: Words, categories: frozenset[str], dated: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
+    """All findings on the columns of the public set. ``categories`` are meant to be names, ``dated`` to be days."""
     for name, kind in profile.kinds.items():
         if kind is Kind.TEXT:
             yield from _text(profile, name, say, name in categories)
@@ -219,7 +221,11 @@ def of_table(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
             yield Finding("missing-values", Severity.SAID, said, "take the column out of all tables", name)
     yield from _constant(profile, say)
     yield from _missing(profile, say)
-    yield from _numbers(profile, say, categories)
+    # Days are numbers of five digits, often one for each record: all that is known already.
+    yield from (found for found in _meanings(profile, say, categories) if found.column not in dated)
+    yield from sentinels(profile, "", say)
+    yield from far_numbers(profile, "", say)
+    yield from two_scales(profile, "", say)
 
 
 def _text(profile: Profile, name: str, say: Words, meant: bool) -> Iterator[Finding]:
@@ -320,7 +326,8 @@ def _missing(profile: Profile, say: Words) -> Iterator[Finding]:
             yield Finding("missing-values", Severity.SAID, said, "nothing, if that is so", name)
 
 
-def _numbers(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
+def _meanings(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator[Finding]:
+    """Columns of numbers that mean something else than amounts: numbers of records, dates, codes."""
     numbers = profile.numbers
     every = numbers.whole & (numbers.distinct == numbers.valid) & (numbers.valid == profile.records)
     consecutive = every & (numbers.largest - numbers.smallest + 1 == numbers.valid)
@@ -366,9 +373,6 @@ def _numbers(profile: Profile, say: Words, categories: frozenset[str]) -> Iterat
         if not is_identifier(name) and name not in in_time:
             yield _identifier(name, say)
     yield from _codes(profile, say, categories)
-    yield from sentinels(profile, "", say)
-    yield from far_numbers(profile, "", say)
-    yield from two_scales(profile, "", say)
 
 
 def _dates_as_numbers(profile: Profile) -> Iterator[tuple[str, tuple[str, str]]]:

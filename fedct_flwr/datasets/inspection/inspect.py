@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection.belonging import belonging
 from fedct_flwr.datasets.inspection.classes import of_classes, unequal
 from fedct_flwr.datasets.inspection.columns import of_table
@@ -125,7 +126,9 @@ def inspect_tables(
     varies = {name for own in ours.values() for name in own.kinds if own.distinct(name) > 1}
     meant = frozenset(settings.categories)
     found = [
-        each for each in of_table(theirs, say, meant) if each.code != "constant-column" or each.column not in varies
+        each
+        for each in of_table(theirs, say, meant, dated(public))
+        if each.code != "constant-column" or each.column not in varies
     ]
     known = {each.column for each in found if each.code in _NAMES_RECORDS}
     names_records = [] if settings.group else [*belonging(ours, known, say)]
