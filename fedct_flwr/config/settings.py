@@ -125,7 +125,7 @@ class Settings(BaseModel):
     def read_toml(cls, path: Path) -> Self:
         """Settings from a TOML file; relative paths start at its folder. Raises ConfigError."""
         try:
-            raw = tomllib.loads(path.read_text("utf-8"))
+            raw = tomllib.loads(path.read_text("utf-8-sig"))
         except FileNotFoundError:
             raise ConfigError(f"there is no file {path}") from None
         except OSError as error:

@@ -78,6 +78,10 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, text: str | bytes) -> N
     assert message(path).startswith(f"{path} is not TOML: ")
 
 
+def test_the_mark_that_editors_write_before_utf_8_is_no_content(tmp_path: Path) -> None:
+    assert Outer.read_toml(write(tmp_path, '\ufeffname = "a"\n')).name == "a"
+
+
 def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
     path = write(tmp_path, 'name = "a"\nstat = "b"\n')
     assert message(path) == f"unknown key 'stat' in {path}: did you mean 'state'?"
