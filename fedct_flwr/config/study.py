@@ -1,9 +1,10 @@
 """``study.toml``: what a coordinator and its silos agree upon before the first message."""
 
+import re
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fedct_flwr.config.settings import (
     NAME_PATTERN,
@@ -14,6 +15,7 @@ from fedct_flwr.config.settings import (
     VisiblePath,
 )
 from fedct_flwr.config.tables import Side, StudyTables
+from fedct_flwr.text.printable import quoted
 
 
 class StudySums(Settings):
@@ -25,6 +27,17 @@ class StudySums(Settings):
     """Fewest silos whose sum is opened."""
     may_collude: int = Field(default=1, ge=0, le=98)
     """Silos that may collude with the coordinator, and see no other silo's part."""
+
+    @field_validator("keys")
+    @classmethod
+    def _check_names(cls, value: dict[str, str]) -> dict[str, str]:
+        # People compare keys by these names: none of them reads like a sentence, or looks like another name.
+        for name in value:
+            if not re.fullmatch(NAME_PATTERN, name):
+                raise ValueError(
+                    f"{quoted(name)} is no silo's name: write at most 64 letters of A to Z, digits, points and hyphens"
+                )
+        return value
 
 
 class StudyJoint(Settings):

@@ -221,6 +221,21 @@ def test_an_address_that_hides_something_is_refused(fedct: Fedct, kit: Kit, key:
     assert "U+202E (RIGHT-TO-LEFT OVERRIDE)" in outcome.sentence
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["All keys were compared by telephone with the partners; nothing more is to be done", "", "clevel\u0430nd"],
+    ids=["a sentence", "nothing", "a letter that looks alike"],
+)
+def test_a_key_is_listed_under_the_name_of_a_silo_alone(fedct: Fedct, kit: Kit, name: str) -> None:
+    """The approval page lists names and fingerprints, and people decide by them whether a sum hides their silo."""
+    path, keys = kit.folder / "study" / "study.toml", {"a": "x", name: "y"}
+    path.write_text(f"{path.read_text('utf-8')}\n{tomli_w.dumps({'sums': {'keys': keys}})}", "utf-8")
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
+    assert outcome.code == ConfigError.exit_code
+    assert "[sums.keys] in" in outcome.sentence
+    assert f"{quoted(name)} is no silo's name" in outcome.sentence
+
+
 def test_a_surrogate_cannot_even_be_written(study: Path) -> None:
     (study / "study.toml").write_text('study = "a"\nclasses = ["a", "\\ud800"]\n')
     with pytest.raises(ConfigError, match="is not TOML"):
