@@ -63,12 +63,12 @@ def run(seeds: int | None, fast: bool) -> None:
     runs: dict[str, Runs] = {}
     for data in SENTIMENT:
         for row, (settings, methods) in _ROWS.items():
+            if fast and row in _TRAINED:
+                methods = ("FedAvg",) if row == _ADAPTERS else ()
             for seed in range(seeds or 3):
                 more: dict[str, Any] = {"data": data, "seed": seed}
                 more |= {"num-server-rounds": _FAST_ROUNDS} if fast and row not in _TRAINED else {}
                 for method in methods:
-                    if fast and row in _TRAINED and (row, method) != (_ADAPTERS, "FedAvg"):
-                        continue
                     found = METHODS[method](_config(folder, {**settings, **more}, row, method))._asdict()
                     runs.setdefault(f"{data}: {row}: {method}", Runs()).add(**found)
     ratio = step_ratio(folder)
@@ -88,9 +88,9 @@ def _config(folder: Path, settings: dict[str, Any], row: str, method: str) -> Ru
     params: dict[str, Any] = {} if settings["learner"] == "tfidf-linear" else {"folder": str(folder)}
     params |= {"train": "last"} if row == _LAST else {}
     more = {"preprocessing": "standard", "learner-params": json.dumps(params)}
-    fixed = {key: value for key, value in SETTINGS.items() if key != "device" or row in (_ADAPTERS, _LAST)}
-    more |= {"pseudo-weight": 1.0} if method != "FedAvg" else {}
-    more |= {"query-size": 1000} if settings["learner"] == "transformer" and method.startswith("FedCT") else {}
+    fixed = {key: value for key, value in SETTINGS.items() if key != "device" or row in _TRAINED}
+    of_labels = {"pseudo-weight": 1.0, **({"query-size": 1000} if row in _TRAINED else {})}
+    more |= of_labels if method.startswith("FedCT") else {}
     return RunConfig.from_flower({**fixed, **more, **settings})
 
 

@@ -35,7 +35,7 @@ class StudySums(Settings):
         for name in value:
             if not re.fullmatch(NAME_PATTERN, name):
                 raise ValueError(
-                    f"{quoted(name)} is no silo's name: write at most 64 letters of A to Z, digits, points and hyphens"
+                    f"{quoted(name)} is no silo's name: write at most 64 letters of A to Z, digits, '.', '_' and '-'"
                 )
         return value
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from flwr.common.constant import SubStatus
-from flwr.supercore.constant import TaskType
-from flwr.supercore.fab import Fab
 from rich.console import Console
 
 from fedct_flwr.cli.coordinator import retention, start
@@ -20,7 +18,7 @@ from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.retention import forget
 from fedct_flwr.types import RunError
 from tests.cli.silos import Fedct
-from tests.superlink_state import FEDERATION, superlink
+from tests.superlink_state import begin_run, superlink
 
 # Flower's own, when it makes a database.
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")
@@ -30,15 +28,7 @@ LOG = "a line of a run's log " * 1000
 
 def make_run(state: Any, code: bytes, *, ends: bool = True) -> int:
     """A run with a bundle, a log, an event, usage, and a message that nobody fetched."""
-    fab = state.store_fab(Fab(hash_str="", content=code, verifications={}))
-    run = int(
-        state.create_run(
-            "fedct", "1", fab, {}, FEDERATION, None, "aid", TaskType.SERVER_APP, series_description="a study"
-        )
-    )
-    (task,) = state.get_tasks(run_ids=[run])
-    state.claim_task(task.task_id)
-    state.activate_task(task.task_id)
+    run, task = begin_run(state, code)
     state.add_task_log(task.task_id, LOG)
     if ends:
         assert state.finish_task(task.task_id, SubStatus.COMPLETED, "")

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
-from flwr.supercore.constant import TaskType
-from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
@@ -16,7 +14,7 @@ from flwr.superlink.grid import HttpGrid
 from flwr.superlink.servicer.runtime import runtime_handlers
 
 from fedct_flwr.coordinator.exchange import PollingGrid
-from tests.superlink_state import FEDERATION, superlink
+from tests.superlink_state import begin_run, superlink
 
 pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")
 
@@ -46,11 +44,7 @@ def state(tmp_path: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def grid(state: Any, monkeypatch: pytest.MonkeyPatch) -> HttpGrid:
-    fab = state.store_fab(Fab(hash_str="", content=b"code", verifications={}))
-    run = state.create_run("fedct", "1", fab, {}, FEDERATION, None, "aid", TaskType.SERVER_APP)
-    (task,) = state.get_tasks(run_ids=[run])
-    state.claim_task(task.task_id)
-    state.activate_task(task.task_id)
+    run, task = begin_run(state, b"code")
     for name, value in {"_task_id": task.task_id, "_run_id": run, "_node_id": 1}.items():
         monkeypatch.setattr(TaskIdentity, name, value)
     grid = HttpGrid(token="token")

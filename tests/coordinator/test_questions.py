@@ -46,16 +46,11 @@ class FakeGrid:
 
     def _exchange(self, messages: list[Message], timeout: float) -> list[Message]:
         self.sent.append(asked(messages))
-        lost = self.lost.pop(0) if self.lost else None
-        self.grid.interruptions += lost is not None
-        self.send(messages)
-        return [
-            Message(Error(ErrorCode.MESSAGE_UNAVAILABLE, ""), reply_to=message)
-            if message.metadata.dst_node_id == 1 and 1 in (lost or ())
-            else reply(message)
-            for message in messages
-            if message.metadata.dst_node_id == 1 or message.metadata.dst_node_id not in (lost or ())
-        ]
+        self.grid.interruptions += bool(self.lost)
+        lost = self.lost.pop(0) if self.lost else set()
+        nodes = {message.metadata.dst_node_id: message for message in self.send(messages)}
+        told = [Message(Error(ErrorCode.MESSAGE_UNAVAILABLE, ""), reply_to=nodes[1])] if 1 in lost else []
+        return [*told, *(reply(message) for node, message in nodes.items() if node not in lost)]
 
     def send(self, messages: list[Message]) -> list[Message]:
         for message in messages:

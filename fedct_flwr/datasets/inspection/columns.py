@@ -204,9 +204,7 @@ def _remedy(say: Words, name: str, forms: str, *, of_day: bool) -> str:
     return ", or ".join([*ways, say.leave_out(name)])
 
 
-def of_table(
-    profile: Profile, say: Words, categories: frozenset[str], dated: frozenset[str] = frozenset()
-) -> Iterator[Finding]:
+def of_table(profile: Profile, say: Words, categories: frozenset[str], dated: frozenset[str]) -> Iterator[Finding]:
     """All findings on the columns of the public set. ``categories`` are meant to be names, ``dated`` to be days."""
     for name, kind in profile.kinds.items():
         if kind is Kind.TEXT:
