@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +16,10 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.study import Study, Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.runs.failures import failures_noted
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder, default_path
 from fedct_flwr.tracking import Tracked
-from fedct_flwr.types import ConfigError, FedctError, RunError, SiloName
+from fedct_flwr.types import ConfigError, FedctError, SiloName
 from fedct_flwr.wire.content import Terms
 
 logger = logging.getLogger("flwr.fedct")
@@ -40,7 +40,6 @@ _MAY_CHANGE = frozenset(
         "baselines",
     }
 )
-_UNEXPECTED = "unexpected error at the coordinator: error.txt in the run folder has the details; go on with --resume"
 
 app = ServerApp()
 
@@ -81,24 +80,11 @@ def _subject(config: RunConfig) -> tuple[FederatedDataset | None, Subject, Seque
 
 
 def _run(algorithm: Algorithm, study: Study, grid: Grid) -> None:
-    try:
+    with failures_noted(study.folder):
         logger.info("Run folder: %s", study.folder.path)
         with Tracked(study.config, study.folder, resumed=study.checkpoint is not None) as tracked:
             facts = algorithm.run(study, grid)
             tracked.completed(facts)
-    except FedctError as error:
-        logger.error("%s: %s", RUN_FAILED, error)
-        # On a full disk there is no room for the reason either; the log has it.
-        with contextlib.suppress(RunError):
-            study.folder.finish("failed", reason=str(error))
-        raise
-    except Exception:
-        # Flower's log of a run ends before the error that ended it.
-        logger.error("%s: %s", RUN_FAILED, _UNEXPECTED)
-        with contextlib.suppress(RunError):
-            study.folder.note_error(traceback.format_exc())
-            study.folder.finish("failed", reason=_UNEXPECTED)
-        raise
     study.folder.finish("completed", **facts)
 
 
