@@ -2,7 +2,7 @@
 
 ``healthy.py https://superlink:8000/health [CA]`` asks an address, and a SuperNode that says so when it last heard from
 its coordinator; ``healthy.py agent.json`` looks whether the agent has heard from its SuperNode lately, and that from
-the coordinator.
+the coordinator, and whether anything may leave.
 """
 
 import json
@@ -43,7 +43,11 @@ def has_contact(path: str) -> bool:
     if heard is not None and now - heard >= _SILENT_SECONDS:
         print(f"no word from the coordinator for {now - heard:.0f} s")
         return False
-    return bool(status["connected"]) and now - status["seen"] < _LATELY_SECONDS
+    if shut := status.get("shut"):
+        print(f"nothing can leave ({shut}): see what the agent says")
+        return False
+    # A time to come is one of before a clock was set back, by an agent that has written nothing since.
+    return bool(status["connected"]) and abs(now - status["seen"]) < _LATELY_SECONDS
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
+from fedct_flwr.hospital import agent_status
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Shut, Status
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
@@ -177,6 +178,7 @@ class Agent:
     ) -> None:
         study = read_study(config.study)
         self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(silo_file)}
+        self._log, self._files = log, files
         self._gate = Gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
         self._supernode = supernode
         self._silo = config.silo
@@ -190,10 +192,10 @@ class Agent:
         self._terms = site.terms
         self._threads = ThreadpoolController()
         self._status = _StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
-        self._trouble = ""
+        self._trouble = self._shut = ""
         self._silence = False
         self._code_seen = ("", 0)
-        self._looked_up = 0.0
+        self._looked_up = self._examined = 0.0
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         records = count(site.private.size, "record")
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
@@ -233,6 +235,7 @@ class Agent:
                 continue
             away = 0.0
             self._contact()
+            self._examine()
             if task is None:
                 pause = _POLL_SHARE * (time.monotonic() - last)
                 self._stop.wait(min(max(pause, _POLL_SECONDS), _IDLE_POLL_SECONDS))
@@ -321,7 +324,8 @@ class Agent:
                 replies.append(app(task.message, context))
             afterwards.extend(later)
 
-        self._in_background(work, self._status.put)
+        # As long as the SuperNode waits for the answer, it is heard from with each heartbeat.
+        self._in_background(work, lambda: self._look_up() if task.lost.is_set() else self._status.put())
         return replies[0] if replies else None
 
     def _settle(self, afterwards: list[Callable[[], None]]) -> None:
@@ -383,6 +387,19 @@ class Agent:
         self._silence = link.silent >= SILENT_SECONDS
         self._status.put(connected=True, seen=now, heard=now - link.silent, trouble=link.trouble)
 
+    def _examine(self) -> None:
+        """See whether anything can leave at all, once a second."""
+        if time.monotonic() - self._examined < _PING_SECONDS:
+            return
+        self._examined = time.monotonic()
+        shut = Shut.FILES if not self._files.unchanged() else "" if self._log.writable() else Shut.LOG
+        if shut and shut != self._shut:
+            self._say(agent_status.sentence_of(shut))
+        elif self._shut and not shut:
+            self._say("something may leave again")
+        self._shut = shut
+        self._status.put(shut=shut)
+
     def _no_contact(self, error: Exception) -> None:
         if isinstance(error, SuperNodeError):
             sentence = str(error)
@@ -399,6 +416,7 @@ class Agent:
         end = time.monotonic() + seconds
         while not self._stop.wait(min(_PING_SECONDS, max(0.0, end - time.monotonic()))) and time.monotonic() < end:
             self._look_up()
+            self._examine()
 
     def _look_up(self) -> None:
         """See whether the SuperNode is there, once a second."""

@@ -1,14 +1,40 @@
 """What the agent says of itself in ``agent.json``, for commands and health checks. Light, as they ask often.
 
-docker/healthy.py, which stands alone, reads ``connected``, ``seen`` and ``heard`` too.
+docker/healthy.py, which stands alone, reads ``connected``, ``seen``, ``heard`` and ``shut`` too.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 STATUS_FILE: Final = "agent.json"
+
+
+class Shut(StrEnum):
+    """Why an agent lets nothing out until somebody does something about it."""
+
+    LOG = "log"
+    FILES = "files"
+
+
+_SENTENCES: Final[Mapping[str, str]] = {
+    Shut.LOG: "the agent cannot write its egress log, so nothing leaves: look for a full disk or a replaced file, and "
+    "start the agent again",
+    Shut.FILES: "the settings, a key or the study's files were written since the agent started, so nothing leaves: "
+    "start the agent again",
+}
+
+
+def sentence_of(shut: str) -> str:
+    """Why nothing leaves, in words, and what to do.
+
+    >>> sentence_of("log")[:40]
+    'the agent cannot write its egress log, s'
+    """
+    return _SENTENCES.get(shut, "the agent lets nothing out: start it again")
 
 
 @dataclass
@@ -17,7 +43,8 @@ class Status:
 
     ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``heard``: last word from the
     coordinator to the SuperNode, None if that does not say. ``trouble``: what is wrong with the link to the
-    coordinator, as ``hospital.link`` knows it, empty if nothing is. ``round``: the last one worked on.
+    coordinator, as ``hospital.link`` knows it, empty if nothing is. ``round``: the last one worked on. ``shut``: why
+    nothing leaves, as ``Shut`` knows it, empty if something may.
     """
 
     pid: int = 0
@@ -29,6 +56,7 @@ class Status:
     round: int = 0
     heard: float | None = None
     trouble: str = ""
+    shut: str = ""
 
 
 def read_status(state: Path) -> Status:
@@ -46,6 +74,7 @@ def read_status(state: Path) -> Status:
             # An agent of before they were said has neither.
             heard=None if said.get("heard") is None else float(said["heard"]),
             trouble=str(said.get("trouble", "")),
+            shut=str(said.get("shut", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Status()

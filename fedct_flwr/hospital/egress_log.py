@@ -42,7 +42,7 @@ class EgressLog:
         self._file = -1
         self._size = 0
         self._chain = Chain(silo, key.public_key())
-        self._unusable = False
+        self._unusable = self._failed = False
         self._writing = threading.Lock()
         self._followers: list[Callable[[LogEntry], None]] = []
 
@@ -99,10 +99,30 @@ class EgressLog:
         and the next line can be written as soon as there is room.
         """
         with self._writing:
-            written = self._append(entry)
+            try:
+                written = self._append(entry)
+            except OSError:
+                self._failed = True
+                raise
+            self._failed = False
         for follow in self._followers:
             follow(written)
         return written
+
+    def writable(self) -> bool:
+        """Whether the next line can be written, as far as that shows without one: the file is still the one there is.
+
+        After a line that could not be written, the head is written once more, as it is: that needs room too.
+        """
+        with self._writing:
+            try:
+                self._check_still_there()
+                if self._failed:
+                    self._write_head(self._chain)
+            except OSError:
+                return False
+            self._failed = False
+            return True
 
     def entries(self) -> Iterator[LogEntry]:
         """All lines so far, first to last, one at a time from disk."""

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import socket
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -221,6 +222,10 @@ def test_revocation_silence_and_an_agent_that_is_gone_are_told(kit: Kit, watcher
     assert events(watcher) == []
     put_agent(kit, heard=100)
     assert events(watcher) == ["silence"]
+    put_agent(kit, shut="log")
+    assert events(watcher) == ["shut"]
+    put_agent(kit, seen=time.time() - 600)
+    assert events(watcher) == ["agent-hangs"]
     put_agent(kit, pid=0)
     assert events(watcher) == ["agent-down"]
 

@@ -57,6 +57,8 @@ def said(fedct: Fedct, kit: Kit) -> dict[str, Any]:
         ({}, {"seen": 3600}, False),
         ({}, {"heard": 0}, True),
         ({}, {"heard": 3600}, False),
+        ({"shut": "log"}, {}, False),
+        ({}, {"seen": -3600}, False),
     ],
 )
 def test_the_health_check_of_a_container_reads_what_an_agent_writes(
@@ -196,8 +198,19 @@ def test_the_approval(fedct: Fedct, kit: Kit, change: str, state: str) -> None:
         ({"pid": NO_PROCESS, "seen": 0.0}, False, 1),
         ({"started": 10.0, "seen": 11.0}, False, 1),
         ({"pid": NO_PROCESS}, True, 0),
+        ({"pid": NO_PROCESS, "seen": time.time() + 3600}, False, 1),
+        ({"seen": time.time() + 3600}, True, 1),
     ],
-    ids=["at work", "no contact", "stopped", "killed", "another process of its number", "in a container"],
+    ids=[
+        "at work",
+        "no contact",
+        "stopped",
+        "killed",
+        "another process of its number",
+        "in a container",
+        "killed, and the clock set back",
+        "stands still, and the clock set back",
+    ],
 )
 def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], alive: bool, code: int) -> None:
     write_agent(kit, **agent)
@@ -219,6 +232,36 @@ def test_what_it_does_is_said(fedct: Fedct, kit: Kit) -> None:
     assert "waits for questions" in fedct("silo", "status", kit.folder).out
     write_agent(kit, connected=False)
     assert "waits for its SuperNode" in fedct("silo", "status", kit.folder).out
+
+
+def test_an_agent_that_stands_still_is_not_said_to_work(fedct: Fedct, kit: Kit) -> None:
+    """Its process is there, and its file says what it did when it last wrote it."""
+    for changes in ({}, {"working": True, "round": 3}, {"heard": time.time() - 600}):
+        write_agent(kit, **{"seen": time.time() - 600, **changes})
+        outcome = fedct("silo", "status", kit.folder)
+        assert "gives no sign of life" in outcome.out
+        assert "waits for questions" not in outcome.out
+        assert "trains" not in outcome.out
+        # It is not the SuperNode that is to be started again.
+        assert "fedct silo connect" not in outcome.out
+        found = fedct("silo", "check", kit.folder, "--offline")
+        assert found.code == 3
+        assert "gives no sign of life" in found.out
+    assert said(fedct, kit)["agent"]["hangs"] is True
+
+
+@pytest.mark.parametrize(("shut", "why"), [("log", "cannot write its egress log"), ("files", "were written since")])
+def test_an_agent_that_lets_nothing_out_says_why_and_is_not_healthy(
+    fedct: Fedct, kit: Kit, shut: str, why: str
+) -> None:
+    write_agent(kit, shut=shut)
+    outcome = fedct("silo", "status", kit.folder)
+    assert why in " ".join(outcome.out.split())
+    assert "waits for questions" not in outcome.out
+    assert fedct("silo", "status", kit.folder, "--healthy").code == 1
+    found = fedct("silo", "check", kit.folder, "--offline")
+    assert found.code == 3
+    assert why in " ".join(found.out.split())
 
 
 def test_watching_without_a_terminal_says_it_once(fedct: Fedct, kit: Kit) -> None:

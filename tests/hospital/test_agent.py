@@ -1,5 +1,6 @@
 """The agent at work: with real hospital records, a real gate, and a SuperNode's real API."""
 
+import errno
 import os
 import signal
 import threading
@@ -12,10 +13,11 @@ import psutil
 import pytest
 from flwr.app import RecordDict
 
+from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.agent import Watched, run_agent
-from fedct_flwr.hospital.agent_status import STATUS_FILE
-from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Shut, sentence_of
+from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.hospital.supernode import SuperNode, Task
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import encode_instruction
@@ -178,6 +180,57 @@ def test_a_file_that_changes_while_the_agent_is_at_work_shuts_the_gate(silo: Sil
     path.write_bytes(path.read_bytes() + b"\n")
     silo.ask(2)
     assert silo.outcome(2) is Refusal.NOT_APPROVED
+
+
+def unwell(silo: Silo) -> str:
+    """Why nothing leaves, as the agent says it; empty if it says that something may."""
+    agent = read_agent(silo.config.state)
+    assert agent.healthy is not bool(agent.status.shut)
+    return agent.status.shut
+
+
+def test_a_log_that_was_replaced_is_told_before_anybody_asks(silo: Silo) -> None:
+    """As a backup or the rotation of logs leaves it: the same lines, in another file."""
+    silo.start()
+    eventually(lambda: silo.status().get("connected") and not unwell(silo))
+    copy = silo.config.state / "copy"
+    copy.write_bytes((silo.config.state / LOG_FILE).read_bytes())
+    copy.replace(silo.config.state / LOG_FILE)
+    eventually(lambda: unwell(silo) == Shut.LOG)
+    assert sentence_of(Shut.LOG) in silo.said
+    silo.ask()
+    assert silo.outcome() is Refusal.NOT_LOGGED
+
+
+def test_a_disk_without_room_for_the_log_is_told_until_there_is_room(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silo.start()
+    eventually(lambda: silo.status().get("connected"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fedct_flwr.hospital.egress_log.write_atomically", full)
+        silo.ask()
+        assert silo.outcome() is Refusal.NOT_LOGGED
+        eventually(lambda: unwell(silo) == Shut.LOG)
+    eventually(lambda: not unwell(silo))
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+
+
+def test_a_file_that_was_written_anew_is_told_though_its_words_are_as_approved(silo: Silo) -> None:
+    silo.start()
+    eventually(lambda: silo.status().get("connected") and not unwell(silo))
+    path = silo.folder / "study" / "study.toml"
+    before = path.stat().st_mtime_ns
+    path.touch()
+    eventually(lambda: unwell(silo) == Shut.FILES)
+    assert sentence_of(Shut.FILES) in silo.said
+    os.utime(path, ns=(before, before))
+    eventually(lambda: not unwell(silo))
 
 
 def test_two_runs_are_kept_apart(silo: Silo) -> None:

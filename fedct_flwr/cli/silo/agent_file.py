@@ -26,8 +26,19 @@ class Agent:
 
     @property
     def healthy(self) -> bool:
-        """Alive, in contact with its SuperNode, and that with the coordinator."""
-        return self.alive and time.time() - self.status.seen < CONTACT_SECONDS and self.silence < SILENT_SECONDS
+        """Alive, in contact with its SuperNode, and that with the coordinator; and something may leave."""
+        in_contact = self.unheard < CONTACT_SECONDS and self.silence < SILENT_SECONDS
+        return self.alive and in_contact and not self.status.shut
+
+    @property
+    def unheard(self) -> float:
+        """Seconds since the agent had word from its SuperNode. A time to come is one of before a clock was set back."""
+        return abs(time.time() - self.status.seen)
+
+    @property
+    def hangs(self) -> bool:
+        """Whether its process is there, and has said nothing for so long that it must hang."""
+        return self.alive and self.status.connected and self.unheard >= CONTACT_SECONDS
 
     @property
     def silence(self) -> float:
@@ -48,7 +59,7 @@ def _lives(status: Status) -> bool:
     """
     if not status.pid:
         return False
-    if time.time() - status.seen < _JUST_NOW_SECONDS:
+    if abs(time.time() - status.seen) < _JUST_NOW_SECONDS:
         return True
     try:
         return -1 <= status.started - psutil.Process(status.pid).create_time() < _START_SECONDS

@@ -13,6 +13,7 @@ from fedct_flwr.cli.output import Log
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.keys import load_public_key, public_key_path
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
@@ -34,7 +35,7 @@ def notify(
     every: Annotated[int, typer.Option(min=1, help="Seconds between two looks.")] = 60,
     log: Log = "text",
 ) -> None:
-    """Post a JSON object to a webhook on refusal, revocation, silence of agent or coordinator, and a broken log.
+    """Post a JSON object to a webhook on refusal, revocation, silence of agent or coordinator, or a broken log.
 
     It holds event, silo, time and a sentence, and never data. It runs until it is ended, in a process of its
     own: the agent has no way out. What cannot be posted is posted at the next look.
@@ -81,6 +82,9 @@ class Watcher:
             "revocation", is_revoked(self.config.state), "the approval is withdrawn, and nothing leaves"
         )
         yield from self._of_state("agent-down", not agent.alive, "the agent is not at work: fedct silo start")
+        yield from self._of_state("agent-hangs", agent.hangs, "the agent gives no sign of life: start it again")
+        shut = agent_status.sentence_of(agent.status.shut)
+        yield from self._of_state("shut", agent.alive and bool(agent.status.shut), shut)
         silent = agent.alive and agent.silence >= SILENT_SECONDS
         yield from self._of_state("silence", silent, f"no word from the coordinator for {span(agent.silence)}: {why}")
 

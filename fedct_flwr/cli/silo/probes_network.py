@@ -23,6 +23,7 @@ from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
 from fedct_flwr.cli.silo.folder import host_and_port
+from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.link import SILENT_SECONDS, Heard, sentence_of, span
 from fedct_flwr.types import ConfigError
 
@@ -280,6 +281,11 @@ def contact(silo: Silo) -> Iterator[Finding]:
         return
     if not status.connected:
         yield warning("agent: it is at work, and waits for its SuperNode", "fedct silo connect")
+    elif agent.hangs:
+        yield bad("agent: its process is there and gives no sign of life", "end it and start it again")
+    elif status.shut:
+        said, _, fix = agent_status.sentence_of(status.shut).partition(": ")
+        yield bad(f"agent: {said}", fix)
     elif agent.silence >= SILENT_SECONDS:
         yield _silent("agent", agent.silence, status.trouble)
     elif status.heard is None:

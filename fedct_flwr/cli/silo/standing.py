@@ -12,6 +12,7 @@ from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.caps import AtOnce, Total, caps_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
+from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import Approval, approving_digests, in_force
 from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
@@ -53,7 +54,13 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "study": study.name if study else None,
         "public": public or None,
         "approval": _approval(config, study, in_force(entries)),
-        "agent": {**asdict(agent.status), "alive": agent.alive, "healthy": agent.healthy, "silence": agent.silence},
+        "agent": {
+            **asdict(agent.status),
+            "alive": agent.alive,
+            "healthy": agent.healthy,
+            "hangs": agent.hangs,
+            "silence": agent.silence,
+        },
         "log": {"readable": readable, "lines": len(entries)},
         "kinds": list(policy.kinds),
         "used": {cap.name: cap.of(used) for cap in totals.values()},
@@ -199,7 +206,7 @@ def table(said: dict[str, Any]) -> Table:
     result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
     result.add_row("approval", _APPROVALS[approval["state"]].format(_when(approval.get("time", ""))))
     result.add_row("agent", _agent(agent))
-    if agent["alive"] and agent["connected"] and agent["heard"] is not None:
+    if agent["alive"] and agent["connected"] and agent["heard"] is not None and not agent["hangs"]:
         result.add_row("coordinator", _coordinator(agent["silence"], agent["trouble"]))
     if said["kinds"] != ["hard"]:
         result.add_row("may leave", "; ".join(kind.in_short for kind in kinds))
@@ -276,6 +283,10 @@ def _agent(agent: dict[str, Any]) -> str:
         return "[yellow]not at work: fedct silo start[/]"
     if not agent["connected"]:
         return f"[yellow]waits for its SuperNode[/] (process {agent['pid']}): fedct silo connect"
+    if agent["hangs"]:
+        return f"[bold red]gives no sign of life[/] (process {agent['pid']}): end it and start it again"
+    if agent["shut"]:
+        return f"[bold red]{escape(agent_status.sentence_of(agent['shut']))}[/]"
     doing = f"trains, round {agent['round']}" if agent["working"] else "waits for questions"
     if agent["silence"] >= SILENT_SECONDS and not agent["working"]:
         return f"[yellow]at work, and cannot be asked anything[/] (process {agent['pid']})"
