@@ -37,7 +37,7 @@ from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.next_approval import is_waiting, settle
-from fedct_flwr.hospital.revocation import is_revoked
+from fedct_flwr.hospital.revocation import is_revoked, put_down
 from fedct_flwr.hospital.supernode import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.kinds import ADDED, kind_of
 from fedct_flwr.privacy.budget import budget_of
@@ -226,6 +226,7 @@ class Agent:
             if is_waiting(self._state):
                 self.anew = True
                 return
+            self._examine()
             try:
                 task = self._supernode.acquire()
             except Exception as error:
@@ -235,7 +236,6 @@ class Agent:
                 continue
             away = 0.0
             self._contact()
-            self._examine()
             if task is None:
                 pause = _POLL_SHARE * (time.monotonic() - last)
                 self._stop.wait(min(max(pause, _POLL_SECONDS), _IDLE_POLL_SECONDS))
@@ -388,10 +388,15 @@ class Agent:
         self._status.put(connected=True, seen=now, heard=now - link.silent, trouble=link.trouble)
 
     def _examine(self) -> None:
-        """See whether anything can leave at all, once a second."""
+        """See once a second whether anything can leave at all, and put down that the approval was withdrawn."""
         if time.monotonic() - self._examined < _PING_SECONDS:
             return
         self._examined = time.monotonic()
+        if is_revoked(self._state):
+            # Until this can be written, the gate finds the file.
+            with contextlib.suppress(RunError, OSError):
+                put_down(self._log, self._state)
+                self._say("the approval is withdrawn: nothing leaves")
         shut = Shut.FILES if not self._files.unchanged() else "" if self._log.writable() else Shut.LOG
         if shut and shut != self._shut:
             self._say(agent_status.sentence_of(shut))

@@ -1,6 +1,7 @@
 """An approval can be withdrawn at once, also while the agent is at work and nobody else may write the egress log.
 
-A file says so: the gate asks for it before each decision, and whoever opens the log next puts it down there.
+A file says so: the gate asks for it before each decision. The agent puts it down in the log within a second, or
+whoever opens the log next.
 """
 
 from pathlib import Path
@@ -21,9 +22,10 @@ NEXT: Final = "approval.next"
 def withdraw(state: Path) -> None:
     """From now on nothing leaves. Raises RunError if that cannot be written."""
     try:
-        write_atomically(state / REVOKED, b"")
+        # In this order: an agent that takes a waiting approval now finds afterwards that it was withdrawn.
         for waiting in (FIRST, NEXT):
             (state / waiting).unlink(missing_ok=True)
+        write_atomically(state / REVOKED, b"")
     except OSError as error:
         raise RunError(f"cannot write to {state}: {error.strerror}; stop the agent instead") from None
 

@@ -3,9 +3,12 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.hospital import revocation
 from fedct_flwr.hospital.approval import current, terms_digest
 from fedct_flwr.hospital.keys import create_egress_key
 from fedct_flwr.hospital.log_entry import Event, read_entries
@@ -164,6 +167,46 @@ def test_an_approval_that_waits_can_be_revoked(fedct: Fedct, kit: Kit, before: b
         settle(log, kit.state)
     assert not is_approved(kit)
     assert not is_waiting(kit.state)
+
+
+def test_an_approval_that_was_withdrawn_is_not_put_back_by_a_copy(fedct: Fedct, kit: Kit) -> None:
+    """Its signature stays good; whoever may write to the folder has kept the file, and not the key."""
+    path = kit.state / "approval.next"
+    with kit.log() as log:
+        fedct("silo", "approve", kit.folder, *YES)
+        copy = path.read_bytes()
+        settle(log, kit.state)
+        assert is_approved(kit)
+        # A crash has left it behind: that is no approval more.
+        path.write_bytes(copy)
+        settle(log, kit.state)
+        assert not is_waiting(kit.state)
+        withdraw(kit.state)
+        settle(log, kit.state)
+        path.write_bytes(copy)
+        with pytest.raises(RunError, match="is no approval that was given here"):
+            settle(log, kit.state)
+    assert [entry.event for entry in read_entries(kit.state)] == [Event.APPROVED, Event.REVOKED]
+
+
+def test_an_agent_that_takes_an_approval_while_it_is_withdrawn_finds_it_withdrawn(
+    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between any two steps of the withdrawal."""
+    for step in ("write_atomically", "Path.unlink"):
+        with kit.log() as log, monkeypatch.context() as patch:
+            fedct("silo", "approve", kit.folder, *YES)
+            original = write_atomically if step == "write_atomically" else Path.unlink
+
+            def and_settle(path: Path, *arguments: Any, done: Any = original, **options: Any) -> None:
+                patch.undo()
+                done(path, *arguments, **options)
+                settle(log, kit.state)
+
+            patch.setattr(revocation if step == "write_atomically" else Path, step.rpartition(".")[2], and_settle)
+            withdraw(kit.state)
+            settle(log, kit.state)
+        assert not is_approved(kit)
 
 
 def test_nobody_but_the_approver_leaves_an_approval(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:

@@ -105,7 +105,11 @@ def test_to_revoke_needs_no_stop(fedct: Fedct, approved_kit: Kit) -> None:
     kit = approved_kit
     kit.edit("127.0.0.1:9094", "127.0.0.1:1")
     with started(kit):
+        eventually(lambda: len(list(read_entries(kit.state))) == 2, "the agent at work")
         assert fedct("silo", "revoke", kit.folder, "--yes").code == 0
-        assert is_revoked(kit.state)
+        # The agent writes it down while it is at work: a file that is lost undoes nothing.
+        eventually(lambda: list(read_entries(kit.state))[-1].event is Event.REVOKED, "the line of the log")
+        eventually(lambda: not is_revoked(kit.state), "the file that is no longer needed")
+        assert "not approved, so nothing leaves" in fedct("silo", "status", kit.folder).out
     assert "nothing is approved" in fedct("silo", "start", kit.folder).sentence
     assert fedct("silo", "verify", kit.folder).code == 0

@@ -21,7 +21,7 @@ def test_an_agent_at_work_starts_anew_with_what_is_approved(tmp_path: Path) -> N
         silo.file.write_text(re.sub(r"^\[policy\]$", "[policy]\nmax-rounds = 7", text, flags=re.MULTILINE), "utf-8")
         config = SiloConfig.read_toml(silo.file)
         assert config.policy.max_rounds == 7
-        leave(config.state, approving(config, silo.study, by="anna"), load_egress_key(config.egress_key))
+        leave(config.state, approving(config, silo.study, by="anna"), load_egress_key(config.egress_key), after=1)
         eventually(lambda: len(silo.of(Event.OPENED)) == 2)
         assert process.poll() is None
         events = silo.events()

@@ -144,7 +144,7 @@ def approve(
             approval.approve(log, config, study, found, **said)
         else:
             entry = approval.approving(config, study, found, **said)
-            leave(config.state, entry, load_egress_key(config.egress_key))
+            leave(config.state, entry, load_egress_key(config.egress_key), last_decision(entries))
     if log:
         console.print("Approved, and written into the egress log.")
         console.print(
