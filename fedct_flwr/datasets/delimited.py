@@ -33,6 +33,8 @@ _OTHERS: Final = {
     b"%PDF": "a PDF: export the table as CSV",
     b"{\\rtf": "a text document: export the table as CSV",
     b"$FL2": "an SPSS file: export the table as CSV",
+    b"[{": "JSON: export the table as CSV",
+    b'{"': "JSON: export the table as CSV",
     b"<": "HTML or XML: export the table as CSV",
 }
 """How files begin that are no CSV whatever they are called, and what to do about it."""

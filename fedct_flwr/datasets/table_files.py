@@ -14,6 +14,7 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import days, marked
 from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited, safe_reason
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
+from fedct_flwr.datasets.headers import same_name
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -52,7 +53,7 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     kept = [(name, values) for name, values in everything if name not in tables.leave_out and _is_there(name, values)]
     names = [name for name, _ in kept]
     if repeated := _repeated(names):
-        raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
+        raise same_name(path, repeated)
     columns = [_as_told(values, name, told, tables, path) for name, values in kept]
     fields = [
         marked(name, values.type) if was_date else pa.field(name, values.type)
@@ -77,7 +78,7 @@ def _is_there(name: str, values: pa.ChunkedArray) -> bool:
 def _read_parquet(path: Path) -> pa.Table:
     # Before reading: a table with columns of the same name cannot be read.
     if repeated := _repeated(_parquet_names(path)):
-        raise DataError(f"{path} has columns of the same name: {listed(repeated)}; rename them")
+        raise same_name(path, repeated)
     try:
         about = pyarrow.parquet.read_metadata(path)
         cells = about.num_rows * about.num_columns

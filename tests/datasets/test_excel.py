@@ -156,6 +156,12 @@ def test_a_title_above_the_header_leaves_columns_without_a_name(path: Path) -> N
     assert SECRET not in str(caught.value)
 
 
+def test_a_title_above_several_columns_is_proposed_as_the_reason(path: Path) -> None:
+    write(path, [["Patients"], ["a", "b", "c"], [1, 2, SECRET]])
+    said = error(path)
+    assert "has columns without a name: if a title stands above the header, take its line out" in said
+
+
 def test_a_wrong_size_in_the_file_hides_no_cells(path: Path) -> None:
     write(path, [["a", "b"], [1, 2], [3, 4]])
     rewrite(path, {r'<dimension ref="A1:B3" ?/>': '<dimension ref="A1"/>'})

@@ -35,6 +35,8 @@ KINDS = {
     "<html><table><tr><td>1</td></tr></table>": "HTML",
     "\n <?xml version='1.0'?>": "HTML",
     "$FL2@(#) SPSS DATA FILE": "SPSS",
+    '[{"age":61,"crp":2.5},': "JSON",
+    '{"age":61,"crp":2.5}\n': "JSON",
     "age,crp\n1,2\x00\x00\n": "utf-16",
 }
 
