@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from fedct_flwr.config import RunConfig
-from fedct_flwr.config.tables import FolderTables, TableSettings
+from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
 from fedct_flwr.datasets import image_files
 from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -85,7 +85,11 @@ def _notes(where: Path, folder: TableFolder, told: FolderTables) -> Iterator[str
 
 def how_to_use(folder: TableFolder) -> str:
     """What to do about unused files that seem to hold tables, for the end of a sentence."""
-    return f" (save {listed(folder.unused_tables)} as .csv or .xlsx to use them)" if folder.unused_tables else ""
+    tables = [name for name in folder.unused_tables if not name.lower().startswith(DATA_FILE)]
+    ways = [f"save {listed(tables)} as .csv or .xlsx to use them"] if tables else []
+    if misnamed := [name for name in folder.unused_tables if name not in tables]:
+        ways.append(f"rename {quoted(misnamed[0])} to {DATA_FILE} if it holds settings")
+    return f" ({'; '.join(ways)})" if ways else ""
 
 
 def unread_sheets(folder: TableFolder, told: FolderTables) -> dict[str, list[str]]:

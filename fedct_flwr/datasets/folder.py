@@ -9,7 +9,7 @@ from typing import Final
 
 from fedct_flwr.config.tables import DATA_FILE, FileForm, FolderTables
 from fedct_flwr.datasets.table_files import ENDINGS
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import fault, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
 
@@ -91,6 +91,11 @@ def name_and_ending(path: Path) -> tuple[str, str]:
     return path.name, ""
 
 
+def holds_tables(folder: Path) -> bool:
+    """Whether there is a table in a folder, if it is one."""
+    return folder.is_dir() and any(name_and_ending(path)[1] for path in folder.iterdir() if path.is_file())
+
+
 def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
     """Which file is what, by its name and by what ``data.toml`` has ``told``; no table is opened.
 
@@ -115,7 +120,7 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
             unused.append(path.name)
             continue
         # Some systems tell no capital letters from small ones.
-        name = PUBLIC if name.casefold() == PUBLIC else name
+        name = PUBLIC if name.casefold() == PUBLIC else unicodedata.normalize("NFC", name)
         is_test = name.lower().endswith(TEST) and not (form and form.silo)
         silo = name[: -len(TEST)] if is_test else (form and form.silo) or name
         group = tests if is_test else found
@@ -129,6 +134,8 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
                 f"{folder} has two tables whose names differ in capital letters alone, {quoted(group[other].name)} and "
                 f"{quoted(path.name)}: keep one of them, or rename one"
             )
+        if why := fault(silo):
+            raise DataError(f"{quoted(path.name)} in {folder} names no silo, as {why}: rename it")
         group[silo] = path
     _check_told(folder, told, forms)
     if PUBLIC not in found:
@@ -136,6 +143,8 @@ def read_folder(folder: Path, told: FolderTables | None = None) -> TableFolder:
         remedy = f"rename {quoted(alike)} if it is the public set" if alike else "the public set is what silos label"
         if other := next((name for name in unused if name.lower().startswith(f"{PUBLIC}.")), ""):
             remedy = f"save {quoted(other)} as .csv or .xlsx, and the silos' tables, too"
+        elif holds_tables(folder / PUBLIC):
+            remedy = f"tables lie next to each other, so move the one in {quoted(PUBLIC)} here as {PUBLIC}.csv"
         raise DataError(f"no {PUBLIC}.csv in {folder}, nor one with {_endings()}: {remedy}")
     public = found.pop(PUBLIC)
     if not found:

@@ -11,7 +11,7 @@ from typing import Final
 from fedct_flwr.config import RunConfig
 from fedct_flwr.config.tables import DATA_FILE, FolderTables, TableSettings
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData, hold_out, pool
-from fedct_flwr.datasets.folder import PUBLIC, TEST
+from fedct_flwr.datasets.folder import PUBLIC, TEST, holds_tables
 from fedct_flwr.datasets.groups import split_silo
 from fedct_flwr.datasets.image_folder import (
     groups_of,
@@ -39,7 +39,10 @@ _UNUSED: Final = ("group", "text", "categories", "leave_out", "missing", "separa
 
 
 def holds_images(folder: Path) -> bool:
-    """Whether a folder is one of images: it has a folder ``public``. Raises DataError for images next to a table."""
+    """Whether a folder is one of images: it has a folder ``public``, and not of tables alone.
+
+    Raises DataError for images next to a table.
+    """
     if not folder.is_dir():
         return False
     entries = listed_in(folder)
@@ -50,7 +53,7 @@ def holds_images(folder: Path) -> bool:
                 f"{folder} has both a folder {PUBLIC} and {quoted(tables[0].name)}: keep the public set as "
                 "images or as a table"
             )
-        return True
+        return bool(images_among(listed_in(folder / PUBLIC))) or not holds_tables(folder / PUBLIC)
     with_images = next((path for path in entries if path.is_dir() and _has_labeled_images(path)), None)
     files = [path for path in entries if path.is_file() and path.name != DATA_FILE and path not in tables]
     if with_images and not files:

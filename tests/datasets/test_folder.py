@@ -1,5 +1,6 @@
 """Which file of a folder is what: silos, their test files, and what nobody reads."""
 
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from fedct_flwr.config.tables import FolderTables, TableSettings
 from fedct_flwr.datasets.folder import TableFolder, name_and_ending, read_folder
 from fedct_flwr.datasets.table_files import ENDINGS
 from fedct_flwr.types import ConfigError, DataError
+from tests.messy.patients import load
 
 
 def made(folder: Path, *names: str) -> TableFolder:
@@ -80,6 +82,24 @@ def test_two_tables_of_one_silo_are_both_named(tmp_path: Path) -> None:
     said = error(tmp_path, "north.csv.gz")
     assert "'north.csv'" in said
     assert "'north.csv.gz'" in said
+
+
+def test_a_name_is_the_same_however_its_accents_are_written(tmp_path: Path) -> None:
+    assert "'münster.csv'" in error(tmp_path, "münster.csv", unicodedata.normalize("NFD", "münster.csv"))
+    (tmp_path / "münster.csv").unlink()
+    assert "münster" in read_folder(tmp_path).silos
+
+
+def test_a_name_with_a_hidden_character_is_no_silos(tmp_path: Path) -> None:
+    assert "U+000A" in error(tmp_path, "es\nsen.csv")
+
+
+def test_tables_in_folders_are_to_be_moved(tmp_path: Path) -> None:
+    for name in ("public", "north", "south"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data.csv").write_text("age,ill\n1,yes\n")
+    with pytest.raises(DataError, match=r"move the one in 'public' here as public\.csv"):
+        load(tmp_path)
 
 
 def told(folder: Path, text: str) -> FolderTables:

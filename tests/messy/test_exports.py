@@ -56,6 +56,12 @@ def test_a_day_that_stands_for_a_missing_one_is_said(tmp_path: Path) -> None:
     assert [(each.code, each.column) for each in load(folder).findings] == [("far-number", "seen")]
 
 
+def test_numbers_that_repeat_in_the_first_line_are_no_names(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("61,1,1\n40,0,1\n", "utf-8")
+    with pytest.raises(DataError, match=r"first line of .* holds numbers: write the columns' names above it"):
+        read_table(tmp_path / "a.csv")
+
+
 def test_of_visits_only_the_patient_is_named(tmp_path: Path) -> None:
     found = load(visits(patients(), "xyz").write(tmp_path)).findings
     assert [each.column for each in found if each.code == "record-number"] == ["xyz"]
@@ -144,6 +150,14 @@ def test_tables_that_are_not_read_are_named_with_what_to_do(tmp_path: Path) -> N
     (folder / "notes.md").write_text("mine", "utf-8")
     assert inspected(folder).files.unused_tables == ("ulm.ods",)
     assert "save 'ulm.ods' as .csv or .xlsx" in " ".join(load(folder).notes)
+
+
+def test_settings_that_a_system_has_called_text_are_named(tmp_path: Path) -> None:
+    folder = patients().write(tmp_path)
+    (folder / "data.toml.txt").write_text('missing = ["-9"]', "utf-8")
+    (note,) = load(folder).notes
+    assert "rename 'data.toml.txt' to data.toml" in note
+    assert "as .csv" not in note
 
 
 def test_sheets_that_are_not_read_are_named(tmp_path: Path) -> None:
