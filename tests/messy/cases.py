@@ -301,6 +301,14 @@ SAID: Final[dict[str, Case]] = {
     "identifiers by no known name": Case(
         lambda p: p.add("entry", lambda name, row: str(_drawn(name, row))), "record-number", "entry"
     ),
+    "signs in front of some numbers": Case(
+        lambda p: p.tables["koeln"].update(
+            {"age": [cell if row % 40 else f"-{cell}" for row, cell in enumerate(p.tables["koeln"]["age"])]}
+        ),
+        "out-of-range",
+        "age",
+        "koeln",
+    ),
     "two units at a silo": Case(
         lambda p: p.tables["essen"].update(
             {"height": [f"{float(c) / 100:.3f}" if row % 5 else c for row, c in enumerate(p.tables["essen"]["height"])]}

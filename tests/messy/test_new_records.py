@@ -69,6 +69,44 @@ def test_one_record_is_judged_as_it_is(tmp_path: Path) -> None:
     assert np.isfinite(model.public.X).all()
 
 
+ALONE = {
+    "months": ("age", lambda cell: str(12 * int(cell))),
+    "metres": ("height", lambda cell: str(float(cell) / 100)),
+    "another unit": ("glucose", lambda cell: str(18 * float(cell))),
+    "a sentinel": ("crp", lambda cell: "-999"),
+    "a lost sign": ("height", lambda cell: f"-{cell}"),
+}
+
+
+@pytest.mark.parametrize("records", [1, 5])
+@pytest.mark.parametrize("what", ALONE)
+def test_a_number_far_from_all_known_ones_is_said_of_a_few_records(tmp_path: Path, what: str, records: int) -> None:
+    model = load(patients().write(tmp_path / "healthy"))
+    column, change = ALONE[what]
+    path = patients(4, records=records).change(NEW, column, change).write(tmp_path / "new") / f"{NEW}.csv"
+    found = read_unlabeled(model.schema, None, "color", path, public=model.public.X).findings
+    assert column in {each.column for each in found}
+
+
+def test_nothing_is_said_of_a_few_healthy_records(tmp_path: Path) -> None:
+    model = load(patients().write(tmp_path / "healthy"))
+    for seed in range(100):
+        path = patients(seed, records=1 + seed % 19, public=1).write(tmp_path / str(seed)) / f"{NEW}.csv"
+        assert not read_unlabeled(model.schema, None, "color", path, public=model.public.X).findings
+
+
+@pytest.mark.parametrize("column", ["crp", "ward"])
+def test_an_empty_cell_of_one_record_is_nothing_and_an_empty_column_is_said(tmp_path: Path, column: str) -> None:
+    model = load(patients().write(tmp_path / "healthy"))
+    found = []
+    for records in (1, 30):
+        empty = patients(4, records=records).change(NEW, column, lambda cell: "")
+        path = empty.write(tmp_path / str(records)) / f"{NEW}.csv"
+        found.append(read_unlabeled(model.schema, None, "color", path, public=model.public.X).findings)
+    assert not found[0]
+    assert [(each.code, each.column) for each in found[1]] == [("missing-values", column)]
+
+
 def test_a_name_that_no_finding_has_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown-values"):
         read(tmp_path, "some new words", accept=("unknown-value",))

@@ -55,6 +55,8 @@ def of_silo(
     for column, kind in public.kinds.items():
         own = silo.kinds.get(column)
         if own is Kind.NOTHING and kind is not Kind.NOTHING:
+            if _is_often_missing(public, silo, column):
+                continue
             said = f"{say.column(column, name)} has no value"
             yield Finding("missing-values", Severity.SAID, said, "nothing, if that is so", column, name)
         elif kind in (Kind.NUMBERS, Kind.TRUTH) and own is Kind.TEXT:
@@ -66,7 +68,8 @@ def of_silo(
             yield from _unknown_values(public, silo, column, name, say, column in no_features)
     yield from _mostly_empty(public, silo, name, say)
     yield from _one_number(public, silo, name, say)
-    meant = [*sentinels(silo, name, say), *far_numbers(silo, name, say)]
+    far = [each for each in far_numbers(silo, name, say) if not _is_usual(public, silo, each.column)]
+    meant = [*sentinels(silo, name, say), *far]
     yield from meant
     # What stands for a missing value is in no unit.
     columns = {found.column for found in meant}
@@ -74,6 +77,23 @@ def of_silo(
         each for each in of_scales(public, silo, name, say) if each.code != "out-of-range" or each.column not in columns
     )
     yield from two_scales(silo, name, say)
+
+
+def _is_often_missing(public: Profile, silo: Profile, name: str) -> bool:
+    """Whether chance explains that none of a few records has a value, by how often the public set has none."""
+    if name not in public.columns:
+        return silo.records < _FEWEST_UNKNOWN
+    share = (public.missing(name) + 1) / (public.records + 1)
+    return bool(share**silo.records > _UNLIKELY)
+
+
+def _is_usual(public: Profile, silo: Profile, name: str) -> bool:
+    """Whether all numbers of a silo's column lie in the public set's range, however far from each other."""
+    there, here = public.numbers.position.get(name), silo.numbers.position[name]
+    if there is None or public.numbers.valid[there] < FEWEST:
+        return False
+    low, high = public.numbers.smallest[there], public.numbers.largest[there]
+    return bool(low <= silo.numbers.smallest[here] and silo.numbers.largest[here] <= high)
 
 
 def constant_in_public(public: Profile, silos: Mapping[SiloName, Profile], say: Words) -> Iterator[Finding]:
@@ -206,6 +226,9 @@ def of_scales(
         apart |= many & wide & ((own[:, _P25] > q[:, _P75]) | (own[:, _P75] < q[:, _P25]))
         # A tenth, at least: measurements around zero, or their logarithms.
         negative = (theirs.smallest[here] >= 0) & (own[:, _P10] < 0)
+        # Fewer, if they are as large as usual ones: somebody has lost, or found, a sign.
+        enough_there = (theirs.valid[here] >= _FEWEST_FOR_HALVES) & (ours.valid[there] >= FEWEST)
+        signs = enough_there & (theirs.smallest[here] > 0) & (ours.smallest[there] <= -q[:, _P25])
         outside_range = (own[:, _P90] > theirs.largest[here]) | (own[:, _P10] < theirs.smallest[here])
     # Two values are codes: 1 and 2 where there are 0 and 1.
     few = enough & (theirs.distinct[here] == 2) & (ours.distinct[there] <= 2) & theirs.whole[here] & ours.whole[there]
@@ -237,7 +260,8 @@ def of_scales(
         column = common[position]
         said = f"{say.column(column, name)} has a tenth of its numbers or more outside {whose} range"
         yield Finding("out-of-range", Severity.SAID, said, "check the unit and the values", column, name)
-    for position in np.flatnonzero(known & wide & negative & ~apart & ~outside_range):
+    outside = apart | (known & outside_range)
+    for position in np.flatnonzero(wide & ((known & negative) | signs) & ~outside):
         column = common[position]
         said = f"{say.column(column, name)} has negative numbers, and {whose} numbers are positive"
         yield Finding("out-of-range", Severity.SAID, said, "check the unit and the values", column, name)
