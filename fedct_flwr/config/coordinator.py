@@ -1,8 +1,11 @@
 """A coordinator's own settings, ``coordinator.toml``, and what it tells a silo, ``kit.toml``."""
 
+from typing import Literal
+
 from pydantic import Field
 
-from fedct_flwr.config.settings import NAME_PATTERN, Settings
+from fedct_flwr.config.names import Address, Name
+from fedct_flwr.config.settings import Settings
 
 LONGEST_MESSAGE = 2_000_000
 """Bytes. The longest body that a SuperNode posts is one reply: its 3 objects cross one by one, and Flower splits no
@@ -13,7 +16,7 @@ probabilities; all other bodies are below 1 kB."""
 class CoordinatorConfig(Settings):
     """``coordinator.toml``, in the coordinator's folder."""
 
-    gateway: str = ""
+    gateway: Address | Literal[""] = ""
     """Where silos find the gateway, as ``host:port``: their invitations say so."""
     max_message: int = Field(default=LONGEST_MESSAGE, ge=100_000, le=1_000_000_000)
     """Bytes of the longest message that the gateway takes."""
@@ -24,6 +27,6 @@ class CoordinatorConfig(Settings):
 class KitConfig(Settings):
     """``kit.toml``: what a coordinator tells one silo in its invitation."""
 
-    silo: str = Field(pattern=NAME_PATTERN)
-    superlink: str = Field(pattern=r"^[^\s'\"\\$`]+$")
+    silo: Name
+    superlink: Address
     """The gateway, as ``host:port``: it is shown to people, and becomes a line of ``.env``."""

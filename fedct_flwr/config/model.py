@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fedct_flwr.config.settings import NAME_PATTERN, Settings
+from fedct_flwr.config.names import Name
+from fedct_flwr.config.settings import Settings
 from fedct_flwr.config.tables import Side
 
 _MOST_FEATURES: Final = 3 * 4096 * 4096
@@ -18,7 +19,7 @@ class ModelDescription(Settings):
     """A model's study, columns and classes, and how its learner is made."""
 
     format: Literal[1] = 1
-    study: str = Field(pattern=NAME_PATTERN)
+    study: Name
     classes: tuple[str, ...]
     """Names of the classes, as the model numbers them; empty where it predicts a quantity."""
     quantity: str = ""

@@ -10,6 +10,7 @@ from pydantic import Field, InstanceOf, ValidationInfo, field_validator, model_v
 
 from fedct_flwr.config.learner import AUTO, LearnerSettings, Optimizer, PseudoWeight
 from fedct_flwr.config.method import Method, default_method, defaults_of_all, methods, read_method
+from fedct_flwr.config.names import Name
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import (
     COVER_VOTES,
@@ -19,7 +20,7 @@ from fedct_flwr.config.protections import (
     check_together,
     own_keys,
 )
-from fedct_flwr.config.settings import MAX_INT, NAME_PATTERN, Names, kebab, one_of
+from fedct_flwr.config.settings import MAX_INT, Names, kebab, one_of
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
 
@@ -71,7 +72,7 @@ class RunConfig(OwnSettings):
     Times are seconds, shares are in 0..1, sizes are numbers of examples.
     """
 
-    study: str = Field(pattern=NAME_PATTERN)
+    study: Name
     """Name of the study; messages of another study are refused."""
     data: str
     """Name of a data set, ``files`` for one table per silo in ``data-dir``, or ``study`` for real silos."""

@@ -15,9 +15,6 @@ from fedct_flwr.types import ConfigError
 # Flower carries signed 64-bit integers.
 MAX_INT: Final = 2**63 - 1
 
-NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-"""Names of studies and silos: they become names of files, of certificates and of containers."""
-
 _LONGEST_QUOTE: Final = 300
 """Characters of a wrong value that a message quotes."""
 

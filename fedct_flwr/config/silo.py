@@ -10,12 +10,12 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 
 from fedct_flwr.config.caps import AtLeast, AtOnce, Cap, Total, caps_of
 from fedct_flwr.config.learner import OF_NETWORKS, LearnerSettings
+from fedct_flwr.config.names import Name, Unbroken
 from fedct_flwr.config.privacy import PrivacySettings
 from fedct_flwr.config.protections import COVER_VOTES, OF_PROTECTION, TRAIN_ONCE, own_keys, said
 from fedct_flwr.config.records import RecordsSettings
 from fedct_flwr.config.settings import (
     MAX_INT,
-    NAME_PATTERN,
     OptionalPath,
     OptionalRelativePath,
     RelativePath,
@@ -186,7 +186,7 @@ _OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
 class Connection(Settings):
     """The way out, for the SuperNode; the agent uses ``supernode`` and ``secret`` alone."""
 
-    superlink: VisibleName
+    superlink: Annotated[VisibleName, Unbroken]
     """The coordinator, as ``host:port``."""
     ca_certificate: RelativePath = Path("connection/ca.crt")
     node_key: RelativePath = Path("connection/node.key")
@@ -195,14 +195,14 @@ class Connection(Settings):
     client_key: RelativePath = Path("connection/client.key")
     secret: RelativePath = Path("connection/secret")
     """What the agent shows to its SuperNode."""
-    supernode: VisibleName = "127.0.0.1:9094"
+    supernode: Annotated[VisibleName, Unbroken] = "127.0.0.1:9094"
     """Where the SuperNode listens for its agent, as ``host:port``."""
 
 
 class SiloConfig(Settings):
     """``silo.toml``. Relative paths start at its folder."""
 
-    silo: str = Field(pattern=NAME_PATTERN)
+    silo: Name
     study: RelativePath = Path("study")
     """The study's folder, as the coordinator handed it out."""
     state: RelativePath = Path("state")

@@ -1,13 +1,12 @@
 """``study.toml``: what a coordinator and its silos agree upon before the first message."""
 
-import re
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from fedct_flwr.config.names import Name, name_fault
 from fedct_flwr.config.settings import (
-    NAME_PATTERN,
     ClassName,
     OptionalVisiblePath,
     Settings,
@@ -15,7 +14,6 @@ from fedct_flwr.config.settings import (
     VisiblePath,
 )
 from fedct_flwr.config.tables import Side, StudyTables
-from fedct_flwr.text.printable import quoted
 
 
 class StudySums(Settings):
@@ -33,10 +31,8 @@ class StudySums(Settings):
     def _check_names(cls, value: dict[str, str]) -> dict[str, str]:
         # People compare keys by these names: none of them reads like a sentence, or looks like another name.
         for name in value:
-            if not re.fullmatch(NAME_PATTERN, name):
-                raise ValueError(
-                    f"{quoted(name)} is no silo's name: write at most 64 letters of A to Z, digits, '.', '_' and '-'"
-                )
+            if why := name_fault(name):
+                raise ValueError(why)
         return value
 
 
@@ -61,7 +57,7 @@ class StudyConfig(Settings):
     are refused.
     """
 
-    study: str = Field(pattern=NAME_PATTERN)
+    study: Name
     """Name of the study; messages of another study are refused."""
     classes: tuple[ClassName, ...] = Field(min_length=2)
     """Names of the classes, in the order that messages number them."""

@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from fedct_flwr.config.settings import NAME_PATTERN, Names, Settings, kebab
+from fedct_flwr.config.names import Name
+from fedct_flwr.config.settings import Names, Settings, kebab
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
@@ -103,7 +104,7 @@ class TableForm(Settings):
 class FileForm(TableForm):
     """What ``data.toml`` says of one file: keys that are given here replace those for all files."""
 
-    silo: str = Field(default="", pattern=f"{NAME_PATTERN}|^$")
+    silo: Name | Literal[""] = ""
     """The silo whose records the file holds; empty: the file is named after it."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedct_flwr.config import MEMORY
-from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.config.names import check_name
 from fedct_flwr.datasets import LOADERS
 from fedct_flwr.datasets.image_files import holds_images
 from fedct_flwr.datasets.memory import Tables
@@ -73,11 +73,7 @@ def _in_memory(silos: Mapping[SiloName, Any], public: Any, label: str, tests: Ma
     if public is None:
         raise ConfigError("public is missing: give the table of examples that the silos label")
     for name in silos:
-        if not re.match(NAME_PATTERN, str(name)):
-            raise ConfigError(
-                f"the silo name {quoted(str(name))} cannot be taken: use up to 64 letters, digits, points, hyphens and "
-                "underscores, with a letter or a digit first"
-            )
+        check_name(str(name))
     column = label or _LABEL
     named = {str(name): given for name, given in silos.items()}
     tables = {name: _labeled(given, label, column, f"the table of silo {name!r}") for name, given in named.items()}

@@ -1,6 +1,5 @@
 """The coordinator's folder: where what lies in it."""
 
-import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
@@ -9,7 +8,7 @@ import tomli_w
 import typer
 
 from fedct_flwr.config import CoordinatorConfig
-from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.config.names import name_fault
 from fedct_flwr.datasets.study_folder import STUDY_FILE, StudyFolder, read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.types import ConfigError
@@ -67,11 +66,8 @@ class CoordinatorFolder:
         """The public key of each silo's node, by the silo's name, sorted. Raises ConfigError for what is no name."""
         found = {path.stem: path for path in sorted(self.silos.glob("*.pub"))}
         for name, path in found.items():
-            if not re.fullmatch(NAME_PATTERN, name):
-                raise ConfigError(
-                    f"{path} is not named after a silo: rename it to NAME.pub, where NAME is what silo.toml says, of "
-                    "letters, digits, dots, hyphens and underscores"
-                )
+            if why := name_fault(name):
+                raise ConfigError(f"{path} is not named after a silo: rename it to NAME.pub as silo.toml says; {why}")
         return found
 
     def former_keys(self) -> list[Path]:

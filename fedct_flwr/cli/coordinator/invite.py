@@ -1,6 +1,5 @@
 """``fedct coordinator invite``: all that a silo needs to join, as one signed file."""
 
-import re
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from fedct_flwr.cli.certificates import create_authority, create_client_certific
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.invitation import Invitation, fingerprint_of, write_invitation
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.config.names import check_name
 from fedct_flwr.datasets.study_copy import check_plain
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.keys import create_egress_key, load_egress_key
@@ -45,8 +44,7 @@ def invite(
     """
     out = Output(as_json=json_)
     coordinator = CoordinatorFolder.open(folder)
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise ConfigError(f"{name!r} is no silo's name: take letters, digits, dots, hyphens and underscores")
+    check_name(name)
     taken = {one.lower(): one for one in invited(coordinator)}.get(name.lower())
     if taken and not (again and taken == name):
         raise ConfigError(

@@ -1,6 +1,5 @@
 """``fedct coordinator register``: admit the silos' nodes to the running SuperLink."""
 
-import re
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.output import Json, Output
-from fedct_flwr.config.settings import NAME_PATTERN
+from fedct_flwr.config.names import check_name
 from fedct_flwr.engine.flower import SuperLink, Unreachable
 from fedct_flwr.types import ConfigError
 
@@ -81,8 +80,9 @@ def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
 
 def _named(item: str) -> tuple[str, Path]:
     name, equals, path = item.partition("=")
-    if not equals or not re.fullmatch(NAME_PATTERN, name):
+    if not equals:
         raise ConfigError(f"{item!r}: write NAME=FILE, the silo's name and the public key of its node")
+    check_name(name)
     return name, Path(path)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from fedct_flwr.config.names import split_address
 from fedct_flwr.types import ConfigError
 
 SILO_FILE: Final = "silo.toml"
@@ -28,13 +29,8 @@ def silo_file(argument: Path | None, option: Path | None = None) -> Path:
 
 
 def host_and_port(address: str, key: str, where: str = f" under [connection] in {SILO_FILE}") -> tuple[str, int]:
-    """The two parts of ``host:port``. Raises ConfigError, which names the ``key`` and ``where`` it stands.
-
-    >>> host_and_port("[::1]:9094", "supernode")
-    ('::1', 9094)
-    """
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16 or "/" in host:
-        raise ConfigError(f"{key} = {address!r}{where}: write host:port, such as host:8000")
-    return host, int(port)
+    """The two parts of ``host:port``. Raises ConfigError, which names the ``key`` and ``where`` it stands."""
+    try:
+        return split_address(address)
+    except ValueError as error:
+        raise ConfigError(f"{key} = {address!r}{where}: {error}") from None

@@ -53,8 +53,7 @@ def join(
     """
     check_new(folder.absolute())
     out = console(soft_wrap=True, markup=False)
-    with opened_invitation(invitation) as (said, files):
-        check_fingerprint(invitation, said, fingerprint)
+    with opened_invitation(invitation, lambda said: check_fingerprint(invitation, said, fingerprint)) as (said, files):
         kit = KitConfig.read_toml(files / KIT_FILE)
         if (kit.silo, kit.superlink) != (said.silo, said.superlink) or read_study(files / "study").name != said.study:
             raise ConfigError(f"{invitation} contradicts itself: ask the coordinator for a new invitation")

@@ -7,7 +7,7 @@ import typer
 
 from fedct_flwr.cli.certificates import is_older
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY
-from fedct_flwr.cli.invitation import COORDINATOR_KEY, keep_signer, opened_invitation
+from fedct_flwr.cli.invitation import COORDINATOR_KEY, Invitation, keep_signer, opened_invitation
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.cli.silo.join import check_fingerprint
 from fedct_flwr.config import SiloConfig
@@ -38,7 +38,8 @@ def renew(
     connection = config.connection
     pinned = connection.ca_certificate.with_name(COORDINATOR_KEY)
     known = load_public_key(pinned) if pinned.exists() else None
-    with opened_invitation(invitation, known=known) as (said, files):
+
+    def check(said: Invitation) -> None:
         if (said.silo, said.study) != (config.silo, read_study(config.study).name):
             raise ConfigError(
                 f"{invitation} is for {said.silo} in the study {said.study}, and this silo is {config.silo} in another "
@@ -46,6 +47,8 @@ def renew(
             )
         if known is None:
             check_fingerprint(invitation, said, fingerprint)
+
+    with opened_invitation(invitation, check, known=known) as (said, files):
         if _is_older(files, connection):
             raise ConfigError(
                 f"{invitation} is older than the certificates in {connection.ca_certificate.parent}, and could bring "

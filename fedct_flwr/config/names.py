@@ -1,0 +1,89 @@
+"""Names of studies and silos, and addresses: how each is written, wherever it comes from.
+
+They become names of files, certificates and containers, and people compare keys and fingerprints next to them. So
+neither holds a blank, nor anything else that could read like a sentence of ours or look like another name.
+"""
+
+import ipaddress
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+
+from fedct_flwr.text.printable import fault, quoted
+from fedct_flwr.types import ConfigError
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_HOW: Final = "write at most 64 letters of A to Z, digits, '.', '_' and '-', with a letter or a digit first"
+_HOST: Final = re.compile(r"(?!-)[\w-]{1,63}(\.[\w-]{1,63})*\.?")
+_LONGEST_HOST: Final = 253
+_PORTS: Final = 1 << 16
+_ADDRESS: Final = "write host:port, such as host:8000"
+
+
+def is_name(name: str) -> bool:
+    r"""Whether it may name a study or a silo.
+
+    >>> is_name("essen-2"), is_name("essen 2"), is_name("essen\n")
+    (True, False, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError for what is no silo's name."""
+    if why := name_fault(name):
+        raise ConfigError(why)
+
+
+def name_fault(name: str) -> str | None:
+    """Why this is no silo's name, as a sentence; None for one that is."""
+    return None if is_name(name) else f"{quoted(name)} is no silo's name: {_HOW}"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; an IPv6 address may stand in brackets. Raises ValueError.
+
+    >>> split_address("[::1]:9094")
+    ('::1', 9094)
+    """
+    host, _, port = address.rpartition(":")
+    host = host[1:-1] if host[:1] == "[" and host[-1:] == "]" else host
+    if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) < _PORTS and _is_host(host)):
+        raise ValueError(_ADDRESS)
+    return host, int(port)
+
+
+def _is_host(host: str) -> bool:
+    if ":" in host:
+        try:
+            # A zone behind it may be any text.
+            return "%" not in host and bool(ipaddress.IPv6Address(host))
+        except ValueError:
+            return False
+    return len(host) <= _LONGEST_HOST and fault(host) is None and _HOST.fullmatch(host) is not None
+
+
+def _name(name: str) -> str:
+    if not is_name(name):
+        raise ValueError(_HOW)
+    return name
+
+
+def _address(address: str) -> str:
+    split_address(address)
+    return address
+
+
+def _unbroken(address: str) -> str:
+    if any(char.isspace() for char in address):
+        raise ValueError(f"it holds a blank: {_ADDRESS}")
+    return address
+
+
+Name = Annotated[str, AfterValidator(_name)]
+"""A study's or a silo's name."""
+Address = Annotated[str, AfterValidator(_address)]
+"""A coordinator's, as others tell it."""
+Unbroken = AfterValidator(_unbroken)
+"""For an address that the hospital writes itself: the commands say whether it is one."""
