@@ -3,8 +3,9 @@
 It runs the ``client_app`` that is installed here. The code that comes with a message is neither written nor imported;
 its hash goes into the egress log. Nothing that goes wrong at a message ends the agent, and no text of an error leaves.
 
-Two threads, and a third while a model is trained: the first waits for the signal to stop, the second talks to the
-SuperNode and decides, so neither a hanging connection nor long training keeps the agent from stopping.
+Three threads, and a fourth while a model is trained: the first waits for the signal to stop, the second talks to the
+SuperNode and decides, and the third is ``watch``. So neither a hanging connection nor long training keeps the agent
+from stopping, or from seeing that its approval was withdrawn.
 """
 
 import contextlib
@@ -27,8 +28,7 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.agent_status import STATUS_FILE, Shut, Status
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
@@ -37,8 +37,9 @@ from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
 from fedct_flwr.hospital.next_approval import is_waiting, settle
-from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.supernode import Asker, SuperNode, SuperNodeError, Task
+from fedct_flwr.hospital.watch import Watch
 from fedct_flwr.kinds import ADDED, kind_of
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.process_end import end_process
@@ -118,6 +119,7 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
             agent = Agent(silo_file, config, log, supernode, files, stop, say)
             worker = threading.Thread(target=agent.run, name="agent", daemon=True)
             worker.start()
+            agent.watch.start(stop)
             stop.wait()
             worker.join(_GRACE_SECONDS)
             agent.end()
@@ -178,7 +180,6 @@ class Agent:
     ) -> None:
         study = read_study(config.study)
         self._node_config: dict[str, bool | float | int | str] = {"silo-file": str(silo_file)}
-        self._log, self._files = log, files
         self._gate = Gate(config, study, log, lambda: files.unchanged() and not is_revoked(config.state))
         self._supernode = supernode
         self._silo = config.silo
@@ -192,10 +193,11 @@ class Agent:
         self._terms = site.terms
         self._threads = ThreadpoolController()
         self._status = _StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
-        self._trouble = self._shut = ""
+        self._trouble = ""
         self._silence = False
         self._code_seen = ("", 0)
-        self._looked_up = self._examined = 0.0
+        self._looked_up = 0.0
+        self.watch = Watch(log, config.state, files.unchanged, lambda shut: self._status.put(shut=shut), self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         records = count(site.private.size, "record")
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "
@@ -226,7 +228,6 @@ class Agent:
             if is_waiting(self._state):
                 self.anew = True
                 return
-            self._examine()
             try:
                 task = self._supernode.acquire()
             except Exception as error:
@@ -387,24 +388,6 @@ class Agent:
         self._silence = link.silent >= SILENT_SECONDS
         self._status.put(connected=True, seen=now, heard=now - link.silent, trouble=link.trouble)
 
-    def _examine(self) -> None:
-        """See once a second whether anything can leave at all, and put down that the approval was withdrawn."""
-        if time.monotonic() - self._examined < _PING_SECONDS:
-            return
-        self._examined = time.monotonic()
-        if is_revoked(self._state):
-            # Until this can be written, the gate finds the file.
-            with contextlib.suppress(RunError, OSError):
-                put_down(self._log, self._state)
-                self._say("the approval is withdrawn: nothing leaves")
-        shut = Shut.FILES if not self._files.unchanged() else "" if self._log.writable() else Shut.LOG
-        if shut and shut != self._shut:
-            self._say(agent_status.sentence_of(shut))
-        elif self._shut and not shut:
-            self._say("something may leave again")
-        self._shut = shut
-        self._status.put(shut=shut)
-
     def _no_contact(self, error: Exception) -> None:
         if isinstance(error, SuperNodeError):
             sentence = str(error)
@@ -421,7 +404,6 @@ class Agent:
         end = time.monotonic() + seconds
         while not self._stop.wait(min(_PING_SECONDS, max(0.0, end - time.monotonic()))) and time.monotonic() < end:
             self._look_up()
-            self._examine()
 
     def _look_up(self) -> None:
         """See whether the SuperNode is there, once a second."""

@@ -51,6 +51,11 @@ class EgressLog:
         """The silo's key, with which it signs the log and its messages of secure sums."""
         return self._key
 
+    @property
+    def lines(self) -> int:
+        """How many lines it has."""
+        return self._chain.number
+
     @classmethod
     def open(cls, folder: Path, silo: SiloName, key: Ed25519PrivateKey) -> Self:
         """Open the log in ``folder``, or begin one. What a crash left half done is put right.

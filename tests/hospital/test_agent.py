@@ -18,6 +18,7 @@ from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.agent import Watched, run_agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Shut, sentence_of
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
+from fedct_flwr.hospital.revocation import REVOKED, is_revoked, withdraw
 from fedct_flwr.hospital.supernode import SuperNode, Task
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import encode_instruction
@@ -231,6 +232,43 @@ def test_a_file_that_was_written_anew_is_told_though_its_words_are_as_approved(s
     assert sentence_of(Shut.FILES) in silo.said
     os.utime(path, ns=(before, before))
     eventually(lambda: not unwell(silo))
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["in training", "with a SuperNode that hangs"])
+def test_a_withdrawal_stands_in_the_log_whatever_the_agent_does(
+    silo: Silo, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    """Until it does, it is a file that anybody could remove who may write to the folder."""
+    answer = threading.Event()
+
+    def hanging(_: SuperNode) -> None:
+        answer.wait(PATIENCE)
+
+    if hangs:
+        monkeypatch.setattr(SuperNode, "acquire", hanging)
+    silo.hold()
+    silo.start()
+    if not hangs:
+        silo.ask()
+        silo.training()
+    withdraw(silo.config.state)
+    eventually(lambda: not is_revoked(silo.config.state))
+    answer.set()
+    assert len(silo.of(Event.REVOKED)) == 1
+    if not hangs:
+        (silo.folder / "hold").unlink()
+        assert silo.outcome() is Refusal.NOT_APPROVED
+    assert "the approval is withdrawn: nothing leaves" in silo.said
+
+
+def test_a_withdrawal_whose_file_cannot_be_removed_is_one_line_of_the_log(silo: Silo) -> None:
+    silo.start()
+    (silo.config.state / REVOKED).mkdir()
+    eventually(lambda: silo.of(Event.REVOKED))
+    time.sleep(2.5)
+    assert len(silo.of(Event.REVOKED)) == 1
+    silo.ask()
+    assert silo.outcome() is Refusal.NOT_APPROVED
 
 
 def test_two_runs_are_kept_apart(silo: Silo) -> None:

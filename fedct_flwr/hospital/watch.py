@@ -1,0 +1,74 @@
+"""What an agent looks after once a second, whatever else it does: a withdrawn approval, and whether anything may leave.
+
+In a thread of its own: training takes hours, and a SuperNode that hangs is waited for. A withdrawal stands in the log
+within a second all the same, where no file that is lost undoes it.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from fedct_flwr.hospital.agent_status import Shut, sentence_of
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.revocation import is_revoked, put_down
+
+logger = logging.getLogger("flwr.fedct")
+
+_SECONDS: Final = 1.0
+
+
+class Watch:
+    """Watches one silo. ``unchanged``: whether the files behind the approval are; ``shut`` gets why nothing leaves."""
+
+    def __init__(
+        self,
+        log: EgressLog,
+        state: Path,
+        unchanged: Callable[[], bool],
+        shut: Callable[[str], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._log = log
+        self._state = state
+        self._unchanged = unchanged
+        self._tell = shut
+        self._say = say
+        self._shut = ""
+        self._withdrawn = False
+
+    def start(self, stop: threading.Event) -> None:
+        """Watch until ``stop`` is set."""
+        threading.Thread(target=self._run, args=(stop,), name="watch", daemon=True).start()
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(_SECONDS):
+            try:
+                self._look()
+            except Exception:
+                logger.exception("An unexpected error while the agent looked after its approval")
+
+    def _look(self) -> None:
+        self._put_down_withdrawal()
+        shut = Shut.FILES if not self._unchanged() else "" if self._log.writable() else Shut.LOG
+        if shut and shut != self._shut:
+            self._say(sentence_of(shut))
+        elif self._shut and not shut:
+            self._say("something may leave again")
+        self._shut = shut
+        self._tell(shut)
+
+    def _put_down_withdrawal(self) -> None:
+        if not is_revoked(self._state):
+            self._withdrawn = False
+        elif not self._withdrawn:
+            # Until it can be written, the gate finds the file. One that cannot be removed is written down once.
+            before = self._log.lines
+            try:
+                put_down(self._log, self._state)
+            except Exception:
+                logger.exception("The withdrawn approval, or the file that says so, cannot be put down")
+            self._withdrawn = self._log.lines > before
+            if self._withdrawn:
+                self._say("the approval is withdrawn: nothing leaves")
