@@ -19,6 +19,8 @@ from flwr.superlink.grid import HttpGrid
 
 MOST_PARTS: Final = 64
 """Of one reply; a labels' reply has three. A reply that announces more never counts as there."""
+MOST_BYTES: Final = 64 << 20
+"""Of one reply, over all its parts, each of which may be as long as the gateway lets in. Probabilities have 450 kB."""
 
 
 def await_whole_replies(grid: Grid) -> None:
@@ -32,6 +34,8 @@ class _Arriving:
     reply: ReplyProto
     tree: ObjectTree
     parts: dict[str, PullObjectResponse] = field(default_factory=dict)
+    endless: bool = False
+    """Whether it has more parts or bytes than any reply: nothing of it is kept."""
 
 
 class WholeReplies:
@@ -56,6 +60,9 @@ class WholeReplies:
             for reply, tree in zip(told.messages_list, told.message_object_trees, strict=True):
                 self._arriving[reply.metadata.reply_to_message_id] = _Arriving(reply, tree)
         self._parts, whole = {}, PullAppMessagesResponse()
+        for question in self._arriving.keys() - set(request.message_ids):
+            # Nobody waits for it now: what is there of it can be fetched again, and need not fill the memory.
+            self._arriving[question].parts.clear()
         for question in [asked for asked in request.message_ids if asked in self._arriving]:
             arriving = self._arriving[question]
             if self._fetch(arriving):
@@ -74,8 +81,11 @@ class WholeReplies:
 
     def _fetch(self, arriving: _Arriving) -> bool:
         """Fetch what is there of a reply. Whether nothing else will come."""
+        room = MOST_BYTES - sum(len(part.object_content) for part in arriving.parts.values())
         for number, part in enumerate(iterate_object_tree(arriving.tree)):
-            if number == MOST_PARTS:
+            if arriving.endless or number == MOST_PARTS or room < 0:
+                arriving.endless = True
+                arriving.parts.clear()
                 return False
             if part.object_id in arriving.parts:
                 continue
@@ -86,4 +96,6 @@ class WholeReplies:
             if found.object_found and not found.object_available:
                 return False
             arriving.parts[part.object_id] = found
-        return True
+            room -= len(found.object_content)
+        arriving.endless = room < 0
+        return not arriving.endless

@@ -163,6 +163,41 @@ def test_one_of_countless_parts_costs_no_more_than_one_of_few(grid: HttpGrid, su
     assert len(superlink.fetched) == MOST_PARTS
 
 
+def kept(grid: HttpGrid) -> int:
+    """Bytes of parts that are kept of replies that are not whole."""
+    client = vars(grid)["_client"]
+    return sum(len(part.object_content) for one in client._arriving.values() for part in one.parts.values())
+
+
+def test_one_of_countless_bytes_is_not_kept_and_holds_up_no_other(grid: HttpGrid, superlink: SuperLink) -> None:
+    """Each part is as long as the gateway lets in, and the last never comes."""
+    endless = superlink.announce(1)
+    names = [f"{n}" for n in range(40)]
+    for missing in ([], names[-1:]):
+        superlink.told, superlink.fetched = set(), []
+        vars(grid)["_client"]._arriving.clear()
+        superlink.replies["q1"] = endless, ObjectTree(object_id="0", children=[ObjectTree(object_id=n) for n in names])
+        superlink.parts = {name: bytes(2_000_000) for name in names if name not in missing}
+        superlink.send(superlink.announce(2))
+        assert read(grid, "q1", "q2") == [2]
+        assert len(superlink.fetched) < 40 + 3
+        assert kept(grid) == 0
+        assert read(grid, "q1") == []
+        assert len(superlink.fetched) < 40 + 3
+
+
+def test_of_one_that_nobody_waits_for_any_more_nothing_is_kept(grid: HttpGrid, superlink: SuperLink) -> None:
+    """A silo may leave one of its replies unfinished in each round of a long run."""
+    slow = superlink.announce(1)
+    superlink.send(slow, 2)
+    assert read(grid, "q1") == []
+    assert kept(grid) > 0
+    assert read(grid, "q2") == []
+    assert kept(grid) == 0
+    superlink.send(slow)
+    assert read(grid, "q1") == [1]
+
+
 def test_a_run_over_a_superlink_waits_for_whole_replies(superlink: SuperLink) -> None:
     grid = HttpGrid(token="token")
     grid._client = superlink  # type: ignore[assignment]
