@@ -50,6 +50,7 @@ from flwr.supercore.inflatable.inflatable_object import (
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.interceptors import SuperExecAuthHttpInterceptor
 from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
+from flwr.supercore.protobuf.constants import PROTOBUF_MEDIA_TYPE
 from flwr.supercore.retry import RetryInvoker, exponential
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
@@ -377,6 +378,10 @@ class _TooLongError(httpx.HTTPError):
     """An answer was broken off. None of httpx' own, which Flower's client would ask for again."""
 
 
+class _OddError(httpx.HTTPError):
+    """An answer that no SuperNode gives. None of httpx' own either."""
+
+
 class _Credentials:
     """Signs requests for tasks with the secret, and all others with the token of the task in hand."""
 
@@ -401,6 +406,11 @@ class _BoundedTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         response = self._inner.handle_request(request)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.status_code == httpx.codes.OK and kind != PROTOBUF_MEDIA_TYPE:
+            # An empty answer is a good one to protobuf, and anything that listens may give it.
+            response.close()
+            raise _OddError("an answer in no form of Flower's")
         self.link = Heard.read(response.headers)
         if "content-encoding" in response.headers:
             response.close()

@@ -234,6 +234,13 @@ def test_what_it_does_is_said(fedct: Fedct, kit: Kit) -> None:
     assert "waits for its SuperNode" in fedct("silo", "status", kit.folder).out
 
 
+@pytest.mark.parametrize(("pid", "marks"), [(NO_PROCESS, ["bad"]), (0, [])], ids=["killed", "stopped"])
+def test_an_agent_that_was_killed_is_missed(fedct: Fedct, kit: Kit, pid: int, marks: list[str]) -> None:
+    write_agent(kit, pid=pid, seen=time.time() - 600)
+    findings = json.loads(fedct("silo", "check", kit.folder, "--offline", "--json").out)["findings"]
+    assert [one["mark"] for one in findings if one["said"].startswith("agent:")] == marks
+
+
 def test_an_agent_that_stands_still_is_not_said_to_work(fedct: Fedct, kit: Kit) -> None:
     """Its process is there, and its file says what it did when it last wrote it."""
     for changes in ({}, {"working": True, "round": 3}, {"heard": time.time() - 600}):

@@ -371,6 +371,7 @@ class _Odd(BaseHTTPRequestHandler):
             self.end_headers()
         elif answer == "endless":
             self.send_response(200)
+            self.send_header("content-type", "application/protobuf")
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
             try:
@@ -382,15 +383,18 @@ class _Odd(BaseHTTPRequestHandler):
             self.send_response(200)
             if answer == "zipped":
                 self.send_header("content-encoding", "gzip")
-            self.send_header("content-length", "3")
+            if answer != "empty":
+                self.send_header("content-type", "application/protobuf")
+            said = b"" if answer == "empty" else b"\xff\xff\xff"
+            self.send_header("content-length", str(len(said)))
             self.end_headers()
-            self.wfile.write(b"\xff\xff\xff")
+            self.wfile.write(said)
 
     def log_message(self, *_: Any) -> None:
         pass
 
 
-@pytest.mark.parametrize("answer", ["redirect", "endless", "zipped", "noise"])
+@pytest.mark.parametrize("answer", ["redirect", "endless", "zipped", "noise", "empty"])
 def test_whatever_answers_in_the_supernodes_place_gets_one_sentence(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: RuntimeApi
 ) -> None:
@@ -403,8 +407,9 @@ def test_whatever_answers_in_the_supernodes_place_gets_one_sentence(
     thread.start()
     link = SuperNode(f"127.0.0.1:{server.server_port}", secret_file(tmp_path))
     try:
-        with pytest.raises(SuperNodeError, match=r"127\.0\.0\.1"):
-            link.acquire()
+        for asks in (link.acquire, link.ping):
+            with pytest.raises(SuperNodeError, match=r"127\.0\.0\.1"):
+                asks()
     finally:
         link.close()
         server.shutdown()

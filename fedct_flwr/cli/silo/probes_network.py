@@ -278,6 +278,9 @@ def contact(silo: Silo) -> Iterator[Finding]:
     agent = read_agent(silo.config.state)
     status = agent.status
     if not agent.alive:
+        # One that was stopped has said so.
+        if status.pid:
+            yield bad("agent: it has ended without a word, and nothing is answered", "fedct silo start")
         return
     if not status.connected:
         yield warning("agent: it is at work, and waits for its SuperNode", "fedct silo connect")
