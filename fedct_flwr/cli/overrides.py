@@ -45,7 +45,7 @@ def overrides(items: list[str]) -> dict[str, Any]:
             raise ConfigError(f"{key} is no key to set: use --{key} with the folder of the run")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             value = text
         for_text = isinstance(defaults.get(key), str) and not isinstance(value, list)
         values[key] = text if not isinstance(value, str) and (for_text or isinstance(value, dict)) else value

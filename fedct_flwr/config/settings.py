@@ -129,6 +129,8 @@ class Settings(BaseModel):
             raise ConfigError(f"cannot read {path}: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not TOML: {error}") from None
+        except ValueError:
+            raise ConfigError(f"{path} has a number of thousands of digits: write a shorter one") from None
         except RecursionError:
             raise ConfigError(f"{path} has tables or lists too deep within each other: take them out") from None
         return cls.read(raw, str(path), path.absolute().parent)
@@ -146,8 +148,15 @@ def told(error: ValidationError, where: str, names: Mapping[str, str] | None = N
     if not key or isinstance(first["input"], Mapping):
         inside = f"[{key}] in {where}" if key else where
         return ConfigError(f"settings in {inside} do not go together: {reason}")
-    given = cut(printable(repr(first["input"])), _LONGEST_QUOTE)
-    return ConfigError(f"{key} = {given} in {where}: {reason}")
+    return ConfigError(f"{key} = {_quoted(first['input'])} in {where}: {reason}")
+
+
+def _quoted(value: object) -> str:
+    try:
+        return cut(printable(repr(value)), _LONGEST_QUOTE)
+    except ValueError:
+        # TOML takes it in hexadecimal digits, and Python writes none so long in decimal ones.
+        return "a number of thousands of digits"
 
 
 def _unknown(model: type[BaseModel], raw: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, list[str]]]:

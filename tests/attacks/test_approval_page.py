@@ -194,8 +194,16 @@ def test_names_within_a_column_of_parquet_are_quoted_and_cut(study: Path, forged
     [
         ("study = " + "[" * 20_000, "has tables or lists too deep within each other"),
         ('study = "a"\nclasses = ["a", "b"]\npublic = "%s.csv"\n' % ("a" * 300), "public in .* cannot be read: "),
+        (
+            'study = "a"\nclasses = ["a", "b"]\nimage-size = [%s, 3]\n' % ("1" * 5_000),
+            "thousands of digits",
+        ),
+        (
+            'study = "a"\nclasses = ["a", "b"]\nimage-size = [0x%s, 3]\n' % ("f" * 5_000),
+            "a number of thousands of digits",
+        ),
     ],
-    ids=["deep", "long"],
+    ids=["deep", "long", "a long number", "a long number in hexadecimal"],
 )
 def test_a_study_that_python_or_the_disk_cannot_take_is_refused_in_one_sentence(
     study: Path, content: str, said: str

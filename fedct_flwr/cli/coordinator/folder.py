@@ -90,7 +90,7 @@ class CoordinatorFolder:
         try:
             config = tomllib.loads(self.flower_config.read_text("utf-8"))
             return str(config["superlink"][CONNECTION]["address"])
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
             raise ConfigError(
                 f"{self.flower_config} names no address under [superlink.{CONNECTION}]: make it anew with "
                 "'fedct coordinator init'"
