@@ -31,9 +31,11 @@ def answers(address: str, ca: str | None) -> bool:
     )
     with opener.open(address, timeout=_PATIENCE_SECONDS) as answer:
         silent = float(answer.headers.get(_SILENT_HEADER, 0))
-        if silent >= _SILENT_SECONDS:
+        # Also for what is no number of seconds, such as nan.
+        heard = 0 <= silent < _SILENT_SECONDS
+        if not heard:
             print(f"no word from the coordinator for {silent:.0f} s")
-        return bool(answer.status == 200 and silent < _SILENT_SECONDS)
+        return bool(answer.status == 200 and heard)
 
 
 def has_contact(path: str) -> bool:

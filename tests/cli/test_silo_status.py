@@ -100,7 +100,9 @@ class SuperNodes(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize(("silent", "healthy"), [("", True), ("2.0", True), ("3600.0", False)])
+@pytest.mark.parametrize(
+    ("silent", "healthy"), [("", True), ("2.0", True), ("3600.0", False), ("nan", False), ("-1", False)]
+)
 def test_the_health_check_of_a_supernode_asks_when_the_coordinator_answered(silent: str, healthy: bool) -> None:
     module = health_check()
     assert module._SILENT_SECONDS == SILENT_SECONDS
