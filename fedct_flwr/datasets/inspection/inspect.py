@@ -12,20 +12,25 @@ from numpy.typing import NDArray
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection.belonging import belonging
-from fedct_flwr.datasets.inspection.classes import of_classes, unequal
+from fedct_flwr.datasets.inspection.classes import TESTED, of_classes, unequal
 from fedct_flwr.datasets.inspection.columns import of_table
+from fedct_flwr.datasets.inspection.company import strangers
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
 from fedct_flwr.datasets.inspection.outcome import few_records, survival
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
 from fedct_flwr.datasets.inspection.quantity import of_quantity
 from fedct_flwr.datasets.inspection.records import of_records
+from fedct_flwr.datasets.inspection.scores import Scale
 from fedct_flwr.datasets.inspection.shift import constant_in_public, of_silo, unknown
+from fedct_flwr.datasets.inspection.slips import slipped
 from fedct_flwr.datasets.inspection.telling import telling_columns
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.datasets.labels import class_name
 from fedct_flwr.types import SiloName
 
 _CROSSED_CLASSES: Final = 30
+_MOST_ORDERED: Final = 20
+"""Silos, the largest ones, whose columns are compared with each other."""
 _NAMES_RECORDS: Final = frozenset({"record-number", "index-column", "one-per-record"})
 _FROM_PUBLIC: Final = _NAMES_RECORDS | {"number-as-text", "dates-as-text"}
 _NO_MEASURES: Final = frozenset({"record-number", "dates-as-numbers"})
@@ -151,11 +156,44 @@ def inspect_tables(
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
     found += telling_columns(ours, crossed, label, say)
+    outcomes = {silo: _outcome(silos[silo].column(label), y[silo], number=number) for silo in ours}
+    found += _of_order(theirs, ours, outcomes, label, say, number=number)
     tables = [
         _facts("", theirs, None, {}),
         *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
     ]
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
+
+
+def _outcome(column: pa.ChunkedArray, y: NDArray[np.int64], *, number: bool) -> NDArray[np.float64]:
+    """What is predicted of each record, ``(records,)``, with NaN where it is not known."""
+    if not number:
+        return np.where(y < 0, np.nan, y)
+    if kind_of(column) is not Kind.NUMBERS:
+        return np.full(len(column), np.nan)
+    numbers: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy()
+    return numbers
+
+
+def _of_order(
+    public: Profile,
+    silos: Mapping[SiloName, Profile],
+    outcomes: Mapping[SiloName, NDArray[np.float64]],
+    label: str,
+    say: Words,
+    *,
+    number: bool,
+) -> list[Finding]:
+    """Columns whose cells stand next to other records than their own, or mean the opposite."""
+    largest = sorted(silos, key=lambda silo: -silos[silo].records)[:_MOST_ORDERED]
+    scale = Scale.of(public, label, [outcomes[silo] for silo in largest], number=number)
+    scores = {"": scale.scores(public)}
+    scores |= {silo: scale.scores(silos[silo], outcomes[silo]) for silo in silos if silo in largest}
+    found = [each for silo in scores for each in slipped(scores[silo], silo, say)]
+    have_slipped = {(each.column, each.silo) for each in found}
+    own = {silo: each for silo, each in scores.items() if not silo.endswith(TESTED)}
+    found += [each for each in strangers(own, say, label) if (each.column, each.silo) not in have_slipped]
+    return found
 
 
 def _label_in_public(label: str, say: Words) -> Finding:

@@ -1,0 +1,250 @@
+"""Columns that go with the others of their table in another way than elsewhere: swapped, reversed, or out of order.
+
+From all other tables it is learned how a column follows from the other columns (a linear rule on ranks). Where that
+rule fails at one silo and holds at all others, the column is not what it is there:
+
+- *reversed*: the rule tells the opposite, as of a scale from best to worst, or of yes and no the other way round,
+- *unrelated*: nothing at all goes with it, as if somebody had sorted it alone,
+- *swapped*: the rule holds for two columns if each is taken for the other.
+
+Ranks have no unit, and what is compared is whether the rule holds at all: silos may well differ in how well.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import combinations
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.scores import Scores, precision
+from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.text.printable import quoted
+from fedct_flwr.types import SiloName
+
+_FEWEST: Final = 60
+_MOST_TABLES: Final = 12
+_HOLDS: Final = 0.3
+"""Correlation of a column with what the rule says, from which the rule holds."""
+_NOTHING: Final = 0.1
+_OPPOSITE: Final = -0.3
+_UNLIKE: Final = 0.05
+_MOSTLY: Final = 0.8
+_FAR: Final = 5.0
+"""Standard errors."""
+_LONG_TAILS: Final = 10.0
+"""Kurtosis of zeros and ones of which a tenth is one."""
+_AS_WELL: Final = 0.7
+"""Of the correlation elsewhere, once two columns have changed places."""
+
+_Matrix = NDArray[np.float64]
+
+
+class _Table(NamedTuple):
+    """A table's correlations, how many records they are of, and of each score the kurtosis and the share of ones."""
+
+    matrix: _Matrix
+    records: int
+    tails: _Matrix
+    shares: _Matrix
+
+
+def strangers(
+    tables: Mapping[SiloName, Scores], say: Words, label: str, but: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Columns that are not what they are in the other tables; the public set's, too, unless it is all there is.
+
+    ``but`` are columns of which it is known already that they are something else. Of the ``label`` nothing is said.
+    """
+    enough = {silo: each for silo, each in tables.items() if len(each.values) >= _FEWEST}
+    largest = sorted(enough, key=lambda silo: -len(enough[silo].values))[:_MOST_TABLES]
+    known = {
+        silo: _Table(each.correlations, len(each.values), (each.values**4).mean(axis=0), each.shares)
+        for silo, each in enough.items()
+        if silo in largest
+    }
+    if len(known) < 2:
+        return
+    some = enough[largest[0]]
+    for silo in sorted(known):
+        # Of two tables, it is the silo's that is compared with the public set.
+        one_class = label in some.names and not known[silo].tails[some.of(some.names.index(label))].any()
+        if (silo or len(known) > 2) and not (silo and one_class):
+            yield from _of_silo(silo, known, some.names, some.owner, say, {label, *but})
+
+
+def _of_silo(
+    silo: SiloName,
+    tables: Mapping[SiloName, _Table],
+    names: tuple[str, ...],
+    owner: NDArray[np.intp],
+    say: Words,
+    but: Collection[str],
+) -> Iterator[Finding]:
+    own, others = tables[silo], {name: each for name, each in tables.items() if name != silo}
+    fits = _Fits(own, others, owner, np.ones(len(owner), dtype=bool))
+    # Several classes have no direction: where their rule fails, they are no help to judge a column by.
+    for at in [at for at in fits.columns if names[at] in but and fits.size(at) > 1]:
+        if fits.here[at] < fits.elsewhere(at) / 2:
+            fits = fits.without(at)
+    where = "the public set" if len(others) == 1 and "" in others else "the other tables"
+    for a, b in _swapped(fits, {at for at, name in enumerate(names) if name not in but}):
+        said = (
+            f"{say.column(names[a], silo)} goes with the others as {quoted(names[b])} does in {where}, and vice versa"
+        )
+        fix = "check whether the two have changed places"
+        yield Finding("swapped-columns", Severity.SAID, said, fix, names[a], silo)
+        fits = fits.without(a, b)
+    while (found := fits.worst()) is not None:
+        column, correlation = found
+        fits = fits.without(column)
+        if names[column] in but or not fits.are_usual():
+            continue
+        if correlation < 0:
+            said = f"{say.column(names[column], silo)} goes with the others in the opposite way of {where}"
+            fix = "check its sign, and what its codes or its scale mean"
+            yield Finding("reversed-column", Severity.SAID, said, fix, names[column], silo)
+        else:
+            said = f"nothing goes with {say.column(names[column], silo)}, as it does in {where}"
+            fix = "check that its cells stand next to the right records"
+            yield Finding("unrelated-column", Severity.SAID, said, fix, names[column], silo)
+
+
+class _Fits:
+    """How well the rule of the other tables holds for each column of one, and of each of them."""
+
+    def __init__(
+        self, own: _Table, others: Mapping[SiloName, _Table], owner: NDArray[np.intp], left: NDArray[np.bool_]
+    ) -> None:
+        # The public set has no labels, and a silo may have nothing in a column.
+        left = left & (np.diag(own.matrix) > 0)
+        self._own, self._others, self._owner, self._left = own, others, owner, left
+        rule = _mean([each.matrix for each in others.values()])
+        self.columns = np.unique(owner[left]).tolist()
+        self._rules = {column: _rule(rule, owner, left, column) for column in self.columns}
+        self.here = {column: self.fit(column) for column in self.columns}
+        self.error = 1 / np.sqrt(own.records)
+
+    def without(self, *columns: int) -> "_Fits":
+        """The same without some columns, with which the others go as they must."""
+        return _Fits(self._own, self._others, self._owner, self._left & ~np.isin(self._owner, columns))
+
+    def fit(self, column: int, order: NDArray[np.intp] | None = None) -> float:
+        """The correlation of a column with what the others' rule says, if scores stand in this order."""
+        matrix = self._own.matrix if order is None else self._own.matrix[np.ix_(order, order)]
+        return _holds(matrix, self._rules[column])
+
+    def elsewhere(self, column: int) -> float:
+        """The least correlation at the other silos, each with the rule of all tables but it and this one."""
+        found = []
+        for silo, each in self._others.items():
+            # The public set has no labels that go with a column.
+            if silo or len(self._others) == 1:
+                rest = [other.matrix for name, other in self._others.items() if name != silo]
+                left = self._left & (np.diag(each.matrix) > 0)
+                rule = _rule(_mean(rest or [each.matrix]), self._owner, left, column)
+                if each.matrix[np.ix_(rule.mine, rule.mine)].any():
+                    found.append(_holds(each.matrix, rule))
+        return min(found, default=0.0)
+
+    def worst(self) -> tuple[int, float] | None:
+        """The column for which the rule fails most, and its correlation; 0 where nothing goes with it."""
+        suspects = []
+        for column in self.columns:
+            here = self.here[column]
+            is_opposite = here <= min(_OPPOSITE, -_FAR * self.error) and self._may_be_reversed(column)
+            is_nothing = abs(here) <= max(_NOTHING, 2 * self.error) and self._is_alone(column)
+            if is_opposite or is_nothing:
+                there = self.elsewhere(column)
+                if there >= max(_HOLDS, here + _FAR * self.error) and not self._is_rare(column):
+                    suspects.append((here if is_opposite else 0.0, -there, column))
+        return (min(suspects)[2], min(suspects)[0]) if suspects else None
+
+    def are_usual(self) -> bool:
+        """Whether most rules that hold elsewhere hold here, too: other patients go by other rules in many columns."""
+        there = {column: self.elsewhere(column) for column in self.columns}
+        known = [self.here[column] >= value / 2 for column, value in there.items() if value >= _HOLDS]
+        return not known or float(np.mean(known)) >= _MOSTLY
+
+    def _may_be_reversed(self, column: int) -> bool:
+        """Whether a column has a direction, and of two values each is as frequent as the other one is elsewhere."""
+        at = np.flatnonzero(self._owner == column)
+        theirs = np.array([float(each.shares[at[0]]) for each in self._others.values()])
+        here, there = float(self._own.shares[at[0]]), float(np.nanmean(theirs)) if np.isfinite(theirs).any() else np.nan
+        return len(at) == 1 and not abs(here - 1 + there) > abs(here - there) + _UNLIKE
+
+    def _is_rare(self, column: int) -> bool:
+        """Whether nearly all cells hold the same: then correlations are of a few records."""
+        return bool(self._own.tails[self._owner == column].max() > _LONG_TAILS)
+
+    def _is_alone(self, column: int) -> bool:
+        """Whether nothing in the table goes with a column at all."""
+        from scipy.stats import chi2
+
+        others, mine = self._left & (self._owner != column), self._owner == column
+        matrix = self._own.matrix
+        if not matrix[np.ix_(mine, mine)].any():
+            return False
+        across = matrix[np.ix_(others, mine)]
+        told = self._own.records * float((across * (precision(matrix[np.ix_(others, others)]) @ across)).sum())
+        return bool(chi2.sf(told, np.count_nonzero(others) * np.count_nonzero(mine)) > 1e-3)
+
+    def order(self, a: int, b: int) -> NDArray[np.intp]:
+        """The scores, with those of two columns in each other's place."""
+        found = np.arange(len(self._owner))
+        ours, theirs = np.flatnonzero(self._owner == a), np.flatnonzero(self._owner == b)
+        found[ours], found[theirs] = theirs, ours
+        return found
+
+    def size(self, column: int) -> int:
+        """How many scores a column has."""
+        return int(np.count_nonzero(self._owner == column))
+
+
+def _swapped(fits: _Fits, columns: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Pairs of columns for which the rules hold only if each is taken for the other."""
+    there = {column: fits.elsewhere(column) for column in fits.columns if column in columns}
+    poor = [at for at, value in there.items() if value >= _HOLDS and fits.here[at] < value - _FAR * fits.error]
+    found = []
+    for a, b in combinations(poor, 2):
+        if fits.size(a) != fits.size(b):
+            continue
+        order = fits.order(a, b)
+        now = fits.fit(a, order), fits.fit(b, order)
+        gained = min(now[0] - fits.here[a], now[1] - fits.here[b])
+        if gained >= _FAR * fits.error and now[0] >= _AS_WELL * there[a] and now[1] >= _AS_WELL * there[b]:
+            found.append((gained, a, b))
+    taken: set[int] = set()
+    for _, a, b in sorted(found, reverse=True):
+        if taken.isdisjoint((a, b)):
+            taken |= {a, b}
+            yield a, b
+
+
+class _Rule(NamedTuple):
+    """What tells a column: weights ``(others, scores)`` of the other scores."""
+
+    others: NDArray[np.bool_]
+    mine: NDArray[np.bool_]
+    weights: _Matrix
+
+
+def _rule(matrix: _Matrix, owner: NDArray[np.intp], left: NDArray[np.bool_], column: int) -> _Rule:
+    others, mine = left & (owner != column), owner == column
+    return _Rule(others, mine, precision(matrix[np.ix_(others, others)]) @ matrix[np.ix_(others, mine)])
+
+
+def _holds(matrix: _Matrix, rule: _Rule) -> float:
+    """The correlation, in a table, of some scores with what the rule says."""
+    told = float((rule.weights * matrix[np.ix_(rule.others, rule.mine)]).sum())
+    of_rule = float((rule.weights * (matrix[np.ix_(rule.others, rule.others)] @ rule.weights)).sum())
+    of_column = float(np.diag(matrix)[rule.mine].sum())
+    return told / np.sqrt(of_rule * of_column) if min(of_rule, of_column) > 0 else 0.0
+
+
+def _mean(matrices: list[_Matrix]) -> _Matrix:
+    """The mean correlations of those tables that have any: columns may be empty, and the public set has no labels."""
+    there = [np.diag(matrix) > 0 for matrix in matrices]
+    number = sum(np.outer(each, each).astype(float) for each in there)
+    return np.divide(sum(matrices), number, out=np.zeros_like(matrices[0]), where=number > 0)
