@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from fedct_flwr.datasets.dates import likely_forms
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -24,6 +23,7 @@ from fedct_flwr.datasets.inspection.spelling import (
     weigh,
     without_accents,
 )
+from fedct_flwr.datasets.inspection.strays import far_numbers, sentinels, two_scales
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
@@ -42,8 +42,6 @@ _OFTEN: Final = 0.8
 _OFTEN_ONCE: Final = 0.5
 _MOSTLY_MISSING: Final = 0.5
 _MOST_CODES: Final = 30
-_FAR: Final = 5.0
-_FAR_IN_LOGS: Final = 0.5
 _SHEET_DAYS: Final = (30_000, 55_153)
 """Days as spreadsheets number them, from 1982 to 2050."""
 _TIME_OF_DAY: Final = re.compile(r"\d{1,3}:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?")
@@ -60,7 +58,6 @@ _SECONDS: Final = (600_000_000, 2_200_000_000)
 """From 1989 to 2039."""
 _DIGITS: Final = 4
 """Powers of ten of a number that is long enough to be an identifier."""
-_Q25, _Q50, _Q75 = (QUANTILES.index(q) for q in (0.25, 0.5, 0.75))
 
 # What pandas, R and spreadsheets call a column that numbers the rows.
 _UNNAMED: Final = re.compile(
@@ -440,109 +437,3 @@ def _codes(profile: Profile, say: Words, categories: frozenset[str]) -> Iterator
             yield Finding(
                 "codes-as-numbers", Severity.SAID, said, f"write them as words{f', or {how}' if how else ''}", name
             )
-
-
-def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """Numbers far from all others, and of a form that stands for a missing value: -1, 999, 0."""
-    numbers = profile.numbers
-    rest = numbers.distinct > _MANY_NUMBERS
-    spread = numbers.second_largest - numbers.smallest
-    width = numbers.quantiles[:, _Q75] - numbers.quantiles[:, _Q25]
-    spread_above = numbers.largest - numbers.second_smallest
-    enough = np.where(rest, 1, 4) * spread
-    above = _are_nines(numbers.largest) & (numbers.largest - numbers.second_largest > enough) & (spread > 0)
-    above &= (numbers.at_largest >= 2) | (numbers.largest >= 999)
-    below = (numbers.second_smallest >= 0) & (numbers.at_smallest >= 2)
-    below &= _are_nines(-numbers.smallest) | (rest & (numbers.smallest == -1))
-    below |= rest & _are_nines(-numbers.smallest) & (numbers.second_smallest - numbers.smallest > spread_above)
-    # Nobody has a cholesterol of zero: the next number is farther away than most numbers are from each other.
-    zero = rest & (numbers.smallest == 0) & (numbers.at_smallest >= 2)
-    zero &= (numbers.second_smallest > 1.5 * np.where(width > 0, width, np.inf)) & (
-        numbers.at_smallest < numbers.valid / 4
-    )
-    for mask, values in ((above, numbers.largest), (below | zero, numbers.smallest)):
-        for at in np.flatnonzero(mask):
-            name, value = numbers.names[at], f"{values[at]:g}"
-            how = say.set("missing", f'["{value}"]') if not say.private else ""
-            what = "a number" if say.private else f"the number {value}"
-            said = f"{say.column(name, silo)} has {what} far from all others, as if it stood for a missing value"
-            fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
-            yield Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
-
-
-def far_numbers(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """One number, the same in a few cells, that lies far from all others: by far more than these from each other."""
-    numbers = profile.numbers
-    low, high = numbers.second_smallest, numbers.second_largest
-    above = _is_far(numbers.largest - high, high - numbers.smallest) & _is_far_in_logs(
-        numbers.largest, high, numbers.smallest
-    )
-    below = _is_far(low - numbers.smallest, numbers.largest - low)
-    many = numbers.distinct > _MANY_NUMBERS
-    known = {found.column for found in sentinels(profile, silo, say)}
-    for mask, values, cells in (
-        (above & many, numbers.largest, numbers.at_largest),
-        (below & many, numbers.smallest, numbers.at_smallest),
-    ):
-        for at in np.flatnonzero(mask & (cells < _MOSTLY_MISSING * numbers.valid)):
-            name, value = numbers.names[at], "" if say.private else f" ({values[at]:g})"
-            if name not in known:
-                where, amount = say.column(name, silo), say.number(cells[at], "cell")
-                said = f"{where} has a number far from all others{value}, in {amount}"
-                fix = "correct it, leave the cell empty, or take a line of sums or means out"
-                yield Finding("far-number", Severity.SAID, said, fix, name, silo)
-
-
-def _is_far(gap: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.bool_]:
-    # Numbers near the largest that there are.
-    with np.errstate(over="ignore"):
-        far: NDArray[np.bool_] = (spread > 0) & (gap >= _FAR * spread)
-    return far
-
-
-def _is_far_in_logs(
-    largest: NDArray[np.float64], second: NDArray[np.float64], smallest: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Whether it is far also where numbers have long tails, as amounts in blood."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.log(largest / second) > _FAR_IN_LOGS * np.log(second / smallest)
-    found: NDArray[np.bool_] = far | (smallest <= 0)
-    return found
-
-
-def two_scales(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """Columns of one table whose numbers are two groups far apart, as of two units."""
-    numbers = profile.numbers
-    for at in np.flatnonzero(numbers.apart > 0):
-        share = say.share(int(numbers.apart[at]), int(numbers.valid[at]), "number")
-        said = f"{say.column(numbers.names[at], silo)} has {share} far apart from the others, as of another unit"
-        yield Finding("two-scales", Severity.SAID, said, "write all numbers in one unit", numbers.names[at], silo)
-
-
-def _are_nines(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """9, 99, 999 and so on, and what comes in the same place, such as 998, 888 and 777."""
-    words = (
-        99.9,
-        999.9,
-        99.99,
-        9,
-        99,
-        999,
-        9999,
-        99999,
-        999999,
-        9999999,
-        99999999,
-        999999999,
-        88,
-        888,
-        8888,
-        77,
-        777,
-        7777,
-        998,
-        997,
-        996,
-    )
-    found: NDArray[np.bool_] = np.isin(values, words)
-    return found

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import far_numbers, number_as_text, sentinels, two_scales
+from fedct_flwr.datasets.inspection.columns import number_as_text
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, profile
 from fedct_flwr.datasets.inspection.shift import of_scales
+from fedct_flwr.datasets.inspection.strays import far_numbers, sentinels, two_scales
 from fedct_flwr.datasets.inspection.telling import following_columns
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.printable import quoted

@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.inspection.columns import (
     FEWEST,
     dates,
-    far_numbers,
     is_identifier,
     no_feature,
     number_as_text,
-    sentinels,
-    two_scales,
 )
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import LONG_WORD, misspelled, weigh, without_accents
+from fedct_flwr.datasets.inspection.strays import far_numbers, sentinels, two_scales
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
