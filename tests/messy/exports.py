@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import numpy as np
+
 from tests.messy.cases import Case
 from tests.messy.families import drawn
 from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, Patients
@@ -40,6 +42,10 @@ def _other_labels(p: Patients, source: str, target: str) -> None:
     p.tables[target][LABEL][first] = [OTHER[cell] for cell in p.tables[target][LABEL][first]]
 
 
+def _mean(cells: list[str], but_every: int) -> str:
+    return f"{np.mean([float(cell) for row, cell in enumerate(cells) if row % but_every]):.3f}"
+
+
 def _rows(p: Patients, name: str, rows: range) -> None:
     p.tables[name] = {column: [cells[row] for row in rows] for column, cells in p.tables[name].items()}
 
@@ -60,6 +66,34 @@ SAID: Final[dict[str, Case]] = {
     ),
     "means for missing numbers": Case(
         lambda p: p.some("koeln", "glucose", range(300), "5.61"), "repeated-number", "glucose", "koeln"
+    ),
+    "means in half of the cells of a silo": Case(
+        lambda p: p.some("koeln", "glucose", range(0, 400, 2), "5.6183"), "repeated-number", "glucose", "koeln"
+    ),
+    "means in some cells of a silo": Case(
+        lambda p: p.some("koeln", "height", range(0, 400, 6), "169.93"), "repeated-number", "height", "koeln"
+    ),
+    "means in public": Case(
+        lambda p: p.some(PUBLIC, "height", range(0, 300, 3), _mean(p.tables[PUBLIC]["height"], 3)),
+        "repeated-number",
+        "height",
+    ),
+    "zeros for missing numbers that are small": Case(
+        lambda p: p.some("essen", "crp", range(0, 400, 12), "0"), "repeated-number", "crp", "essen"
+    ),
+    "two codes for missing": Case(
+        lambda p: p.some("essen", "age", range(0, 400, 30), "998").some("essen", "age", range(5, 400, 30), "999"),
+        "missing-as-number",
+        "age",
+        "essen",
+    ),
+    "two codes below zero in public": Case(
+        lambda p: p.some(PUBLIC, "height", range(0, 300, 30), "-8").some(PUBLIC, "height", range(5, 300, 30), "-9"),
+        "missing-as-number",
+        "height",
+    ),
+    "99 for missing ages": Case(
+        lambda p: p.some("koeln", "age", range(0, 400, 15), "99"), "missing-as-number", "age", "koeln"
     ),
     "one number in public, and others at silos": Case(
         lambda p: p.change(PUBLIC, "height", lambda cell: "170"), "constant-column", "height"
@@ -145,6 +179,10 @@ HONEST: Final[dict[str, Case]] = {
     "words with a semicolon": Case(
         lambda p: p.add("stay", lambda name, row: ("home; alone", "home; with others", "ward")[row % 3]), ""
     ),
+    "percentages up to 99": Case(
+        lambda p: p.add("spo2", lambda name, row: str(min(99, int(drawn(name, row).normal(97, 2))))), ""
+    ),
+    "degrees around zero": Case(lambda p: p.add("cold", lambda name, row: str(int(drawn(name, row).normal(8, 6)))), ""),
     "whole numbers that all differ": Case(
         lambda p: p.add("cells", lambda name, row: str(int(drawn(name, row).lognormal(11, 0.6)))), ""
     ),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr.datasets.dates import likely_forms
+from fedct_flwr.datasets.inspection.filled import filled
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import (
@@ -218,6 +219,7 @@ def of_table(profile: Profile, say: Words, categories: frozenset[str], dated: fr
     yield from _missing(profile, say)
     # Days are numbers of five digits, often one for each record: all that is known already.
     yield from (found for found in _meanings(profile, say, categories) if found.column not in dated)
+    yield from filled(profile, "", say)
     yield from sentinels(profile, "", say)
     yield from far_numbers(profile, "", say)
     yield from two_scales(profile, "", say)

@@ -15,6 +15,7 @@ from fedct_flwr.datasets.inspection.columns import (
     no_feature,
     number_as_text,
 )
+from fedct_flwr.datasets.inspection.filled import filled
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import LONG_WORD, misspelled, weigh, without_accents
@@ -32,7 +33,6 @@ _OTHER_CODES: Final = 0.1
 _FEW_VALUES: Final = 50
 _OUTSIDE: Final = 0.05
 _MOSTLY: Final = 0.5
-_FEW_NUMBERS: Final = 10
 _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
 _WELL_KNOWN: Final = 10
 
@@ -65,7 +65,7 @@ def of_silo(
         elif kind is Kind.TEXT and own is Kind.TEXT:
             yield from _unknown_values(public, silo, column, name, say, column in no_features)
     yield from _mostly_empty(public, silo, name, say)
-    yield from _one_number(public, silo, name, say)
+    yield from filled(silo, name, say, public)
     far = [each for each in far_numbers(silo, name, say) if not _is_usual(public, silo, each.column)]
     meant = [*sentinels(silo, name, say), *far]
     yield from meant
@@ -121,24 +121,6 @@ def _mostly_empty(public: Profile, silo: Profile, name: SiloName, say: Words) ->
             said = f"{say.column(column, name)} is empty in {say.share(missing, silo.records, 'record')}"
             fix = "nothing, if that is so; of merged cells, the first alone has a value"
             yield Finding("missing-values", Severity.SAID, said, fix, column, name)
-
-
-def _one_number(public: Profile, silo: Profile, name: SiloName, say: Words) -> Iterator[Finding]:
-    """Columns of which a silo has mostly one number that the public set hardly has: filled in where none was known."""
-    theirs, ours = public.numbers, silo.numbers
-    filled = (ours.valid >= FEWEST) & (ours.at_most_frequent > _MOSTLY * ours.valid)
-    for at in np.flatnonzero(filled):
-        column, value = ours.names[at], ours.most_frequent[at]
-        there = theirs.position.get(column)
-        if there is None or theirs.valid[there] < FEWEST or theirs.distinct[there] <= _FEW_NUMBERS:
-            continue
-        known = int(pc.sum(pc.equal(public.columns[column].cast(pa.float64(), safe=False), value)).as_py() or 0)
-        if known <= _MANY_UNKNOWN * theirs.valid[there]:
-            share = say.share(int(ours.at_most_frequent[at]), int(ours.valid[at]))
-            said = f"{say.column(column, name)} has one number{'' if say.private else f' ({value:g})'} in {share}, "
-            said += "which the public set hardly has"
-            fix = "leave the cell empty where nothing was measured, or nothing, if that is so"
-            yield Finding("repeated-number", Severity.SAID, said, fix, column, name)
 
 
 def _text_for_numbers(public: Profile, silo: Profile, column: str, name: SiloName, say: Words) -> Finding:

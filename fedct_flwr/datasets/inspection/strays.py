@@ -1,9 +1,10 @@
 """Numbers of one column that lie apart from all others: codes for a missing value, typing errors, a second unit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -16,6 +17,13 @@ _MANY_NUMBERS: Final = 10
 _MOSTLY: Final = 0.5
 _FAR: Final = 5.0
 _FAR_IN_LOGS: Final = 0.5
+_FEWEST_CODES: Final = 2
+_MOST_CODES: Final = 4
+_FEWEST_OFTEN: Final = 5
+_OFTEN: Final = 0.02
+_NEAR: Final = 0.1
+"""Share of all cells, with numbers next to a code, which it is compared with."""
+_TIMES: Final = 4
 _Q25, _Q75 = (QUANTILES.index(q) for q in (0.25, 0.75))
 
 
@@ -39,12 +47,54 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
     )
     for mask, values in ((above, numbers.largest), (below | zero, numbers.smallest)):
         for at in np.flatnonzero(mask):
-            name, value = numbers.names[at], f"{values[at]:g}"
-            how = say.set("missing", f'["{value}"]') if not say.private else ""
-            what = "a number" if say.private else f"the number {value}"
-            said = f"{say.column(name, silo)} has {what} far from all others, as if it stood for a missing value"
-            fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
-            yield Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
+            yield _sentinel(numbers.names[at], [values[at]], "far from all others", silo, say)
+    unknown = ~(above | below | zero)
+    for at in np.flatnonzero(unknown & (_are_codes(numbers.largest) | _are_codes(-numbers.smallest))):
+        name = numbers.names[at]
+        values, cells = np.unique(_valid(profile, name), return_counts=True)
+        for sign in (1, -1):
+            found = _several(sign * values[::sign], cells[::sign])
+            if len(found):
+                yield _sentinel(name, (sign * found)[::sign].tolist(), "unlike all others", silo, say)
+
+
+def _valid(profile: Profile, name: str) -> NDArray[np.float64]:
+    cells: NDArray[np.float64] = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+    finite: NDArray[np.float64] = cells[np.isfinite(cells)]
+    return finite
+
+
+def _sentinel(name: str, values: Sequence[float], how_far: str, silo: SiloName, say: Words) -> Finding:
+    texts = [f"{value:g}" for value in values]
+    named = ", ".join(f'"{text}"' for text in texts)
+    how = say.set("missing", f"[{named}]") if not say.private else ""
+    several = len(texts) > 1
+    what = "numbers" if several else "a number"
+    if not say.private:
+        what = f"the number{'s' if several else ''} {', '.join(texts)}"
+    said = (
+        f"{say.column(name, silo)} has {what} {how_far}, as if {'they' if several else 'it'} stood for a missing value"
+    )
+    fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
+    return Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
+
+
+def _several(values: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The largest numbers if they are codes, several of them or one among the others; ``values`` are sorted.
+
+    The codes lie farther from all others than these from each other, or are the only ones on their side of zero. Or
+    each is in many cells, far more than any number near it.
+    """
+    codes = np.cumprod(_are_codes(values[::-1]))[::-1].astype(bool)
+    found, rest, of_rest = values[codes], values[~codes], cells[~codes]
+    if not len(found) or len(rest) <= _MANY_NUMBERS or cells[codes].sum() < _FEWEST_CODES:
+        return np.zeros(0)
+    apart = len(found) > 1 and found[0] - rest[-1] > rest[-1] - rest[0]
+    other_side = found[0] > 0 >= rest[-1] and len(found) <= _MOST_CODES
+    near = of_rest[np.cumsum(of_rest[::-1])[::-1] <= max(_NEAR * cells.sum(), of_rest[-1])]
+    often = cells[codes].min() >= max(_FEWEST_OFTEN, _OFTEN * cells.sum(), _TIMES * near.max(initial=1))
+    codes_alone: NDArray[np.float64] = found if apart or other_side or often else found[:0]
+    return codes_alone
 
 
 def far_numbers(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
@@ -94,6 +144,13 @@ def two_scales(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding
         share = say.share(int(numbers.apart[at]), int(numbers.valid[at]), "number")
         said = f"{say.column(numbers.names[at], silo)} has {share} far apart from the others, as of another unit"
         yield Finding("two-scales", Severity.SAID, said, "write all numbers in one unit", numbers.names[at], silo)
+
+
+def _are_codes(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Nines, and what surveys write along with them: refused, not known, does not apply."""
+    more = (7, 8, 66, 97, 98, 555, 666, 997, 9996, 9997, 9998, 99997, 99998)
+    found: NDArray[np.bool_] = _are_nines(values) | np.isin(values, more)
+    return found
 
 
 def _are_nines(values: NDArray[np.float64]) -> NDArray[np.bool_]:

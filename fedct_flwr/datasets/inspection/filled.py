@@ -1,0 +1,72 @@
+"""Numbers that somebody, or a program, has filled in where none was known: zeros, means, medians.
+
+Either the number is in many cells of a silo, and in hardly any of the public set. Or it stands out in its own table: it
+is the mean or the median of all others, and far more frequent than any of these.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.profile import Profile
+from fedct_flwr.datasets.inspection.words import Words
+from fedct_flwr.types import SiloName
+
+_FEWEST: Final = 20
+_FEW_NUMBERS: Final = 10
+_MOSTLY: Final = 0.5
+_HARDLY: Final = 0.05
+_OFTEN: Final = 0.05
+_FEWEST_KNOWN: Final = 100
+"""Public numbers, at least, which tell that another one is not among them."""
+_TIMES: Final = 5
+"""So many times as frequent as the next number."""
+_MIDDLE: Final = 0.02
+"""Standard deviations from the middle of all others."""
+
+
+def filled(own: Profile, silo: SiloName, say: Words, public: Profile | None = None) -> Iterator[Finding]:
+    """Columns of which a table has often one number, next to the ``public`` set where that is another table."""
+    numbers = own.numbers
+    often = (numbers.valid >= _FEWEST) & (numbers.at_most_frequent >= _OFTEN * numbers.valid)
+    for at in np.flatnonzero(often):
+        name, value = numbers.names[at], float(numbers.most_frequent[at])
+        cells, valid = int(numbers.at_most_frequent[at]), int(numbers.valid[at])
+        others = _numbers(own, name)
+        others = others[others != value]
+        next_one = np.unique(others, return_counts=True)[1].max(initial=1)
+        stands_out = cells >= _TIMES * next_one and len(others) >= _FEWEST
+        there, of = (1, 1) if public is None else _known(public, name, value)
+        unknown = not there and of >= _FEWEST_KNOWN
+        if there <= _HARDLY * of and (cells > _MOSTLY * valid or (unknown and (stands_out or value == 0))):
+            what = "which the public set hardly has"
+        elif stands_out and numbers.distinct[at] > _FEW_NUMBERS and _is_middle(value, others):
+            what = "the mean or the median of its others"
+        else:
+            continue
+        share = say.share(cells, valid)
+        said = f"{say.column(name, silo)} has one number{'' if say.private else f' ({value:g})'} in {share}, {what}"
+        fix = "leave the cell empty where nothing was measured, or nothing, if that is so"
+        yield Finding("repeated-number", Severity.SAID, said, fix, name, silo)
+
+
+def _known(public: Profile, name: str, value: float) -> tuple[int, int]:
+    """In how many of its cells the public set has a number, and of how many; all, where it has few numbers."""
+    at = public.numbers.position.get(name)
+    if at is None or public.numbers.valid[at] < _FEWEST or public.numbers.distinct[at] <= _FEW_NUMBERS:
+        return 1, 1
+    return int(np.count_nonzero(_numbers(public, name) == value)), int(public.numbers.valid[at])
+
+
+def _numbers(profile: Profile, name: str) -> NDArray[np.float64]:
+    cells: NDArray[np.float64] = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+    return cells
+
+
+def _is_middle(value: float, others: NDArray[np.float64]) -> bool:
+    spread = float(others.std())
+    return bool(min(abs(others.mean() - value), abs(np.median(others) - value)) <= _MIDDLE * spread) and spread > 0
