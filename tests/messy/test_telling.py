@@ -75,6 +75,12 @@ def test_a_proxy_at_one_silo_is_said_of_that(tmp_path: Path) -> None:
     assert [(each.column, each.silo) for each in findings(p, tmp_path)] == [("proxy", "essen")]
 
 
+def test_words_that_tell_the_label_at_one_silo_are_said_of_that(tmp_path: Path) -> None:
+    p = patients()
+    p.add("proxy", lambda name, row: "ab"[_is_ill(p, name if name == "essen" else PUBLIC, row, 0.0)])
+    assert [(each.column, each.silo) for each in findings(p, tmp_path)] == [("proxy", "essen")]
+
+
 def test_a_real_silo_is_told_without_a_share() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)

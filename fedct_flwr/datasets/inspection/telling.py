@@ -57,7 +57,8 @@ def telling_columns(silos: Mapping[SiloName, Profile], classes: int, label: str,
     for name in names:
         numeric = all(each.kinds[name] in (Kind.NUMBERS, Kind.TRUTH, Kind.NOTHING) for each in profiles.values())
         if not numeric and (wrong := _errors_of_texts([*profiles.values()], name)):
-            yield from _said(name, "", wrong, label, say)
+            found_in_all = [*_said(name, "", wrong, label, say)]
+            yield from found_in_all or _text_at_one_silo(profiles, name, label, say)
     numbers = [name for name in names if all(name in each.numbers.position for each in profiles.values())]
     every = [*profiles.values()]
     of_silos = [_some(every, each, np.asarray(each.y)) for each in every]
@@ -74,6 +75,19 @@ def telling_columns(silos: Mapping[SiloName, Profile], classes: int, label: str,
             elsewhere = _errors(x[~here], y[~here])
             if elsewhere and elsewhere[0] > _HARDLY * elsewhere[2]:
                 yield from _said(name, silo, own[0], label, say)
+
+
+def _text_at_one_silo(profiles: Mapping[SiloName, Profile], name: str, label: str, say: Words) -> Iterator[Finding]:
+    """A text column that tells the class at one silo, and hardly anything at all others."""
+    if not 1 < len(profiles) <= _FEW_SILOS:
+        return
+    for silo, own in profiles.items():
+        others = [each for other, each in profiles.items() if other != silo]
+        if own.records < _FEWEST_WITH_ERRORS or not (wrong := [*_told(_errors_of_texts([own], name))]):
+            continue
+        elsewhere = _errors_of_texts(others, name)
+        if elsewhere and elsewhere[0] > _HARDLY * elsewhere[2]:
+            yield from _said(name, silo, wrong[0], label, say)
 
 
 def following_columns(
