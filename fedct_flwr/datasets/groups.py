@@ -19,6 +19,7 @@ from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError, Examples, Groups
 
 _WHOLE: Final = r"^(\d+)\.0*$"
+_PADDED: Final = r"^0+(\d+)$"
 
 
 def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArray:
@@ -44,6 +45,8 @@ def column_of_groups(table: pa.Table, name: str, where: object) -> pa.ChunkedArr
     text = pc.utf8_lower(pc.utf8_trim_whitespace(values.cast(pa.string())))
     # Some of them went through floats in another program.
     text = pc.replace_substring_regex(text, _WHOLE, r"\1")
+    # Spreadsheets take zeros in front away.
+    text = pc.replace_substring_regex(text, _PADDED, r"\1")
     return pc.if_else(pc.equal(text, ""), None, text)
 
 

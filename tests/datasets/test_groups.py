@@ -124,6 +124,7 @@ def test_a_group_that_is_not_there_or_is_the_label_is_refused(
         pa.array([7.0, 8.0, None, 7.0]),
         pa.array([7.0, 8.0, float("nan"), 7.0], from_pandas=False),
         pa.array(["7", " 8", "", "7 "]),
+        pa.array(["7", "08", "", "000007"]),
         pa.array(["7", "8", None, "7"]).dictionary_encode(),
     ],
 )
