@@ -276,3 +276,22 @@ def test_a_loss_that_is_sure_but_tiny_is_no_reason_to_retreat(less: float, weigh
     assert found.evidence is not None
     assert found.evidence.errors < -5
     assert found.weight == weight
+
+
+class Misled(Surer):
+    """Right each time, and wrong about half of the records once pseudo-labels count more than ``most``."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(0.8)
+        self._most = most
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        super().fit(X, y)
+        self._learned &= (1.0 if sample_weight is None else sample_weight[-1]) > self._most
+        return self
+
+
+@pytest.mark.parametrize(("most", "weight"), [(1.0, 1.0), (0.99, 0.3), (0.2, 0.1), (0.05, 0.03), (0.01, 0.0)])
+def test_the_largest_weight_that_does_no_harm_is_taken(most: float, weight: float):
+    found = guard_of(unique(100)).trust(Misled(most), np.zeros((50, 1)), np.zeros(50, dtype=np.int16))
+    assert found.weight == weight
