@@ -22,6 +22,7 @@ from benchmarks import report
 from benchmarks.federation import Runs
 from benchmarks.no_harm_held import ROWS as HELD
 from benchmarks.no_harm_rows import ROWS
+from benchmarks.no_harm_tables import ROWS as TABLES
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing
@@ -59,7 +60,7 @@ _FULL: Final = (
 )
 _FAST: Final = ("heart-disease", "few-adult-by-workclass", "few-mushroom-by-habitat", "few-wine-by-type")
 _ONLY: Final = "NO_HARM_ROWS"
-"""Environment variable: names of data sets with commas, in place of these."""
+"""Environment variable: names of data sets with commas, in place of these; those of ``no_harm_tables`` too."""
 
 
 @dataclass
@@ -171,7 +172,7 @@ def run(seeds: int | None, fast: bool) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     logging.getLogger("flwr").setLevel(logging.ERROR)
     seeds = seeds or _DEFAULT_SEEDS
-    LOADERS.update({**ROWS, **HELD})
+    LOADERS.update({**ROWS, **HELD, **TABLES})
     asked = tuple(filter(None, os.environ.get(_ONLY, "").split(",")))
     names = asked or (_FAST if fast else _FULL)
     start = time.perf_counter()

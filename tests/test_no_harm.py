@@ -1,5 +1,8 @@
 """The benchmark of the promise: what counts as a loss, and that both kinds of trust start from the same."""
 
+import gzip
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from benchmarks import default_run, no_harm
 from benchmarks.federation import Runs
 from benchmarks.no_harm import GUARDED, LEARNERS, PLAIN, Row, Silos
 from benchmarks.no_harm_held import ROWS as HELD
+from benchmarks.no_harm_tables import ROWS as TABLES
 from fedct_flwr.config import RunConfig
 from fedct_flwr.verdict import Verdict
 
@@ -62,3 +66,19 @@ def test_sites_to_confirm_on_are_as_large_and_as_mixed_as_hospitals() -> None:
 def test_the_default_run_sets_nothing_but_its_data() -> None:
     config = RunConfig.from_flower({"study": "s", **default_run.defaults()})
     assert config == RunConfig.from_flower({"study": "s", "data": "heart-disease"})
+
+
+def test_sites_of_a_table_have_enough_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [4, *(20 + n for n in range(20))]
+    rows = [f"s{site},{n % 5},{n},{n % 20}" for site, size in enumerate(sizes) for n in range(size)]
+    (tmp_path / "r-tables").mkdir()
+    text = "\n".join(["school,ses,cses,mAch", *rows, ""])
+    (tmp_path / "r-tables" / "hsb82.csv.gz").write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setenv("FEDCT_DATA", str(tmp_path))
+    dataset = TABLES["table-hsb82"](RunConfig.from_flower({"study": "s", "data": "heart-disease"}))
+    assert len(dataset.silos) == 12
+    assert "school-s0" not in {silo.name for silo in dataset.silos}
+    assert [column.name for column in dataset.schema.columns] == ["ses"]
+    assert min(silo.private.size for silo in dataset.silos) >= 8
+    assert len(dataset.public) == max(60, sum(silo.private.size for silo in dataset.silos) // 3)
+    assert 0.2 < np.mean(dataset.test.y) < 0.5
