@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from scipy.special import softmax
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.neighbors import NearestNeighbors
 
 from fedct_flwr.audit import attacks
@@ -19,7 +21,7 @@ from fedct_flwr.audit.attacks import Scores
 from fedct_flwr.audit.members import Candidates
 from fedct_flwr.audit.rerun import Refit
 from fedct_flwr.audit.seen import Seen
-from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets.federated import FederatedDataset, take
 from fedct_flwr.datasets.images import as_numbers
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.kinds.summed import Summed
@@ -38,6 +40,8 @@ MODEL: Final = "final model"
 SEATS: Final = (COORDINATOR, OTHER_SILO, MODEL)
 
 _NEIGHBOURS: Final = 3
+_STRANGERS: Final = 1000
+"""Test records that scores of candidates are compared with. More tell little, and networks take long to answer."""
 
 
 class Places:
@@ -45,9 +49,11 @@ class Places:
 
     def __init__(self, dataset: FederatedDataset, candidates: Candidates, transformer: Any) -> None:
         self.num_public = len(dataset.public)
+        self.last_class = len(dataset.schema.classes) - 1
         self.candidates = {silo.name: candidates.records(silo) for silo in dataset.silos}
         self.public = dataset.public.X
-        self.test = dataset.test
+        some = generator(0, "strangers").permutation(dataset.test.size)[:_STRANGERS]
+        self.test = take(dataset.test, np.sort(some))
         start, self.rows = self.num_public, {}
         for silo in dataset.silos:
             size = self.candidates[silo.name].size
@@ -60,8 +66,14 @@ class Places:
         }
 
 
-def _flat(transformer: Any, X: Features) -> NDArray[np.float64]:
-    found = np.asarray(transformed(transformer, X))
+def _flat(transformer: Any, X: Features) -> Any:
+    """Rows of numbers for distances: an array, or the sparse matrix that texts become."""
+    found = transformed(transformer, X)
+    if issparse(found):
+        return found
+    found = np.asarray(found)
+    if found.dtype.kind in "OSU":  # a learner that reads texts itself
+        return HashingVectorizer().transform([" ".join(map(str, np.atleast_1d(row))) for row in found])
     return np.nan_to_num(as_numbers(found).reshape(len(found), -1).astype(np.float64))
 
 
@@ -166,7 +178,8 @@ class _Training:
         steps = next(kept.steps for kept in refit.travelled.silos.values() if kept.steps)
         labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
         weights = [labeler.start.weights if step.weights is None else step.weights for step in steps[: steps[0].steps]]
-        strangers = np.stack([labeler.probabilities(one, places.test.X) for one in weights])
+        test = labeler.vectors(places.test.X)
+        strangers = np.stack([labeler.probabilities(one, test) for one in weights])
         opened = np.stack([labeler.opened(*pair) for pair in pairwise(weights)])
         return cls(labeler, weights, opened, attacks.true_probability(strangers, places.test.y))
 
@@ -174,9 +187,10 @@ class _Training:
         """The labelers, tried on a silo's candidates, and the sums."""
         if not records.size:
             return Seen(records.y)
-        found = np.stack([self.labeler.probabilities(one, records.X) for one in self.weights])
+        vectors = self.labeler.vectors(records.X)
+        found = np.stack([self.labeler.probabilities(one, vectors) for one in self.weights])
         residual = found[:-1] - (records.y[:, None] == np.arange(found.shape[2]))
-        own = np.einsum("ns,tnc->tnsc", self.labeler.vectors(records.X), residual)
+        own = np.einsum("ns,tnc->tnsc", vectors, residual)
         labels, gradient = found.argmax(axis=2).astype(np.int16), attacks.gradient(self.opened, own)
         return Seen(records.y, labels, found, population=self.population, gradient=gradient)
 
@@ -226,7 +240,7 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Seen
 
 
 def _in_model(model: Learner, places: Places, silo: SiloName) -> Seen:
-    return seen_in_model(model, places.candidates[silo], places.test, places.public, int(places.test.y.max(initial=1)))
+    return seen_in_model(model, places.candidates[silo], places.test, places.public, places.last_class)
 
 
 def seen_in_model(model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int) -> Seen:

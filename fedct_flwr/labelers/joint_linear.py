@@ -228,9 +228,9 @@ class JointLinear:
         """The noisy mean of gradients between the weights of two steps, which anybody who has both can work out."""
         return np.asarray(np.linalg.solve(self._preconditioner, before - after) - self.plan.ridge * before)
 
-    def probabilities(self, weights: NDArray[np.float64], X: Features) -> NDArray[np.float64]:
-        """Of each class, ``(n, classes)``."""
-        return np.asarray(np.exp(self._logits(self.features(X), weights)))
+    def probabilities(self, weights: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of each class, ``(n, classes)``, for ``vectors`` of examples."""
+        return np.asarray(np.exp(self._logits(vectors, weights)))
 
     def label(self, weights: NDArray[np.float64], X: Features) -> HardLabels:
         """The class of each example, ``(n,)``."""

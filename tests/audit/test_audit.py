@@ -5,6 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from fedct_flwr.audit.audit import Audit, How, audit
 from fedct_flwr.audit.members import FEWEST, canaries_of, choose, draw, with_members
@@ -12,7 +15,7 @@ from fedct_flwr.audit.seats import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet
-from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import ConfigError, DataError, Examples
 
@@ -91,6 +94,34 @@ def test_protected_labels_tell_little_and_no_bound_exceeds_the_promise() -> None
 def test_probabilities_are_attacked_by_confidence() -> None:
     found = audited(How(refits=3, candidates=60), algorithm="dd", learner="naive-bayes", num_server_rounds=2)
     assert {"confidence", "lira", "rmia"} <= set(found.of(COORDINATOR).attacks)
+
+
+def notes(silos: int = 2, size: int = 30) -> FederatedDataset:
+    """Short texts of made-up words, each of which stands in few of them."""
+    rng = np.random.default_rng(0)
+
+    def written(size: int) -> Examples:
+        words = rng.integers(300, size=(size, 6))
+        return Examples(
+            np.array([[" ".join(f"word{word}" for word in row)] for row in words], dtype=object),
+            (words[:, 0] + rng.integers(300, size=size) > 300).astype(np.int16),
+        )
+
+    data = tuple(SiloData(f"silo-{n}", written(size), written(5)) for n in range(silos))
+    schema = Schema(("no", "yes"), (Column("note", text=True),))
+    return FederatedDataset("notes", schema, PublicSet(written(40).X), data, written(30))
+
+
+@pytest.mark.parametrize("learner", ["tfidf-linear", "tests.audit.test_audit.bag_of_words"])
+def test_texts_are_attacked_too(learner: str) -> None:
+    found = audited(How(refits=3, candidates=30), notes(), learner=learner, algorithm="fedct")
+    assert {"near", "gap", "lira"} <= set(found.of(COORDINATOR).attacks)
+    assert found.of(MODEL).attacks["confidence"].auc.value > 0.6
+
+
+def bag_of_words() -> Pipeline:
+    """A learner that reads the texts itself."""
+    return make_pipeline(CountVectorizer(), LogisticRegression(C=10))
 
 
 def test_weights_are_attacked_in_all_rounds() -> None:

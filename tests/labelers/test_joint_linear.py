@@ -341,7 +341,7 @@ def test_the_weights_of_two_steps_tell_the_sum_between_them() -> None:
 def test_probabilities_are_those_of_each_class() -> None:
     X = records(50, 2).X
     weights = np.random.default_rng(0).normal(size=FOUND.start.weights.shape)
-    p = FOUND.probabilities(weights, X)
+    p = FOUND.probabilities(weights, FOUND.vectors(X))
     assert p.shape == (50, 3)
     assert p.sum(axis=1) == pytest.approx(np.ones(50))
 
