@@ -36,6 +36,7 @@ _ATTACKS: Final = {
 
 
 _OF_SUMS: Final = "the opened sum over all silos, with the silos' noise in it"
+_STOP: Final = "stop the study and report this."
 
 
 def headline(seat: OfSeat) -> str:
@@ -111,6 +112,7 @@ def _sums(found: "SumGame") -> dict[str, Any]:
         "epsilon": found.epsilon,
         "delta": found.delta,
         "lower_epsilon": found.lower,
+        "noise": {"ratio": found.noise.ratio, "at_most": found.noise.high},
         "broken": found.broken,
         "sums": found.sums,
         "honest": found.honest,
@@ -196,7 +198,7 @@ def _promise(found: Audit) -> str:
         f"least {lower:.3g} at delta {found.delta:g}, with {100 * CONFIDENCE:.0f}% confidence."
     )
     if lower > promised:
-        return f"{said} **The promise is broken: stop the study and report this.**"
+        return f"{said} **The promise is broken: {_STOP}**"
     return f"{said} Nothing speaks against the promise."
 
 
@@ -211,17 +213,27 @@ def _of_silo(found: "SumGame") -> str:
         f"The settings promise each silo as a whole an epsilon of at most {found.epsilon:g} at delta {found.delta:g}. "
         f"The guesses prove an epsilon of at least {found.lower:.3g}, with {100 * GAME_CONFIDENCE:.1f}% confidence.",
     ]
-    profile = found.profile
+    profile, noise = found.profile, found.noise
+    parts.append(
+        f"The noise itself has {100 * noise.ratio:.1f}% of the promised scale, and {100 * noise.high:.1f}% at most, "
+        "with the same confidence."
+    )
     if not found.broken:
         parts.append("Nothing speaks against the promise.")
-    elif not found.headline.broken:
+    elif found.headline.broken:
+        parts.append(f"**The promise is broken: {_STOP}**")
+    elif noise.broken:
+        parts.append(f"**The noise is too small, so the promise is broken: {_STOP}**")
+    elif profile.broken:
         parts.append(
             f"At delta {profile.delta:g}, this noise would keep an epsilon of {profile.promised:.3g}, and the guesses "
-            f"prove {profile.lower:.3g}. **The noise is too small, so the promise is broken: stop the study and report "
-            "this.**"
+            f"prove {profile.lower:.3g}. **The noise is too small, so the promise is broken: {_STOP}**"
         )
     else:
-        parts.append("**The promise is broken: stop the study and report this.**")
+        parts.append(
+            f"The noise that silos were asked for keeps an epsilon of {found.priced:.3g} only. **The promise is "
+            f"broken: {_STOP}**"
+        )
     return " ".join(parts)
 
 

@@ -390,17 +390,26 @@ class ExposedRecord(TypedDict):
     right: int
 
 
+class NoiseScale(TypedDict):
+    """Scale of noise as a part of the promised one, and its upper limit at 99.9% confidence; below 1: too small."""
+
+    ratio: float
+    at_most: float
+
+
 class SumAttack(TypedDict):
     """What sums with noise tell of a silo as a whole: the game of ``fedct audit`` on the noise that silos add.
 
-    ``epsilon`` at ``delta`` is promised to each silo, ``lower_epsilon`` proven with 99.9% confidence. ``broken``: more
-    is proven than promised, at this delta or at a larger one. ``sums`` were drawn with the noise of ``honest`` silos,
-    where ``may_collude`` others may; ``right`` is the share of right guesses of how the silo voted.
+    ``epsilon`` at ``delta`` is promised to each silo, ``lower_epsilon`` proven with 99.9% confidence. ``noise`` is the
+    scale of the noise as a part of the promised one. ``broken``: more is proven than promised, at this delta or at a
+    larger one, or the noise is too small, or less was asked for. ``sums`` were drawn with the noise of ``honest``
+    silos, where ``may_collude`` others may; ``right`` is the share of right guesses of how the silo voted.
     """
 
     epsilon: float
     delta: float
     lower_epsilon: float
+    noise: NoiseScale
     broken: bool
     sums: int
     honest: int

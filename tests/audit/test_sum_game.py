@@ -69,18 +69,44 @@ def test_a_quarter_of_the_noise_exceeds_the_promise(epsilon: float, seed: int, m
     assert found.lower > epsilon
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_half_the_noise_is_always_caught_and_all_of_it_never_accused(
+    epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = run(epsilon)
+    question = asked(told)
+
+    def games() -> list[SumGame]:
+        return [play_sums(told, TERMS, SILOS, question, seed, seconds=0) for seed in range(10)]
+
+    assert not any(found.broken for found in games())
+    with_noise_times(monkeypatch, 0.5)
+    found = games()
+    assert all(one.noise.broken for one in found)
+    assert [one.noise.ratio for one in found] == pytest.approx([0.5] * 10, abs=0.1)
+
+
 def test_shares_for_more_silos_than_are_surely_honest_are_caught() -> None:
     told = run(3.0)
     # As if sixteen silos added noise, of which the smallest sum has three.
     found = play_sums(told, TERMS, SILOS, asked(told, honest=16), 0, seconds=60)
-    assert found.broken
+    assert found.noise.ratio == pytest.approx(np.sqrt(3 / 16), abs=0.02)
+    assert found.noise.broken
 
 
 def test_a_question_for_less_noise_than_epsilon_calls_for_is_caught() -> None:
     told = run(1.0)
     question = asked(told)
     little = question._replace(asked=replace(question.asked, noise=question.asked.noise / 4))
-    assert play_sums(told, TERMS, SILOS, little, 0, seconds=60).headline.broken
+    found = play_sums(told, TERMS, SILOS, little, 0, seconds=60)
+    assert found.headline.broken
+    # Silos add all that they were asked for, which is too little by itself.
+    assert not found.noise.broken
+    slightly = question._replace(asked=replace(question.asked, noise=question.asked.noise * 0.98))
+    found = play_sums(told, TERMS, SILOS, slightly, 0, seconds=0)
+    assert not found.noise.broken
+    assert found.priced > found.epsilon
+    assert found.broken
 
 
 def test_with_a_gamma_the_promise_follows_from_the_noise() -> None:
@@ -142,6 +168,17 @@ def test_a_run_whose_silos_add_a_quarter_of_the_noise_is_told_to_stop(monkeypatc
     assert found.sums.lower > 3.0
     assert "**The promise is broken: stop the study and report this.**" in summary(found)
     assert document("audited", found)["sums"]["broken"] is True
+
+
+def test_a_run_whose_silos_add_half_the_noise_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_noise_times(monkeypatch, 0.5)
+    found = whole(algorithm="dp-pate")
+    assert found.sums is not None
+    assert found.sums.broken
+    assert "stop the study and report this" in summary(found)
+    told = document("audited", found)["sums"]["noise"]
+    assert told["ratio"] == pytest.approx(0.5, abs=0.05)
+    assert told["at_most"] < 1
 
 
 def test_what_the_coordinators_seat_reads_is_the_sum_that_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
