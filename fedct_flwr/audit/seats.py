@@ -260,7 +260,10 @@ def seen_in_model(model: Learner, records: Examples, strangers: Examples, public
     if probabilities is not None and strangers.size and isinstance(model, Probabilistic):
         theirs = model.probabilities(strangers.X, classes)
         population = None if theirs is None else attacks.true_probability(theirs[None], strangers.y)
-    edge = attacks.boundary(_predict(model), records.X, records.y, public, generator(0, "boundary"))
+    # A record of one field, such as a text, is itself or another one: nothing lies between.
+    fields = int(np.prod(records.X.shape[1:]))
+    predict, rng = _predict(model), generator(0, "boundary")
+    edge = attacks.boundary(predict, records.X, records.y, public, rng) if fields > 1 else None
     own = None if probabilities is None else np.asarray(probabilities, dtype=np.float64)[None]
     return Seen(records.y, labels, own, population=population, boundary=edge)
 

@@ -69,6 +69,7 @@ def test_the_consensus_tells_another_silo_less(by_heart: Audit) -> None:
 
 def test_a_model_given_away_tells_what_it_learned_by_heart(by_heart: Audit) -> None:
     assert by_heart.of(MODEL).attacks["gap"].auc.low > 0.6
+    assert "boundary" in by_heart.of(MODEL).attacks
 
 
 def test_labels_of_other_examples_tell_less_than_labels_of_the_records(by_heart: Audit) -> None:
@@ -117,6 +118,8 @@ def test_texts_are_attacked_too(learner: str) -> None:
     found = audited(How(refits=3, candidates=30), notes(), learner=learner, algorithm="fedct")
     assert {"near", "gap", "lira"} <= set(found.of(COORDINATOR).attacks)
     assert found.of(MODEL).attacks["confidence"].auc.value > 0.6
+    # Of a single field no copy has a part.
+    assert "boundary" not in found.of(MODEL).attacks
 
 
 def bag_of_words() -> Pipeline:
