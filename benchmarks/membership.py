@@ -126,12 +126,12 @@ PARTS: Final = {
             "private-size": 1000,
             "public-size": 1000,
             "preprocessing": "none",
-            "num-server-rounds": 5,
+            "num-server-rounds": 3,
             "learner": "fashion-mnist-mlp",
             "device": "cpu",
         },
         candidates=300,
-        refits=4,
+        refits=3,
         seeds=2,
         network=True,
         paper={"FedCT": 0.51, "FedAvg": 0.72, "DD": 0.60, "DP-FedAvg (eps 8)": 0.71, "PATE": 0.59},
@@ -149,19 +149,25 @@ def run(seeds: int | None, fast: bool, part: str | None = None) -> None:
     """VUL of each method on hospitals, texts and FashionMNIST, by the same attacks, next to the paper's Table 1."""
     one_thread_per_silo()
     LOADERS.update(SENTIMENT)
-    runs, measured = _earlier() if part else ({}, {})
+    runs, measured = earlier() if part else ({}, {})
     for name in [part] if part else [name for name in PARTS if not (fast and name in _NOT_FAST)]:
         runs = {key: found for key, found in runs.items() if not key.startswith(f"{name}: ")}
         measured[name] = _measure(name, seeds, runs, fast=fast)
         # After each part: a run that is stopped leaves what it measured.
-        measured = {known: measured[known] for known in PARTS if known in measured}
-        titles, papers = ({known: getattr(PARTS[known], field) for known in measured} for field in ("title", "paper"))
-        about = {known: found._asdict() for known, found in measured.items()}
-        seconds = sum(found.seconds for found in measured.values())
-        report.write(_NAME, text_of(runs, measured, titles, papers), runs, {"parts": about}, seconds)
+        write(runs, measured)
 
 
-def _earlier() -> tuple[dict[str, Runs], dict[str, Measured]]:
+def write(runs: dict[str, Runs], measured: Mapping[str, Measured]) -> None:
+    """Write tables and values of all parts that were measured."""
+    known = {name: measured[name] for name in PARTS if name in measured}
+    titles = {name: PARTS[name].title for name in known}
+    papers = {name: PARTS[name].paper for name in known}
+    about = {name: found._asdict() for name, found in known.items()}
+    seconds = sum(found.seconds for found in known.values())
+    report.write(_NAME, text_of(runs, known, titles, papers), runs, {"parts": about}, seconds)
+
+
+def earlier() -> tuple[dict[str, Runs], dict[str, Measured]]:
     """What is in the results of all parts that were measured before."""
     path = report.values_path(_NAME)
     if not path.exists():

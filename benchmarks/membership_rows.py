@@ -21,6 +21,9 @@ AUC: Final = "auc"
 ERROR: Final = "error"
 _FOUND: Final = tuple(f"found_at_{rate:g}" for rate in FALSE_POSITIVES)
 _CLAIMED: Final = 0.53
+_MORE: Final = "more than"
+_LESS: Final = "less than"
+_ALIKE: Final = "an amount that cannot be told from that of"
 _HEADER: Final = (
     "method",
     "VUL, coordinator (95%)",
@@ -84,13 +87,13 @@ def values_of(found: Audit) -> dict[str, float]:
     return values
 
 
-def best(runs: Runs, seat: str, of: str = AUC) -> Best | None:
-    """The strongest attack of a seat; None for a seat that sees nothing."""
-    marks = {key.split(": ")[1]: values for key, values in runs.values.items() if _is(key, seat, of)}
+def best(runs: Runs, seat: str, of: str = AUC, by: str = "") -> Best | None:
+    """The strongest attack of a seat, chosen ``by`` that mark (default: ``of``); None for a seat that sees nothing."""
+    marks = {key.split(": ")[1]: values for key, values in runs.values.items() if _is(key, seat, by or of)}
     if not marks:
         return None
     chosen = _chosen(marks)
-    value = fmean(marks[name][seed] for seed, name in enumerate(chosen))
+    value = fmean(runs.values[f"{seat}: {name}: {of}"][seed] for seed, name in enumerate(chosen))
     errors = [runs.values[f"{seat}: {name}: {ERROR}"][seed] for seed, name in enumerate(chosen)]
     error = math.sqrt(sum(one**2 for one in errors)) / len(errors)
     return Best(value, error, Counter(chosen).most_common(1)[0][0])
@@ -114,7 +117,7 @@ def _chosen(marks: Mapping[str, Sequence[float]]) -> list[str]:
 def row(method: str, runs: Runs, paper: float | None) -> list[str]:
     """A row of a part's table."""
     seats = {seat: best(runs, seat) for seat in (COORDINATOR, OTHER_SILO, MODEL)}
-    found = [best(runs, COORDINATOR, of) for of in _FOUND]
+    found = [best(runs, COORDINATOR, of, by=_FOUND[0]) for of in _FOUND]
     first = seats[COORDINATOR]
     proven = f"{runs.mean('lower_epsilon'):.2f} ({runs.mean('epsilon'):g})" if "epsilon" in runs.values else ""
     return [
@@ -166,13 +169,12 @@ def _remarks(name: str, title: str, runs: Mapping[str, Runs]) -> list[str]:
         f"public set ({hard.value:.3f}). It {_held(absent)} where they do not ({absent.value:.3f})."
     ]
     others = {method: of(method) for method in ("FedAvg", "DD", "PredCons", "FedMD", "PATE", "FedKT")}
-    for word in ("more", "less", "no measurably other amount"):
-        if told := [
-            f"{method} ({one.value:.3f})" for method, one in others.items() if one and _than(one, hard) == word
-        ]:
-            leaks = "leaks" if len(told) == 1 else "leak"
-            than = "than" if word in ("more", "less") else "as"
-            lines.append(f"{title}: {', '.join(told)} {leaks} {word} {than} FedCT ({hard.value:.3f}).")
+    for words in (_MORE, _LESS, _ALIKE):
+        told = [f"{method} ({one.value:.3f})" for method, one in others.items() if one and _than(one, hard) == words]
+        if told:
+            names = " and ".join(filter(None, [", ".join(told[:-1]), told[-1]]))
+            verb = "leaks" if len(told) == 1 else "leak"
+            lines.append(f"{title}: {names} {verb} {words} FedCT ({hard.value:.3f}).")
     return lines
 
 
@@ -185,5 +187,5 @@ def _held(found: Best) -> str:
 def _than(other: Best, own: Best) -> str:
     """Whether two areas differ by more than chance."""
     if abs(other.value - own.value) <= Z * math.hypot(other.error, own.error):
-        return "no measurably other amount"
-    return "more" if other.value > own.value else "less"
+        return _ALIKE
+    return _MORE if other.value > own.value else _LESS
