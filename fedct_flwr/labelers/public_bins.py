@@ -21,6 +21,10 @@ MISSING: Final = "missing"
 OTHERS: Final = "others"
 
 _BIAS: Final = NORM // 4
+_FENCE: Final = 1.5
+"""Interquartile ranges beyond the quartiles, from where on a value is far out (Tukey 1977)."""
+_FAR_OUT: Final = 0.02
+"""The least share of public values beyond a fence for which it is one: of a normal distribution's .0035 are."""
 _NUMBERS: Final = "biuf"
 
 
@@ -39,7 +43,8 @@ class PublicBins:
     """A map from rows of a table to integer vectors: the same number at the bin of each column, zero elsewhere.
 
     ``public`` ``(num_public, columns)``. A numeric column has at most ``bins`` bins with about as many public values
-    each, a categorical one a bin for each of its ``bins`` most frequent categories and one for all others; missing
+    each. Where many lie far out, those on either side have one bin more, as in skewed columns they tell the most. A
+    categorical column has a bin for each of its ``bins`` most frequent categories and one for all others; missing
     values have a bin of their own. Columns of text are left out. The last component is a constant. A linear model on
     these features adds up one number for each column's bin: ``names`` says which component is which, so people can
     read it. Raises DataError for what is no table of numbers and categories, ConfigError for fewer than 2 bins.
@@ -112,9 +117,19 @@ def _cut(position: int, column: Column, values: NDArray[np.float64], bins: int) 
         # Halves first: their sum could overflow.
         cuts = distinct[:-1] / 2 + distinct[1:] / 2
     else:
-        cuts = np.unique(np.quantile(known, np.arange(1, bins) / bins, method="lower"))
+        cuts = np.quantile(known, np.arange(1, bins) / bins, method="lower")
+        cuts = np.unique(np.concatenate([cuts, _fences(known)]))
     names = (*_ranges(column.name, cuts), f"{column.name} {MISSING}")
     return _Cuts(position, cuts.astype(np.float64), np.arange(len(cuts) + 1), names)
+
+
+def _fences(known: NDArray[np.float64]) -> list[float]:
+    """Tukey's fences, each where so many values lie beyond it that these are no accident."""
+    low, high = np.quantile(known, (0.25, 0.75), method="lower")
+    with np.errstate(over="ignore"):  # what overflows is no fence
+        below, above = low - _FENCE * (high - low), high + _FENCE * (high - low)
+    far = ((below, known < below), (above, known > above))
+    return [float(fence) for fence, beyond in far if np.isfinite(fence) and beyond.mean() >= _FAR_OUT]
 
 
 def _categories(

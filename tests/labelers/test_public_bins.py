@@ -56,6 +56,27 @@ def test_bins_have_about_as_many_public_values_each() -> None:
     assert counts.max() - counts.min() <= 2
 
 
+@pytest.mark.parametrize(("scale", "sides"), [(0.0, 0), (1.0, 1), (-1.0, 1)])
+def test_what_lies_far_out_in_a_skewed_column_has_a_bin_of_its_own(scale: float, sides: int) -> None:
+    normal = np.random.default_rng(1).normal(size=2_000)
+    column = np.sign(scale) * np.exp(scale * normal) if scale else normal
+    bins = PublicBins(column[:, None], Schema.numeric(("a", "b"), ("x",)), bins=4)
+    counts = (bins(column[:, None])[:, :-2] > 0).sum(axis=0)
+    assert len(counts) == 4 + sides
+    far = np.delete(counts, [1, 2, 3] if scale < 0 else [0, 1, 2])
+    # Of a log-normal column, 7.8% are above the upper fence.
+    assert sides == 0 or 100 <= far.min() <= 220
+
+
+def test_a_column_that_is_one_value_for_most_or_huge_has_bins() -> None:
+    schema = Schema.numeric(("a", "b"), ("x",))
+    mostly = np.where(np.arange(1_000) % 10, 7.0, np.arange(1_000))[:, None]
+    counts = (PublicBins(mostly, schema, bins=4)(mostly) > 0).sum(axis=0)
+    assert counts[:-2].sum() == 1_000
+    huge = (np.linspace(-1, 1, 500) * 1.7e308)[:, None]
+    assert (PublicBins(huge, schema, bins=4)(huge)[:, :4] > 0).sum(axis=0).max() <= 126
+
+
 @given(
     rows=st.lists(
         st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=4, max_size=4), min_size=1, max_size=20
