@@ -67,10 +67,10 @@ class Policy(Settings):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    kinds: tuple[Literal["hard", "soft", "counts", "sum", "soft-sum", "joint"], ...] = ("hard",)
+    kinds: tuple[Literal["hard", "soft", "counts", "sum", "count-sum", "soft-sum", "joint"], ...] = ("hard",)
     """Messages that may leave: one class for each queried example (hard), probabilities (soft), votes (counts), parts
-    of secure sums of labels (sum), of probabilities (soft-sum), or of gradients with noise (joint, which stands
-    alone)."""
+    of secure sums of labels (sum), of votes (count-sum), of probabilities (soft-sum), or of gradients with noise
+    (joint, which stands alone)."""
     metrics: bool = False
     """Whether test scores may leave (four numbers on each reply)."""
     max_rounds: Annotated[int, Total(name="rounds", title="Rounds", of=attrgetter("rounds"), younger=False)] = Field(
@@ -126,6 +126,11 @@ class Policy(Settings):
         return tuple(kind for kind in self.kinds if kind in _ADDED)
 
     @property
+    def teaches(self) -> bool:
+        """Whether votes of students may leave, in sums or not."""
+        return any(kind in _TAUGHT for kind in self.kinds)
+
+    @property
     def decides(self) -> dict[str, object]:
         """What is approved of it, as JSON takes it.
 
@@ -142,43 +147,48 @@ class Policy(Settings):
         return self.model_dump(mode="json", exclude=set() if self.adds else {*caps_of(Policy, AtLeast)})
 
 
-_ADDED: Final = ("sum", "soft-sum", "joint")
+_ADDED: Final = ("sum", "count-sum", "soft-sum", "joint")
+_WITH_NOISE: Final = ("sum", "count-sum")
+"""Kinds to whose sums silos can add noise in shares."""
+_TAUGHT: Final = ("counts", "count-sum")
+"""Kinds that students answer, whom teachers have taught."""
 _UNCOVERED: Final = ("soft", "soft-sum")
 """Kinds that no protection covers."""
 
 _PLANNED: Final = {name: used and used | uses("rounds", "queries") for name, used in OF_PROTECTION.items()}
+
+_IN_SUMS: Final[Uses] = uses(*map(kebab, caps_of(Policy, AtLeast)))
+_WITH_SHARES: Final[Uses] = _IN_SUMS | uses(
+    "sum-delta", needs=Needs("sum-epsilon above 0", lambda config: config.policy.sum_epsilon > 0)
+)
+_TEACHING: Final[Uses] = uses("partitions", "teachers") | uses(
+    "noise",
+    "gamma",
+    "lessons",
+    needs=Needs(f"{said(COVER_VOTES)} under [privacy]", lambda config: config.privacy.protection in COVER_VOTES),
+)
 
 _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
     # Students have teachers of their own, under [transfer].
     "hard": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
     "soft": {"policy": uses(*map(kebab, caps_of(Policy, AtOnce)))},
     "sum": {
-        "policy": uses(*map(kebab, caps_of(Policy, AtLeast)))
-        | uses("sum-delta", needs=Needs("sum-epsilon above 0", lambda config: config.policy.sum_epsilon > 0)),
+        "policy": _WITH_SHARES,
         "privacy": uses(*own_keys(COVER_VOTES)),
         "learner": uses("pseudo-weight"),
     },
-    "joint": {"policy": uses(*map(kebab, caps_of(Policy, AtLeast))), "learner": uses("pseudo-weight")},
-    "soft-sum": {"policy": uses(*map(kebab, caps_of(Policy, AtLeast)), *map(kebab, caps_of(Policy, AtOnce)))},
-    "counts": {
-        "transfer": uses("partitions", "teachers")
-        | uses(
-            "noise",
-            "gamma",
-            "lessons",
-            needs=Needs(
-                f"{said(COVER_VOTES)} under [privacy]", lambda config: config.privacy.protection in COVER_VOTES
-            ),
-        )
-    },
+    "joint": {"policy": _IN_SUMS, "learner": uses("pseudo-weight")},
+    "soft-sum": {"policy": _IN_SUMS | uses(*map(kebab, caps_of(Policy, AtOnce)))},
+    "counts": {"transfer": _TEACHING},
+    "count-sum": {"policy": _WITH_SHARES, "transfer": _TEACHING},
 }
 """By kind of message, what only that kind uses of each table."""
 
 _OF_NETWORKS: Final[Uses] = OF_NETWORKS | uses(
     "epochs",
     needs=Needs(
-        f"'counts' among kinds, or {said(TRAIN_ONCE)}",
-        lambda config: "counts" in config.policy.kinds or config.privacy.protection in TRAIN_ONCE,
+        f"'counts' or 'count-sum' among kinds, or {said(TRAIN_ONCE)}",
+        lambda config: config.policy.teaches or config.privacy.protection in TRAIN_ONCE,
     ),
 )
 
@@ -246,7 +256,7 @@ class SiloConfig(Settings):
         """What decides, beside study and records, what the silo's labels are; as JSON takes it."""
         # Only where something is promised: what was approved before there were promises stays approved.
         promised = {"privacy": self.privacy.decides} if self.promises else {}
-        taught = {"transfer": self.transfer.model_dump(mode="json")} if "counts" in self.policy.kinds else {}
+        taught = {"transfer": self.transfer.model_dump(mode="json")} if self.policy.teaches else {}
         # So for whoever says nothing of the form of tables.
         tables = {key: self.data.tables.model_dump(mode="json", by_alias=True)[key] for key in self.data.tables.given}
         return {
@@ -318,10 +328,10 @@ class SiloConfig(Settings):
                 "scores are computed from private records without noise: set metrics = false under [policy], or "
                 + ("leave 'joint' out of kinds" if self.adds_noise else "protection = 'none' under [privacy]")
             )
-        if self.policy.sum_epsilon and (self.policy.metrics or set(self.policy.kinds) != {"sum"}):
+        if self.policy.sum_epsilon and (self.policy.metrics or not set(self.policy.kinds) <= {*_WITH_NOISE}):
             raise ValueError(
-                "sum-epsilon promises that nothing but sums with noise leaves: set kinds = ['sum'] and metrics = false "
-                "under [policy], or sum-epsilon = 0"
+                "sum-epsilon promises that nothing but sums with noise leaves: set kinds to ['sum'], ['count-sum'] or "
+                "both, and metrics = false under [policy], or sum-epsilon = 0"
             )
         uncovered = [kind for kind in self.policy.kinds if kind in _UNCOVERED]
         if self.privacy.enabled and uncovered:

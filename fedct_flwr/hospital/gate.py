@@ -41,7 +41,7 @@ from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.shared_books import SharedBooks
-from fedct_flwr.kinds import GRADIENTS, HARD, NOISY_SUMS, SUMS, kind_of, kinds_let_out
+from fedct_flwr.kinds import GRADIENTS, HARD, SUMS, kind_of, kinds_let_out
 from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
@@ -211,8 +211,7 @@ class Gate:
 
     def _check_asked(self, instruction: Instruction) -> None:
         policy, kind = self._policy, kind_of(instruction, self._terms)
-        noisy = policy.sum_epsilon > 0
-        if kind not in ([NOISY_SUMS[HARD.name]] if noisy else kinds_let_out(policy.kinds, self._terms)):
+        if kind not in kinds_let_out(policy.kinds, self._terms, noisy=policy.sum_epsilon > 0):
             raise Refused(Refusal.POLICY)
         # The noise follows from these numbers.
         if instruction.joint is not None and (self._joint is None or not instruction.joint.same_labeler(self._joint)):

@@ -23,7 +23,7 @@ __all__ = [
 KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES)}
 
 
-_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), SUMS[HARD.name], SUMS[PROBABILITIES.name], GRADIENTS)
+_IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS)
 """Those that real silos answer: one of each name in a policy and study."""
 ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS))
 """What policies call the kinds that leave in secure sums alone."""
@@ -65,9 +65,13 @@ def kind_for(kind: Kind, quantity: str) -> Kind:
     return next((other for other in fitting if other.policy == kind.policy), fitting[0])
 
 
-def kinds_let_out(names: Iterable[str], terms: Terms) -> list[Kind]:
-    """The kinds that a silo's policy lets out by these names, in a study with these terms."""
-    return [kind for name in names for kind in _IN_POLICIES if kind.policy == name and kind.fits(terms.quantity)]
+def kinds_let_out(names: Iterable[str], terms: Terms, *, noisy: bool = False) -> list[Kind]:
+    """The kinds that a silo's policy lets out by these names, in a study with these terms.
+
+    ``noisy``: where sums leave with noise alone.
+    """
+    known: Iterable[Kind] = NOISY_SUMS.values() if noisy else _IN_POLICIES
+    return [kind for name in names for kind in known if kind.policy == name and kind.fits(terms.quantity)]
 
 
 def kind_in_policy(name: str) -> Kind:

@@ -57,6 +57,7 @@ class NoisyCounts(NoisySum, SummedCounts):
     """Sums of students' votes with noise."""
 
     name: ClassVar[str] = "sums of students' votes with noise"
+    in_short: ClassVar[str] = "parts of secure sums of students' votes with noise, each number counted as a label"
 
 
 NOISY_SUMS: Final[dict[str, Summed]] = {kind.inner.name: kind for kind in (NoisyLabels(), NoisyCounts())}

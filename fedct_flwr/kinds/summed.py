@@ -203,6 +203,8 @@ class SummedCounts(SummedVotes):
     """Sums of students' votes: a silo has one where all of its students agree, as in FedKT's consistent voting."""
 
     name: ClassVar[str] = "sums of students' votes"
+    policy: ClassVar[str] = "count-sum"
+    in_short: ClassVar[str] = "parts of secure sums of students' votes, each number counted as a label"
     own_model: ClassVar[bool] = False
     inner: ClassVar[Kind] = COUNTS
     unprotected: ClassVar[str] = COUNTS.unprotected

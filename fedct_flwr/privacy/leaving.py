@@ -22,7 +22,7 @@ class Answers:
     @classmethod
     def of(cls, config: SiloConfig) -> "Answers":
         """What a real silo's policy lets out. Votes leave without a protection, or under teachers' noise."""
-        counted = config.privacy.chosen.covers_votes and "counts" in config.policy.kinds
+        counted = config.privacy.chosen.covers_votes and config.policy.teaches
         students = config.transfer.most_students(noisy=config.privacy.enabled) if counted else 0
         # No protection covers these, so settings that let them out under one are refused.
         kinds = set(config.policy.kinds)

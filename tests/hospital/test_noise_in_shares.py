@@ -15,15 +15,22 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from client_app.main import app as client_app
 from fedct_flwr.cli.privacy_sheet import _of_silo
+from fedct_flwr.cli.silo.approve import sections
 from fedct_flwr.config import SiloConfig
+from fedct_flwr.datasets.study_folder import read_records
 from fedct_flwr.hospital.approval import approve
+from fedct_flwr.hospital.books import Left, Spent
+from fedct_flwr.hospital.duplicates import find_duplicates
 from fedct_flwr.hospital.gate import Held
-from fedct_flwr.kinds import NOISY_SUMS
+from fedct_flwr.hospital.log_entry import Event
+from fedct_flwr.hospital.log_proof import verify_log
+from fedct_flwr.kinds import NOISY_SUMS, SUMS
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.tally_shares import VoteShares
 from fedct_flwr.secure_sum.coordinator import Requests
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.silo.noisy_sum import account_of_sums
+from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import encode_instruction
@@ -53,8 +60,17 @@ def hospitals(tmp_path: Path) -> Iterator[dict[str, Hospital]]:
         yield opened(tmp_path, stack, sum_epsilon=20.0)
 
 
-def asked(hospital: Hospital, noise: float = NOISE, number: int = 1) -> Instruction:
-    return replace(hospital.silo.instruction(number, 200), summed=True, noise=noise)
+@pytest.fixture
+def teaching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Hospital]]:
+    """As FedKT asks at level L1: each silo's vote is that of its student."""
+    # Processes for the teachers would take longer to start than to train.
+    monkeypatch.setattr("fedct_flwr.silo.site.os.cpu_count", lambda: 1)
+    with ExitStack() as stack:
+        yield opened(tmp_path, stack, kinds=["count-sum"], sum_epsilon=20.0)
+
+
+def asked(hospital: Hospital, noise: float = NOISE, number: int = 1, votes: int = 0) -> Instruction:
+    return replace(hospital.silo.instruction(number, 200, votes=votes), summed=True, noise=noise)
 
 
 def answer(hospital: Hospital, question: Instruction) -> Refusal | bytes:
@@ -71,7 +87,8 @@ def answer(hospital: Hospital, question: Instruction) -> Refusal | bytes:
 
 
 def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.ndarray[Any, Any]:
-    kind, terms = NOISY_SUMS["hard"], next(iter(hospitals.values())).silo.terms
+    terms = next(iter(hospitals.values())).silo.terms
+    kind = NOISY_SUMS["counts" if question.votes else "hard"]
     coordinator = coordinator_of(hospitals)
 
     def exchange(requests: Requests) -> dict[str, bytes]:
@@ -98,6 +115,54 @@ def test_the_sum_has_the_silos_noise_and_each_ledger_its_charge(hospitals: dict[
         found = account_of_sums(hospital.silo.config, hospital.silo.terms.study)
         assert (found.charges, found.unit, found.budget) == (2, PrivacyUnit.SILO, 20.0)
         assert 5 < found.epsilon <= 20
+
+
+def test_students_votes_get_the_same_noise_and_charge_and_are_on_record(teaching: dict[str, Hospital]) -> None:
+    for hospital in teaching.values():
+        assert isinstance(answer(hospital, asked(hospital, votes=1)), bytes)
+    total = opened_sum(teaching, asked(next(iter(teaching.values())), votes=1))
+    shares = VoteShares(NOISE, 200, 2, HONEST)
+    wanted = shares.share_scale * math.sqrt(len(teaching)) / shares.grid
+    assert wanted * 0.8 < (total / shares.grid).std() < wanted * 1.2
+    for name, hospital in teaching.items():
+        found = account_of_sums(hospital.silo.config, hospital.silo.terms.study)
+        assert (found.charges, found.unit) == (1, PrivacyUnit.SILO)
+        assert found.epsilon == pytest.approx(shares.price(1e-5).upper, rel=1e-3)
+        entries = list(hospital.gate._log.entries())
+        assert {entry.kind for entry in entries if entry.event is Event.RELEASED} == {"count-sum"}
+        assert len([entry for entry in entries if entry.event is Event.ADDED and entry.request]) == 1
+        assert hospital.gate.spent().queries == 400
+        assert verify_log(hospital.silo.state, hospital.key.public_key(), name).intact
+
+
+def test_students_votes_that_the_budget_does_not_cover_are_kept_for_no_sum(teaching: dict[str, Hospital]) -> None:
+    hospital = teaching["cleveland"]
+    assert answer(hospital, asked(hospital, noise=0.01, votes=1)) is Refusal.PRIVACY_BUDGET
+    assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 0
+    assert FolderState(hospital.silo.config.state).names("sum-") == []
+
+
+@pytest.mark.parametrize(("kinds", "votes"), [(["sum"], 1), (["count-sum"], 0)])
+def test_labels_and_students_votes_need_their_own_kind_each(tmp_path: Path, kinds: list[str], votes: int) -> None:
+    with ExitStack() as stack:
+        hospital = opened(tmp_path, stack, kinds=kinds, sum_epsilon=20.0)["cleveland"]
+        with pytest.raises(Held) as held:
+            answer(hospital, asked(hospital, votes=votes))
+    assert held.value.reason is Refusal.POLICY
+
+
+@pytest.mark.parametrize("kind", ["sum", "count-sum"])
+def test_an_approval_tells_of_noise_in_all_that_leaves(tmp_path: Path, kind: str) -> None:
+    with ExitStack() as stack:
+        silo = opened(tmp_path, stack, kinds=[kind], sum_epsilon=20.0)["cleveland"].silo
+    records = read_records(silo.config.data, silo.study)
+    found = find_duplicates(records.X, silo.study.public.X, silo.study.schema)
+    told = sections(silo.config, silo.study, Spent(), Left(), found, [])
+    (noisy,) = [each for each in NOISY_SUMS.values() if each.policy == kind]
+    assert noisy.leaves in told["What leaves, to the coordinator"]
+    # Without noise a sum shows votes of silos that agree; with it, it does not.
+    assert not any(plain.beware in told["What you should know"] for plain in SUMS.values())
+    assert any("epsilon 20 at delta 1e-05" in line for line in told["Limits of each secure sum"])
 
 
 def test_sums_without_noise_are_refused_before_anything_is_trained(hospitals: dict[str, Hospital]) -> None:

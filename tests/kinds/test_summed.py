@@ -10,7 +10,7 @@ from fedct_flwr.consensus.counting import Total
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.kinds import KINDS, SUMS, in_sums, kind_by, kind_of, kinds_let_out
+from fedct_flwr.kinds import KINDS, NOISY_SUMS, SUMS, in_sums, kind_by, kind_of, kinds_let_out
 from fedct_flwr.kinds.summed import NOTHING, Summed
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
@@ -57,12 +57,14 @@ def test_a_sum_of_a_hundred_silos_has_room(kind: Summed) -> None:
     kind.shape(question_of(kind), TERMS, bytes(32)).check_room(100)
 
 
-@every_kind
-def test_a_policy_lets_out_sums_of_labels_and_of_probabilities_alone(kind: Summed) -> None:
+@pytest.mark.parametrize("kind", [*SUMS.values(), *NOISY_SUMS.values()], ids=lambda kind: kind.name)
+def test_a_policy_lets_out_each_kind_of_sum_by_its_own_name(kind: Summed) -> None:
     (names,) = {get_args(option) for option in get_args(get_type_hints(Policy)["kinds"]) if get_args(option)}
     assert kind.policy in names
-    assert (kind in kinds_let_out([kind.policy], TERMS)) == (kind is not SUMS["counts"])
-    assert kind not in kinds_let_out([name for name in names if name != kind.policy], TERMS)
+    noisy = kind in NOISY_SUMS.values()
+    assert kinds_let_out([kind.policy], TERMS, noisy=noisy) == [kind]
+    assert kind not in kinds_let_out([name for name in names if name != kind.policy], TERMS, noisy=noisy)
+    assert kind not in kinds_let_out(names, TERMS, noisy=not noisy)
 
 
 def test_what_silos_learn_travels_in_a_question_for_sums_too() -> None:

@@ -223,7 +223,7 @@ def sections(
     differential privacy promises, if it does.
     """
     policy, public, schema = config.policy, study.public, study.schema
-    kinds = kinds_let_out(policy.kinds, terms_of(study))
+    kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
     added = study.sums if policy.adds else None
     longest = _longest(config, study)
     return {

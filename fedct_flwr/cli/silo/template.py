@@ -118,9 +118,9 @@ seed = 0
 # Kinds of messages: "hard" is one class for each public example that is asked about; "counts" is how many of the
 # students under [transfer] chose each class, and each vote counts as a label; "soft" is a probability for each class of
 # it, which tells more than labels, each counts as one, and no protection covers them; "sum" is masked labels that look
-# random, of which the coordinator can open only the sum over several silos; "soft-sum" is the same of probabilities;
-# "joint" is the same of gradients with noise, for the joint labeler of the study, and stands alone: epsilon and delta
-# under [privacy] are then its budget.
+# random, of which the coordinator can open only the sum over several silos; "count-sum" is the same of students' votes,
+# and "soft-sum" of probabilities; "joint" is the same of gradients with noise, for the joint labeler of the study, and
+# stands alone: epsilon and delta under [privacy] are then its budget.
 kinds = ["hard"]
 
 # Whether test scores may leave (four numbers with each reply). For experiments.
@@ -147,10 +147,10 @@ queries = {queries}
 
 
 [transfer]
-# For studies that ask once, for "counts" (FedKT): students at most, which are so many votes on each example (0: 2, or
-# one with a protection), and how many teachers label for each of them, each trained on its own part of the records (0:
-# 5, or 25 with a protection, if there are so many records). With protection = {covering} noise goes on the teachers'
-# votes ({noises}), of scale 1 / gamma in votes (0: what epsilon and delta call for). lessons
+# For studies that ask once, for "counts" or "count-sum" (FedKT): students at most, which are so many votes on each
+# example (0: 2, or one with a protection), and how many teachers label for each of them, each trained on its own part
+# of the records (0: 5, or 25 with a protection, if there are so many records). With protection = {covering} noise goes
+# on the teachers' votes ({noises}), of scale 1 / gamma in votes (0: what epsilon and delta call for). lessons
 # are the public examples that they then label, and all that costs privacy (0: those that students are asked about).
 partitions = {partitions}
 teachers = {transfer_teachers}
