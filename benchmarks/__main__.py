@@ -68,7 +68,9 @@ EXPERIMENTS: dict[str, Callable[[int | None, bool], None]] = {
     "dp-linear-settings": linear_settings.run,
     "duplicates": duplicates.run,
     "joint": joint.run,
+    **{f"joint-{row}": partial(joint.run_row, row) for row in joint.ROWS},
     "joint-additive": joint_additive.run,
+    **{f"joint-additive-{data}": partial(joint_additive.run_row, data) for data in joint_additive.DATA},
     "language": language.run,
     "no-harm": no_harm.run,
     "report-speed": report_speed.run,
@@ -105,7 +107,7 @@ def main(
     """Run an experiment; results go to benchmarks/results/."""
     if name.upper() == "LIST":
         for known in EXPERIMENTS:
-            typer.echo(f"{known:<22}{_about(known)}")
+            typer.echo(f"{known:<38}{_about(known)}")
         return
     if name not in EXPERIMENTS:
         raise typer.BadParameter(f"there are {', '.join(EXPERIMENTS)}")
@@ -123,7 +125,9 @@ def _about(name: str) -> str:
         return f"FashionMNIST: {experiments.EXPERIMENTS[name].title}."
     if name in fedkt_tables.TABLES:
         return f"FedKT on Adult: {fedkt_tables.TABLES[name].title}."
-    return (EXPERIMENTS[name].__doc__ or "").splitlines()[0]
+    experiment = EXPERIMENTS[name]
+    described = experiment.func if isinstance(experiment, partial) else experiment
+    return (described.__doc__ or "").splitlines()[0]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ differ between sites. Sums are added in the open, as in ``joint``, and protect n
 """
 
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from benchmarks import report
@@ -25,15 +26,19 @@ _DEFAULT_SEEDS: Final = 5
 
 def run(seeds: int | None, fast: bool) -> None:
     """Joint labelers, linear and additive, on tables of real and made sites: silos' forests at epsilon .5, 1, 3."""
+    for data in DATA[:1] if fast else DATA:
+        run_row(data, seeds, fast)
+
+
+def run_row(data: str, seeds: int | None, fast: bool) -> None:
+    """One table of both joint labelers; the others stay as they were measured."""
     LOADERS.update(ROWS)
     start = time.perf_counter()
     runs: dict[str, Runs] = {}
-    for name in DATA[:1] if fast else DATA:
-        for seed in range(seeds or _DEFAULT_SEEDS):
-            measure(runs, name, seed)
-        # After each data set: a run that is stopped leaves what it measured.
-        about = {"delta": DELTA, "epsilons": EPSILONS, "learner": LEARNER, "may_collude": MAY_COLLUDE}
-        report.write("joint-additive", text(runs), runs, about, time.perf_counter() - start)
+    for seed in range(seeds or _DEFAULT_SEEDS):
+        measure(runs, data, seed)
+    about = {"delta": DELTA, "epsilons": EPSILONS, "learner": LEARNER, "may_collude": MAY_COLLUDE}
+    report.write_row("joint-additive", data, text, runs, about, time.perf_counter() - start)
 
 
 def measure(runs: dict[str, Runs], name: str, seed: int) -> None:
@@ -57,18 +62,20 @@ def measure(runs: dict[str, Runs], name: str, seed: int) -> None:
         runs.setdefault(f"{name}, {kind}", Runs()).add(**dict(own_models(config, dataset, labels)))
 
 
-def text(runs: dict[str, Runs]) -> str:
-    """What was measured, as a table."""
-    header = [
-        "data", "labeler", "alone", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS),
-        f"guarded, epsilon {GUARDED_AT:g}", "pooled data",
-    ]  # fmt: skip
-    names = ["alone", *(f"own {epsilon:g}" for epsilon in EPSILONS), f"guarded {GUARDED_AT:g}", "pooled data"]
+def text(runs: Mapping[str, Runs], measured: Mapping[str, str]) -> str:
+    """What was measured, as a table; ``measured`` says of each data set by what command."""
+    header = ["data", "labeler", "alone", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)]
+    header += [*(f"guarded, epsilon {epsilon:g}" for epsilon in GUARDED_AT), "pooled data"]
+    names = ["alone", *(f"own {epsilon:g}" for epsilon in EPSILONS)]
+    names += [*(f"guarded {epsilon:g}" for epsilon in GUARDED_AT), "pooled data"]
     rows = [[*name.split(", "), *(report.cell(found, each) for each in names)] for name, found in runs.items()]
     seeds = len(next(iter(runs.values())).values["alone"])
+    how = "".join(f"{data}: {said.strip().removeprefix('This row: ')} " for data, said in measured.items())
     return (
         f"# Joint labelers, linear and additive, {seeds} seeds\n\n"
         f"Balanced accuracy of silos' own random forests on the pooled test set, mean ± standard error. Epsilon in "
         f"total for each record, at delta {DELTA:g}; at most {MAY_COLLUDE} silo colludes. **Simulated: sums were added "
-        "in the open and the noise was seeded**, so these runs protected nobody.\n\n" + report.table(header, rows)
+        "in the open and the noise was seeded**, so these runs protected nobody.\n\n"
+        + report.table(header, rows)
+        + (f"\nRows: {how.strip()}\n" if how else "")
     )
