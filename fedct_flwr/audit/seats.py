@@ -190,7 +190,9 @@ class _Training:
         vectors = self.labeler.vectors(records.X)
         found = np.stack([self.labeler.probabilities(one, vectors) for one in self.weights])
         residual = found[:-1] - (records.y[:, None] == np.arange(found.shape[2]))
-        own = np.einsum("ns,tnc->tnsc", vectors, residual)
+        # As the weights that a sum led to say which columns count.
+        seen = [self.labeler.seen(vectors, after) for after in self.weights[1:]]
+        own = np.stack([np.einsum("ns,nc->nsc", *pair) for pair in zip(seen, residual, strict=True)])
         labels, gradient = found.argmax(axis=2).astype(np.int16), attacks.gradient(self.opened, own)
         return Seen(records.y, labels, found, population=self.population, gradient=gradient)
 

@@ -36,6 +36,10 @@ _RECORDS_PER_COMPONENT: Final = 30
 _FEWEST, _MOST = 10, 300
 _RAREST: Final = 10
 """No class counts as more than so many times rarer than its fair share: noise alone would find many of such."""
+_LOOKS: Final = 5
+"""Steps of an additive labeler at weights of zero, after which it chooses its columns."""
+_COLUMNS: Final = 10
+"""So many columns it chooses."""
 _FEW: Final = 20
 """So few components are the columns' own: those of cosines did no better."""
 
@@ -112,7 +116,10 @@ def plan_for(
 
 
 class Descent(NamedTuple):
-    """How far training has come; all of it follows from sums that were opened."""
+    """How far training has come; all of it follows from sums that were opened.
+
+    While an additive labeler looks for its columns, ``weights`` are zero and ``total`` adds up mean gradients.
+    """
 
     step: int
     weights: NDArray[np.float64]
@@ -130,6 +137,10 @@ class JointLinear:
     weights are the mean of the second half. ``balanced``: a label is the class whose probability is the largest
     multiple of its mean over the public set, so that rare classes are found; this costs nothing, as it reads no record.
 
+    An additive labeler of a table with more than 10 columns asks a third of its sums at weights of zero. These say how
+    classes differ in each bin. The 10 columns that differ most beyond the noise are kept; the others have weights of
+    zero from then on, by which silos know that they do not count.
+
     Formal guarantees:
         Unit: one record of one silo. Data sets are adjacent if one record is added or removed; the numbers of records
         that silos announced, the roster, the public set and the plan are taken as known, and do not change with it.
@@ -141,7 +152,8 @@ class JointLinear:
         the construction of the features, and |r| <= ``plan.clip`` after clipping, all in integers: nothing is
         rounded after clipping, so no conditional or stochastic rounding is needed. Its Euclidean length is |x| |r|,
         at most NORM * clip: the sensitivity of each sum, **whatever the weights are**, so a coordinator that makes up
-        weights learns no more. All steps are counted before the first; all their noise is set then.
+        weights, or chooses other columns, learns no more. All steps are counted before the first, and all their noise
+        is set then.
 
         Noise comes in shares of silos: see ``NoiseShares`` for the cost of the sums together, which counts the noise
         of ``plan.honest`` silos alone. Weights and labels follow from the sums. The labeler may be given away.
@@ -163,6 +175,7 @@ class JointLinear:
         )
         self._public = public
         self._balanced = balanced
+        self._preconditioners: dict[bytes, NDArray[np.float64]] = {}
 
     @cached_property
     def noise(self) -> NoiseShares:
@@ -198,25 +211,68 @@ class JointLinear:
         """
         if weights.shape != self.start.weights.shape or not np.isfinite(weights).all():
             raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")
-        own = gradient(vectors, y, bounded(weights), longest=self.plan.clip)
+        own = gradient(self.seen(vectors, weights), y, bounded(weights), longest=self.plan.clip)
         return (own.ravel() + self.noise.share(noise)).view(np.uint64)
 
     def step(self, progress: Descent, opened: NDArray[np.uint64]) -> Descent:
         """What follows from the opened sum of a step. Raises ValueError after the last step, or for another length."""
-        plan, (step, weights, total) = self.plan, progress
+        plan, (step, weights, _) = self.plan, progress
         if step >= plan.steps or opened.shape != (weights.size,):
             raise ValueError(f"step {step} of {plan.steps} with a sum of shape {opened.shape}")
         mean = opened.view(np.int64).reshape(weights.shape) / (NORM * RESIDUAL * plan.num_records)
-        moved = weights - self._preconditioner @ (mean + plan.ridge * weights)
-        weights = np.rint(bounded(moved) * WEIGHT_GRID) / WEIGHT_GRID
-        return Descent(step + 1, weights, total + weights if step >= plan.steps // 2 else total)
+        return self._after(progress, mean)
 
     def lost(self, progress: Descent) -> Descent:
         """What follows where the sum of a step cannot be opened: the weights stay. Raises ValueError as ``step``."""
+        if progress.step >= self.plan.steps:
+            raise ValueError(f"step {progress.step} of {self.plan.steps}")
+        return self._after(progress, None)
+
+    def _after(self, progress: Descent, mean: NDArray[np.float64] | None) -> Descent:
+        """What follows from the mean gradient of a step; None: it is lost."""
         plan, (step, weights, total) = self.plan, progress
-        if step >= plan.steps:
-            raise ValueError(f"step {step} of {plan.steps}")
+        if step < self._looks:
+            total = total if mean is None else total + mean
+            if step + 1 < self._looks:
+                return Descent(step + 1, weights, total)
+            return Descent(step + 1, self._begun(total / self._looks), np.zeros_like(total))
+        if mean is not None:
+            weights = self._moved(weights, mean)
         return Descent(step + 1, weights, total + weights if step >= plan.steps // 2 else total)
+
+    def _moved(self, weights: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        counting = _counting(weights)
+        moved = np.asarray(weights - self._preconditioner(counting) @ (mean + self.plan.ridge * weights))
+        if self._looks and counting.any():
+            moved[~counting] = 0  # of columns that do not count there is noise alone
+        return _on_grid(moved)
+
+    @cached_property
+    def _looks(self) -> int:
+        """Steps at weights of zero: none where all columns are kept."""
+        features = self.features
+        many = isinstance(features, PublicBins) and features.num_columns > _COLUMNS
+        return min(_LOOKS, self.plan.steps // 3) if many else 0
+
+    def _begun(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The first weights, on the columns that the mean gradient at weights of zero says most of.
+
+        A bin's gradient differs from that of its share of all records by noise alone, where classes are in it as in
+        all. Beyond the noise, its square is weighed by what chance and noise make of it.
+        """
+        features = self.features
+        if not isinstance(features, PublicBins):
+            return mean
+        height = features.height(features.num_columns) / NORM
+        share = self._public_vectors[:, :-1].mean(axis=0) / NORM / height
+        constant = self._public_vectors[0, -1] / NORM
+        noise = (self.noise.scale / (NORM * RESIDUAL * self.plan.num_records)) ** 2 / self._looks
+        beyond = mean[:-1] - height * share[:, None] * (mean[-1] / constant)
+        scores = (beyond**2 - noise) / (height**2 * share + self.plan.num_records * noise)[:, None]
+        kept = np.append(features.chosen(scores.sum(axis=1), _COLUMNS), True)
+        # The same gradient, of the larger numbers that the columns which are kept have from now on.
+        larger = np.append(np.full(len(kept) - 1, features.height(_COLUMNS) / NORM / height), 1.0)
+        return _on_grid(-self._preconditioner(kept) @ (mean * larger[:, None]) * kept[:, None])
 
     def weights(self, progress: Descent) -> NDArray[np.float64]:
         """Of the labeler, ``(size, classes)``, once all steps are done. Raises ValueError before."""
@@ -226,22 +282,31 @@ class JointLinear:
 
     def opened(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
         """The noisy mean of gradients between the weights of two steps, which anybody who has both can work out."""
-        return np.asarray(np.linalg.solve(self._preconditioner, before - after) - self.plan.ridge * before)
+        inverse = self._preconditioner(_counting(after))
+        return np.asarray(np.linalg.solve(inverse, before - after) - self.plan.ridge * before)
+
+    def seen(self, vectors: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What a labeler with these weights sees of vectors: an additive one the columns that count."""
+        return self._counted(vectors, _counting(weights))
+
+    def _counted(self, vectors: NDArray[np.float64], counting: NDArray[np.bool_]) -> NDArray[np.float64]:
+        features = self.features
+        return features.seen(vectors, counting) if self._looks and isinstance(features, PublicBins) else vectors
 
     def probabilities(self, weights: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of each class, ``(n, classes)``, for ``vectors`` of examples."""
-        return np.asarray(np.exp(self._logits(vectors, weights)))
+        return np.asarray(np.exp(self._logits(self.seen(vectors, weights), weights)))
 
     def label(self, weights: NDArray[np.float64], X: Features) -> HardLabels:
         """The class of each example, ``(n,)``."""
-        logits = self._logits(self.features(X), weights)
+        logits = self._logits(self.seen(self.features(X), weights), weights)
         if self._balanced:
             logits = logits - self._usual(weights)
         return np.asarray(logits.argmax(axis=1), dtype=LABEL_DTYPE)
 
     def _usual(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logarithm of each class's mean probability over the public set, ``(classes,)``."""
-        p = np.exp(self._logits(self._public_vectors, weights)).mean(axis=0)
+        p = np.exp(self._logits(self.seen(self._public_vectors, weights), weights)).mean(axis=0)
         return np.asarray(np.log(np.maximum(p, 1 / (_RAREST * len(p)))))
 
     @staticmethod
@@ -255,11 +320,24 @@ class JointLinear:
     def _public_vectors(self) -> NDArray[np.float64]:
         return self.features(self._public)
 
-    @cached_property
-    def _preconditioner(self) -> NDArray[np.float64]:
-        """``(size, size)``, from the public set."""
-        U = self._public_vectors / NORM
-        return np.asarray(np.linalg.inv(U.T @ U / (2 * len(U)) + self.plan.ridge * np.eye(U.shape[1])))
+    def _preconditioner(self, counting: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """``(size, size)``, from the public set's columns with components ``(size,)`` that count."""
+        key = counting.tobytes() if self._looks else b""
+        if key not in self._preconditioners:
+            U = self._counted(self._public_vectors, counting) / NORM
+            found = np.asarray(np.linalg.inv(U.T @ U / (2 * len(U)) + self.plan.ridge * np.eye(U.shape[1])), np.float64)
+            # The last alone: from the choice on, the same columns count.
+            self._preconditioners = {key: found}
+        return self._preconditioners[key]
+
+
+def _counting(weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which components have a weight for some class, ``(size,)``."""
+    return np.asarray(weights.any(axis=1))
+
+
+def _on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.rint(bounded(weights) * WEIGHT_GRID) / WEIGHT_GRID)
 
 
 def train_together(

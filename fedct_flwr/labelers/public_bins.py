@@ -23,8 +23,10 @@ OTHERS: Final = "others"
 _BIAS: Final = NORM // 4
 _FENCE: Final = 1.5
 """Interquartile ranges beyond the quartiles, from where on a value is far out (Tukey 1977)."""
-_FAR_OUT: Final = 0.02
+_FAR_OUT: Final = 0.01
 """The least share of public values beyond a fence for which it is one: of a normal distribution's .0035 are."""
+_FEWEST_FAR_OUT: Final = 5
+"""And the fewest, as in a small public set one or two are there by accident."""
 _NUMBERS: Final = "biuf"
 
 
@@ -52,7 +54,7 @@ class PublicBins:
     Formal guarantees:
         Reads the public set and the schema, so features release nothing about private records. The vector of a record
         depends on that record alone, to the last bit: it is found by comparisons alone. Each vector has the same
-        length, at most ``NORM``, whatever the values are.
+        length, at most ``NORM``, whatever the values are, and however many columns count.
     """
 
     def __init__(self, public: Features, schema: Schema, *, bins: int) -> None:
@@ -68,13 +70,38 @@ class PublicBins:
             _cut(position, schema.columns[position], _values(public, position), bins)
             for position in schema.without_texts
         ]
-        # The constant and as many equal numbers as columns: squares sum to at most NORM ** 2.
-        self._height = math.isqrt((NORM**2 - _BIAS**2) // len(self._columns))
+        self._column_of = np.repeat(np.arange(len(self._columns)), [len(column.names) for column in self._columns])
 
     @property
     def size(self) -> int:
         """Length of the vectors."""
         return sum(len(column.names) for column in self._columns) + 1
+
+    @property
+    def num_columns(self) -> int:
+        """Columns that have bins."""
+        return len(self._columns)
+
+    def height(self, num_columns: int) -> int:
+        """The number at a bin where so many columns count: with the constant, squares sum to at most NORM ** 2."""
+        return math.isqrt((NORM**2 - _BIAS**2) // num_columns)
+
+    def chosen(self, scores: NDArray[np.float64], most: int) -> NDArray[np.bool_]:
+        """Which components belong to the ``most`` columns with the highest sums of ``scores`` ``(size - 1,)``."""
+        sums = np.bincount(self._column_of, weights=scores, minlength=self.num_columns)
+        return np.asarray(np.isin(self._column_of, np.argsort(-sums, kind="stable")[:most]))
+
+    def seen(self, vectors: NDArray[np.float64], counting: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Vectors of the columns that have a component ``(size,)`` which counts alone; of all if none has.
+
+        The fewer columns count, the larger are their numbers, and the less the same noise hides of them.
+        """
+        used = np.bincount(self._column_of, weights=counting[:-1], minlength=self.num_columns) > 0
+        if used.all() or not used.any():
+            return vectors
+        seen = vectors.copy()
+        seen[:, :-1] = (vectors[:, :-1] > 0) * (used[self._column_of] * self.height(int(used.sum())))
+        return seen
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,7 +126,7 @@ class PublicBins:
             # As a quantile may be a value: what equals a cut is below it.
             found = column.order[np.searchsorted(column.cuts, values, side="left")]
             found[np.isnan(values)] = len(column.names) - 1
-            vectors[np.arange(len(X)), start + found] = self._height
+            vectors[np.arange(len(X)), start + found] = self.height(self.num_columns)
             start += len(column.names)
         return vectors
 
@@ -129,7 +156,8 @@ def _fences(known: NDArray[np.float64]) -> list[float]:
     with np.errstate(over="ignore"):  # what overflows is no fence
         below, above = low - _FENCE * (high - low), high + _FENCE * (high - low)
     far = ((below, known < below), (above, known > above))
-    return [float(fence) for fence, beyond in far if np.isfinite(fence) and beyond.mean() >= _FAR_OUT]
+    enough = max(_FAR_OUT * len(known), _FEWEST_FAR_OUT)
+    return [float(fence) for fence, beyond in far if np.isfinite(fence) and beyond.sum() >= enough]
 
 
 def _categories(

@@ -68,6 +68,13 @@ def test_what_lies_far_out_in_a_skewed_column_has_a_bin_of_its_own(scale: float,
     assert sides == 0 or 100 <= far.min() <= 220
 
 
+@pytest.mark.parametrize(("far", "bins"), [(4, 4), (5, 5)])
+def test_a_few_values_far_out_are_an_accident(far: int, bins: int) -> None:
+    column = np.append(np.linspace(0, 1, 300 - far), np.full(far, 9.0))[:, None]
+    # One of the components is for missing values, and one is constant.
+    assert PublicBins(column, Schema.numeric(("a", "b"), ("x",)), bins=4).size == bins + 2
+
+
 def test_a_column_that_is_one_value_for_most_or_huge_has_bins() -> None:
     schema = Schema.numeric(("a", "b"), ("x",))
     mostly = np.where(np.arange(1_000) % 10, 7.0, np.arange(1_000))[:, None]
