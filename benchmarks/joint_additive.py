@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks import report
 from benchmarks.federation import Runs
-from benchmarks.joint import DELTA, EPSILONS, GUARDED_AT, joint_labels, own_models
+from benchmarks.joint import DELTA, EPSILONS, joint_labels, own_models
 from benchmarks.no_harm_rows import ROWS
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
@@ -21,6 +21,7 @@ DATA: Final = ("sites-prevalence", "sites-covariates", "sites-line", "heart-dise
 LEARNER: Final = "random-forest"
 KINDS: Final = {"linear": False, "additive": True}
 MAY_COLLUDE: Final = 1
+GUARDED_AT: Final = (3.0,)
 _DEFAULT_SEEDS: Final = 5
 
 
@@ -59,7 +60,7 @@ def measure(runs: dict[str, Runs], name: str, seed: int) -> None:
             )
             for epsilon in EPSILONS
         }
-        runs.setdefault(f"{name}, {kind}", Runs()).add(**dict(own_models(config, dataset, labels)))
+        runs.setdefault(f"{name}, {kind}", Runs()).add(**dict(own_models(config, dataset, labels, GUARDED_AT)))
 
 
 def text(runs: Mapping[str, Runs], measured: Mapping[str, str]) -> str:

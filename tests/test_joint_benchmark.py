@@ -62,7 +62,7 @@ def test_tables_have_a_row_for_each_part_that_was_measured(parts: list[joint.Par
 
 
 def test_both_kinds_stand_next_to_each_other() -> None:
-    names = ["alone", "pooled data", *(f"guarded {epsilon:g}" for epsilon in joint.GUARDED_AT)]
+    names = ["alone", "pooled data", *(f"guarded {epsilon:g}" for epsilon in joint_additive.GUARDED_AT)]
     names += [f"own {epsilon:g}" for epsilon in joint.EPSILONS]
     text = joint_additive.text({f"sites, {kind}": filled(names) for kind in joint_additive.KINDS}, {})
     assert "Simulated" in text
