@@ -150,7 +150,8 @@ queries = {queries}
 # For studies that ask once, for "counts" or "count-sum" (FedKT): students at most, which are so many votes on each
 # example (0: 2, or one with a protection), and how many teachers label for each of them, each trained on its own part
 # of the records (0: 5, or 25 with a protection, if there are so many records). With protection = {covering} noise goes
-# on the teachers' votes ({noises}), of scale 1 / gamma in votes (0: what epsilon and delta call for). lessons
+# on the teachers' votes
+# ({noises}), of scale 1 / gamma in votes (0: what epsilon and delta call for). lessons
 # are the public examples that they then label, and all that costs privacy (0: those that students are asked about).
 partitions = {partitions}
 teachers = {transfer_teachers}
