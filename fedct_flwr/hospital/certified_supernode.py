@@ -23,6 +23,7 @@ from fedct_flwr.hospital.late_answers import send_late_answers
 from fedct_flwr.hospital.link import Link
 from fedct_flwr.hospital.noted_calls import QUESTION, note_calls, tell_agents
 from fedct_flwr.hospital.pace import Pace, keep_pace
+from fedct_flwr.hospital.short_calls import shorten_calls
 from fedct_flwr.hospital.supervised_supernode import FINGERPRINT, FORMER, NODE, SUPERVISED, option
 
 RETURNED: Final = 70
@@ -93,6 +94,7 @@ def main() -> None:
             notes.write(call, said)
 
     note_calls(note, os.environ.pop(FORMER, ""))
+    shorten_calls(note, pace.held)
     tell_agents(link)
     keep_pace(pace)
     send_late_answers()

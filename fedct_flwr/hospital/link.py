@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 SILENT_SECONDS: Final = 60.0
-"""So long the coordinator may say nothing. A SuperNode calls it every 27 s at least."""
+"""So long the coordinator may say nothing. A SuperNode hears from it every 40 s at least."""
 _STUCK_SECONDS: Final = 300.0
 """So long the calls for work may all fail, or not be made, while others succeed. Large files come over slow lines."""
 _UNBEATEN_SECONDS: Final = 150.0

@@ -36,6 +36,11 @@ class Pace:
         self._clock = clock
         self._sleep = sleep
         self._asked = clock()
+        self._held = 0.0
+
+    def held(self, seconds: float) -> None:
+        """Note for how long the coordinator kept the last look open: so much of the pause after it is over."""
+        self._held = seconds
 
     def asked(self) -> None:
         """Note that a question has come."""
@@ -44,8 +49,10 @@ class Pace:
     def pause(self, flowers: float) -> float:
         """Seconds to sleep in place of ``flowers``, by which it can be told what is waited for."""
         waited = self._clock() - self._asked
-        share, longest = (_ANSWER_SHARE, _ANSWER_SECONDS) if flowers <= _ANSWER_SECONDS else (_SHARE, IDLE_SECONDS)
-        return min(max(share * waited, SHORTEST_SECONDS), longest)
+        if flowers <= _ANSWER_SECONDS:
+            return min(max(_ANSWER_SHARE * waited, SHORTEST_SECONDS), _ANSWER_SECONDS)
+        held, self._held = self._held, 0.0
+        return max(min(max(_SHARE * waited, SHORTEST_SECONDS), IDLE_SECONDS) - held, 0.0)
 
     def sleep(self, seconds: float) -> None:
         """Sleep as long as ``pause`` says."""

@@ -75,12 +75,12 @@ class Started:
             return answer(connection)
 
     def part(self, name: str) -> psutil.Process:
-        """The process of nginx, flower-superlink or flower-superexec."""
+        """The process of nginx, engine.superlink or flower-superexec."""
         return next(
             process
             for process in psutil.Process(self.process.pid).children(recursive=True)
             # Not by all arguments: the SuperLink's have the name of the SuperExec's secret.
-            if process.name() != "bwrap" and name in " ".join(process.cmdline()[:2])
+            if process.name() != "bwrap" and name in " ".join(process.cmdline()[:4])
         )
 
     def processes(self) -> list[psutil.Process]:

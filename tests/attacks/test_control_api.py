@@ -182,7 +182,7 @@ def test_a_silo_is_let_through_with_certificate_and_key(coordinator: Started) ->
 
 def test_no_page_starts_a_superlink_that_others_reach() -> None:
     for page in PAGES:
-        assert "flower-superlink" not in page.read_text("utf-8"), page
+        assert not re.search(r"engine\.superlink|flower-superlink", page.read_text("utf-8")), page
 
 
 # --- from within: code that the SuperExec runs
@@ -267,7 +267,7 @@ def assert_harmless(coordinator: Started, loot: dict[str, object]) -> None:
     programs = {str(line).partition("\0")[0].rpartition("/")[2] for line in loot["others"].values() if line}
     assert "python" in programs
     assert not programs & {"nginx", "nginx: master process nginx", "systemd", "init", "bash"}
-    assert not re.search(r"flower-superlink|coordinator\W+start", json.dumps(loot["others"]))
+    assert not re.search(r"engine\.superlink|flower-superlink|coordinator\W+start", json.dumps(loot["others"]))
     assert isinstance(loot["read"], dict)
     seen = {Path(path).relative_to(folder.path) for path, yes in loot["read"].items() if yes}
     assert {path for path in seen if path.parts[0] != "study"} == {Path("certificates/ca.crt"), Path("secret")}
@@ -285,7 +285,7 @@ def test_no_part_sees_what_belongs_to_another_or_runs_as_root(coordinator: Start
     folder = coordinator.folder
     keys = {folder.ca_key, folder.clients_key, folder.server_key, folder.kits, folder.silos}
     users = set()
-    for name, seen in (("nginx", {folder.server_key}), ("flower-superlink", {folder.server_key}), ("superexec", set())):
+    for name, seen in (("nginx", {folder.server_key}), ("engine.superlink", {folder.server_key}), ("superexec", set())):
         part = coordinator.part(name)
         assert {path for path in keys if Path(f"/proc/{part.pid}/root{path}").exists()} == seen
         users.add(part.uids().real)

@@ -17,6 +17,8 @@ from fedct_flwr.hospital import (
     log_line,
     noted_calls,
     pace,
+    short_calls,
+    short_form,
     supervised_supernode,
 )
 from fedct_flwr.hospital.link import SILENT_HEADER, SILENT_SECONDS, TROUBLE_HEADER, Heard, Link, Trouble, sentence_of
@@ -174,14 +176,18 @@ def test_what_may_pass_is_asked_again(call: str, error: Exception, passes: bool)
     assert may_pass(call, error) is passes
 
 
-@pytest.mark.parametrize(
-    "module", [certified_supernode, late_answers, link, log_line, noted_calls, pace, supervised_supernode]
-)
+IN_IMAGE = (
+    certified_supernode, late_answers, link, log_line, noted_calls, pace, short_calls, short_form, supervised_supernode
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", IN_IMAGE)
 def test_the_image_of_a_supernode_has_all_that_they_import(module: object) -> None:
     """Flower, and these files in a folder without any other of ours."""
-    names = {"certified_supernode", "late_answers", "link", "log_line", "noted_calls", "pace", "supervised_supernode"}
+    names = {one.__name__.rpartition(".")[2] for one in IN_IMAGE}
     dockerfile = (Path(__file__).parents[2] / "docker" / "Dockerfile").read_text("utf-8")
-    flowers = {"flwr", "httpx", "cryptography"} if module in (certified_supernode, noted_calls) else set()
+    touching = (certified_supernode, noted_calls, short_calls, short_form)
+    flowers = {"flwr", "httpx", "cryptography", "google"} if module in touching else set()
     for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text("utf-8"))):  # type: ignore[attr-defined]
         if isinstance(node, ast.Import):
             imported = [name.name for name in node.names]

@@ -8,6 +8,7 @@ import pytest
 
 from fedct_flwr.hospital.link import SILENT_SECONDS
 from fedct_flwr.hospital.pace import IDLE_SECONDS, SHORTEST_SECONDS, Pace, keep_pace
+from fedct_flwr.hospital.short_calls import _EXTRA_SECONDS, LONGEST_WAIT
 
 QUESTION, ANSWER = 3, 0.5
 """What Flower 1.41 sleeps while it waits for either."""
@@ -48,6 +49,20 @@ def test_an_agent_that_works_long_is_looked_after_as_often_as_flower_does() -> N
 
 def test_an_idle_silo_is_never_silent_so_long_that_its_link_counts_as_lost() -> None:
     assert 2 * IDLE_SECONDS < SILENT_SECONDS
+    # Nor while a call waits for a question, not even one that is given up.
+    assert LONGEST_WAIT + _EXTRA_SECONDS < SILENT_SECONDS
+
+
+def test_after_a_look_that_was_kept_open_there_is_no_more_pause_than_before() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    clock.now = 300
+    pace.held(5)
+    assert pace.pause(ANSWER) == ANSWER
+    assert pace.pause(QUESTION) == pytest.approx(10)
+    assert pace.pause(QUESTION) == pytest.approx(15)
+    pace.held(40)
+    assert pace.pause(QUESTION) == 0
 
 
 def test_flowers_loop_sleeps_at_this_pace(monkeypatch: pytest.MonkeyPatch) -> None:

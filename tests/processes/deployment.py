@@ -32,6 +32,7 @@ from fedct_flwr.config import STUDY as STUDY_DATA
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.engine.flower import BIN, SuperLink, environment
+from fedct_flwr.engine.superlink import COMMAND
 from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
@@ -216,7 +217,7 @@ class Deployment:
         """Start it, and wait until it listens."""
         coordinator = self.coordinator
         self.start("superlink", [
-            str(BIN / "flower-superlink"), "--host", "127.0.0.1", "--port", str(self.port), "--isolation", "process",
+            *COMMAND, "--host", "127.0.0.1", "--port", str(self.port), "--isolation", "process",
             "--enable-supernode-auth", "--ssl-ca-certfile", str(coordinator.ca),
             "--ssl-certfile", str(coordinator.server_certificate), "--ssl-keyfile", str(coordinator.server_key),
             "--database", str(coordinator.state / "state.db"), "--superexec-auth-secret-file", str(coordinator.secret),

@@ -1,0 +1,389 @@
+"""A SuperNode's client and Flower's SuperLink in this process, with HTTP in between, in the short form and without."""
+
+import importlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest, PullMessagesRequest, PushMessagesRequest
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest, PushObjectRequest
+from flwr.proto.node_pb2 import Node
+from flwr.proto.runtime_pb2 import PushAppMessagesRequest
+from flwr.supercore.constant import NodeStatus
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
+
+from fedct_flwr.engine.held_calls import Bells, HeldCalls
+from fedct_flwr.engine.superlink import Questions
+from fedct_flwr.hospital.noted_calls import QUESTION, note_calls
+from fedct_flwr.hospital.short_calls import LONGEST_WAIT, shorten_calls
+from fedct_flwr.hospital.short_form import part_ids
+from fedct_flwr.hospital.supervised_supernode import NODE
+from tests.patience import eventually
+from tests.processes.deployment import free_port
+from tests.processes.relay import Relay
+from tests.superlink_state import begin_run
+
+pytestmark = pytest.mark.filterwarnings("ignore:No path_separator:DeprecationWarning")
+
+ROUND_BYTES = 4000
+
+
+class SuperLink:
+    """Flower's, at a port of its own; ``calls`` counts what it is asked from outside, by path."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, short: bool) -> None:
+        self.calls: Counter[str] = Counter()
+        main: Any = importlib.import_module("flwr.superlink.main")
+        self.app: Any = main.create_app()
+        self.state: Any = self.app.state.linkstate_factory.state()
+        self.run, task = begin_run(self.state, b"code")
+        self.task: Any = SimpleNamespace(run_id=self.run, task_id=task.task_id)
+        for name, value in {"_task_id": task.task_id, "_run_id": self.run, "_node_id": 1}.items():
+            monkeypatch.setattr(TaskIdentity, name, value)
+        self.bells = Bells()
+        self.questions = Questions(self.bells)
+        self._inner: Any = HeldCalls(self.app, self.bells, self.questions.is_coming) if short else self.app
+        self.port = free_port()
+        config = uvicorn.Config(
+            self._count, port=self.port, log_level="error", lifespan="off", ws="none", interface="asgi3"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
+        eventually(lambda: self._server.started, "the SuperLink", seconds=60)
+
+    async def _count(self, scope: Any, receive: Any, send: Any) -> None:
+        self.calls[scope["path"].rpartition("/")[2]] += 1
+        await self._inner(scope, receive, send)
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join()
+        for store in (self.state, self.state.object_store):
+            if engine := getattr(store, "_engine", None):
+                engine.dispose()
+
+    def ask(self, node: int, content: bytes, *, parts: bool = True) -> str:
+        """Let the run ask a silo something. Returns the message's id."""
+        handlers: Any = importlib.import_module("flwr.superlink.servicer.runtime.runtime_handlers")
+        message = Message(RecordDict({"question": ConfigRecord({"bytes": content})}), node, "train", ttl=60)
+        message.metadata.__dict__["_message_id"] = message.object_id
+        tree, objects = get_object_tree(message), get_all_nested_objects(message)
+        request = PushAppMessagesRequest(messages_list=[message_to_proto(bare(message))], message_object_trees=[tree])
+        told = handlers.push_messages(request, self.state, self.task)
+        for name in told.objects_to_push if parts else ():
+            piece = PushObjectRequest(
+                node=Node(node_id=1), run_id=self.run, object_id=name, object_content=objects[name].deflate(),
+                session_id=told.session_id,
+            )  # fmt: skip
+            handlers.push_object(piece, self.state, self.task)
+        return str(message.metadata.message_id)
+
+
+def bare(message: Message) -> Message:
+    utils: Any = importlib.import_module("flwr.app.message")
+    return utils.remove_content_from_message(message)  # type: ignore[no-any-return]
+
+
+class Silo:
+    """A SuperNode's calls, one after the other, as Flower's loop makes them."""
+
+    def __init__(self, superlink: SuperLink, port: int | None = None) -> None:
+        private, public = generate_key_pairs()
+        key = public_key_to_bytes(public)
+        self.node_id = superlink.state.create_node("aid", "owner", key, 30.0, name="basel")
+        module: Any = importlib.import_module("flwr.supernode.fleet_http_connection")
+        self.store: dict[str, bytes] = {}
+        self.client = module.FleetHttpClient.from_server_address(
+            f"127.0.0.1:{port or superlink.port}", True, None, [NodeAuthHttpInterceptor(private, public)]
+        )
+        self.run = superlink.run
+        self.node = Node(node_id=self.node_id)
+        self.client.ActivateNode(ActivateNodeRequest(public_key=key, heartbeat_interval=30))
+
+    def pull(self) -> tuple[Message, Any] | None:
+        found = self.client.PullMessages(PullMessagesRequest(node=self.node))
+        if not found.messages_list:
+            return None
+        return message_from_proto(found.messages_list[0]), found.message_object_trees[0]
+
+    def fetch(self, pulled: tuple[Message, Any] | None) -> Message:
+        assert pulled is not None
+        message, tree = pulled
+        parts = {
+            name: self.client.PullObject(
+                PullObjectRequest(node=self.node, run_id=self.run, object_id=name)
+            ).object_content
+            for name in part_ids(tree)
+        }
+        confirmed = ConfirmMessageReceivedRequest(node=self.node, run_id=self.run, message_object_id=tree.object_id)
+        self.client.ConfirmMessageReceived(confirmed)
+        content = inflate_object_from_contents(tree.object_id, parts)
+        assert isinstance(content, Message)
+        message.content = content.content
+        return message
+
+    def answer(self, message: Message, content: bytes) -> Message:
+        """Push an answer as Flower's loop does, whose store has its parts."""
+        loop: Any = importlib.import_module("flwr.supernode.start_client_internal")
+        reply = Message(RecordDict({"answer": ConfigRecord({"bytes": content})}), reply_to=message)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        tree, objects = get_object_tree(reply), get_all_nested_objects(reply)
+        self.store |= {name: part.deflate() for name, part in objects.items()}
+
+        def push(**_: Any) -> None:
+            request = PushMessagesRequest(
+                node=self.node, messages_list=[message_to_proto(bare(reply))], message_object_trees=[tree]
+            )
+            told = self.client.PushMessages(request)
+            for name in told.objects_to_push:
+                self.client.PushObject(
+                    PushObjectRequest(
+                        node=self.node, run_id=self.run, object_id=name, object_content=self.store[name],
+                        session_id=told.session_id,
+                    )
+                )  # fmt: skip
+
+        PUSHERS.append(push)
+        loop._push_messages(state=None, object_store=self.store, send=None, push_object=None)
+        return reply
+
+
+PUSHERS: list[Callable[..., None]] = []
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
+    """What a SuperNode in the short form notes; all that is patched in Flower is put back."""
+    monkeypatch.setenv("FLWR_DATABASE", str(tmp_path / "state.db"))
+    for module, names in {
+        "flwr.supernode.fleet_http_connection": ("FleetHttpClient",),
+        "flwr.superlink.servicer.fleet.fleet_handlers": ("pull_messages", "push_messages", "activate_node"),
+        "flwr.superlink.servicer.runtime.runtime_handlers": ("push_messages", "push_object"),
+    }.items():
+        for name in names:
+            place: Any = importlib.import_module(module)
+            monkeypatch.setattr(place, name, getattr(place, name))
+    loop: Any = importlib.import_module("flwr.supernode.start_client_internal")
+    monkeypatch.setattr(loop, "_push_messages", lambda **others: PUSHERS.pop()(**others))
+    return []
+
+
+@pytest.fixture
+def superlink(heard: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> Iterator[SuperLink]:
+    made = SuperLink(monkeypatch, short=True)
+    made.questions.install()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def plain(heard: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> Iterator[SuperLink]:
+    made = SuperLink(monkeypatch, short=False)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def held() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def short(heard: list[tuple[str, str]], held: list[float]) -> None:
+    def note(call: str, trouble: str) -> None:
+        heard.append((call, trouble))
+
+    note_calls(note)
+    shorten_calls(note, held.append)
+
+
+def answered(superlink: SuperLink, reply: Message) -> bool:
+    """Whether the SuperLink has the whole reply."""
+    names = part_ids(get_object_tree(reply))
+    return all(superlink.state.get_object(superlink.run, name) for name in names)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_round_takes_two_calls_and_few_bytes(superlink: SuperLink, heard: list[tuple[str, str]]) -> None:
+    with Relay(superlink.port) as relay:
+        silo = Silo(superlink, relay.port)
+        for number in range(3):
+            superlink.calls.clear()
+            before = relay.up + relay.down
+            asked = superlink.ask(silo.node_id, b"%d" % number * 100)
+            message = silo.fetch(silo.pull())
+            assert message.metadata.message_id == asked
+            assert message.content["question"] == ConfigRecord({"bytes": b"%d" % number * 100})
+            assert answered(superlink, silo.answer(message, b"labels" * 20))
+            assert superlink.calls == {"pull-messages": 1, "push-messages": 1}
+            # TLS adds 22 bytes to each of about eight records.
+            assert relay.up + relay.down - before < ROUND_BYTES - 8 * 22
+        silo.client.close()
+    assert heard.count((QUESTION, "")) == 3
+    # Nothing of a question is kept once it is answered.
+    assert superlink.state.object_store.get(asked) is None
+
+
+def test_flowers_own_supernode_takes_nine_calls_as_ever(superlink: SuperLink) -> None:
+    silo = Silo(superlink)
+    superlink.ask(silo.node_id, b"question")
+    message = silo.fetch(silo.pull())
+    assert message.content["question"] == ConfigRecord({"bytes": b"question"})
+    assert answered(superlink, silo.answer(message, b"labels"))
+    assert superlink.calls["pull-object"] == superlink.calls["push-object"] == 3
+    assert superlink.calls["confirm-message-received"] == 1
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("offered", [False, True])
+def test_flowers_own_superlink_is_talked_to_as_ever(
+    plain: SuperLink, offered: bool, heard: list[tuple[str, str]]
+) -> None:
+    silo = Silo(plain)
+    # As one that went back to Flower's own after it had offered the short form.
+    if offered:
+        silo.client._offered.set()
+    plain.ask(silo.node_id, b"question")
+    message = silo.fetch(silo.pull())
+    assert message.content["question"] == ConfigRecord({"bytes": b"question"})
+    assert answered(plain, silo.answer(message, b"labels"))
+    assert plain.calls["pull-object"] == plain.calls["push-object"] == 3
+    assert {trouble for call, trouble in heard if call != NODE} == {""}
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_call_waits_for_a_question_and_is_answered_at_once(superlink: SuperLink, held: list[float]) -> None:
+    silo = Silo(superlink)
+    with ThreadPoolExecutor(1) as pool:
+        pulled = pool.submit(silo.pull)
+        time.sleep(0.5)
+        assert not pulled.done()
+        superlink.ask(silo.node_id, b"question")
+        assert silo.fetch(pulled.result(LONGEST_WAIT / 2)).content["question"] == ConfigRecord({"bytes": b"question"})
+    assert superlink.calls["pull-messages"] == 1
+    silo.client._wait = 1
+    began = time.monotonic()
+    assert silo.pull() is None
+    assert time.monotonic() - began >= 1
+    assert len(held) == 1
+    assert held[0] >= 1
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_question_that_did_not_arrive_is_handed_out_again_and_one_that_did_is_not(superlink: SuperLink) -> None:
+    with Relay(superlink.port) as relay:
+        silo = Silo(superlink, relay.port)
+        relay.fail("cut-down")
+        with ThreadPoolExecutor(1) as pool:
+            lost = pool.submit(silo.pull)
+            asked = superlink.ask(silo.node_id, b"question")
+            eventually(lambda: silo.node_id in superlink.questions._handed, "the question's way")
+            relay.heal()
+            with pytest.raises(httpx.RequestError):
+                lost.result()
+        message = silo.fetch(silo.pull())
+        assert message.metadata.message_id == asked
+        silo.client._wait = 1
+        assert silo.pull() is None
+        silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_silo_that_hangs_up_or_says_goodbye_swallows_no_question(superlink: SuperLink) -> None:
+    with Relay(superlink.port) as relay:
+        silo = Silo(superlink, relay.port)
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(silo.pull)
+            eventually(lambda: silo.node_id in superlink.bells._waiting, "the call")
+            relay.fail("reset")
+            with pytest.raises(httpx.RequestError):
+                waits.result()
+            eventually(lambda: silo.node_id not in superlink.bells._waiting, "the end of the call")
+            relay.heal()
+            waits = pool.submit(silo.pull)
+            eventually(lambda: silo.node_id in superlink.bells._waiting, "the call")
+            silo.client.DeactivateNode(DeactivateNodeRequest(node_id=silo.node_id))
+            assert waits.result(LONGEST_WAIT / 2) is None
+        superlink.ask(silo.node_id, b"question")
+        assert len(superlink.state.get_message_ins(silo.node_id, limit=None)) == 1
+        silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_question_without_its_parts_does_not_wait_for_them_for_ever(superlink: SuperLink) -> None:
+    silo = Silo(superlink)
+    superlink.ask(silo.node_id, b"question", parts=False)
+    began = time.monotonic()
+    pulled = silo.pull()
+    assert pulled is not None
+    assert 1 < time.monotonic() - began < LONGEST_WAIT / 2
+    found = silo.client.PullObject(PullObjectRequest(node=silo.node, run_id=silo.run, object_id=pulled[1].object_id))
+    assert found.object_found
+    assert not found.object_available
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_call_for_work_is_a_heartbeat(superlink: SuperLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    silo = Silo(superlink)
+    silo.client._wait = 1
+    (before,) = superlink.state.get_node_info(node_ids=[silo.node_id])
+    time.sleep(0.1)
+    assert silo.pull() is None
+    (after,) = superlink.state.get_node_info(node_ids=[silo.node_id])
+    assert after.status == NodeStatus.ONLINE
+    assert after.online_until > before.online_until
+    beat = SendNodeHeartbeatRequest(node=silo.node, heartbeat_interval=30)
+    assert silo.client.SendNodeHeartbeat(beat).success
+    assert superlink.calls["send-node-heartbeat"] == 0
+    # A silo that has been at work for long says so itself.
+    silo.client._answered -= 21
+    assert silo.client.SendNodeHeartbeat(beat).success
+    assert superlink.calls["send-node-heartbeat"] == 1
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_call_in_anothers_name_is_refused_at_once(superlink: SuperLink) -> None:
+    silo, other = Silo(superlink), Silo(superlink)
+    superlink.ask(silo.node_id, b"question")
+    with pytest.raises(httpx.HTTPStatusError) as refused:
+        other.client.PullMessages(PullMessagesRequest(node=silo.node))
+    assert refused.value.response.status_code == 401
+    assert len(superlink.state.get_message_ins(silo.node_id, limit=None)) == 1
+    for one in (silo, other):
+        one.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_where_long_calls_are_cut_off_they_become_shorter(superlink: SuperLink) -> None:
+    with Relay(superlink.port) as relay:
+        silo = Silo(superlink, relay.port)
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(silo.pull)
+            time.sleep(5.5)
+            relay.fail("drop")
+            with pytest.raises(httpx.RequestError):
+                waits.result()
+        assert silo.client._wait == LONGEST_WAIT // 2
+        silo.client.close()
