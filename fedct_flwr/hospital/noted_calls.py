@@ -60,10 +60,10 @@ def note_calls(note: Note, former: str = "") -> None:
         def __init__(self, base_url: str, *, verify: Any = True, timeout: float = 30.0, **others: Any) -> None:
             super().__init__(base_url, verify=verify, timeout=timeout, **others)
             self._client.close()
-            # As Flower makes it, but that a connection outlasts the pause between two calls: a new one costs more bytes
-            # than the call.
+            # As Flower makes it, but that a connection outlasts the pause between two calls, as a new one costs more
+            # bytes than the call; and that no redirection is followed, as a SuperLink has none, and the call is signed.
             limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEPT_SECONDS)
-            self._client = httpx.Client(verify=verify, timeout=timeout, follow_redirects=True, limits=limits)
+            self._client = httpx.Client(verify=verify, timeout=timeout, follow_redirects=False, limits=limits)
 
         def _send(self, context: Any, **others: Any) -> httpx.Response:
             answer: httpx.Response = super()._send(context, **others)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from flwr.proto.fleet_pb2 import PullMessagesRequest
 
@@ -24,10 +25,14 @@ HTTPX_SECONDS = 5
 
 class Answer(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    moved = ""
+    """Where another server is to be asked."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
+        self.send_response(307 if self.moved else 200)
+        if self.moved:
+            self.send_header("Location", self.moved)
         self.send_header("Content-Type", "application/protobuf")
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -71,6 +76,26 @@ def test_a_call_after_a_pause_takes_the_connection_that_is_there(
         client._client.close()
     assert heard == [("PullMessages", "")] * 2
     assert carried[1] < carried[0] / 2, carried
+
+
+def test_a_redirection_is_not_followed(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in between is told nothing that is signed, and the call is made again later."""
+    module: Any = importlib.import_module("flwr.supernode.fleet_http_connection")
+    monkeypatch.setattr(module, "FleetHttpClient", module.FleetHttpClient)
+    heard: list[tuple[str, str]] = []
+    note_calls(lambda call, trouble: heard.append((call, trouble)))
+    with Relay(port) as elsewhere:
+        monkeypatch.setattr(
+            Answer, "moved", f"https://localhost:{elsewhere.port}/v1/fleet/pull-messages", raising=False
+        )
+        client = module.FleetHttpClient.from_server_address(
+            f"localhost:{port}", False, (tmp_path / "ca.crt").read_bytes(), ()
+        )
+        with pytest.raises(httpx.ConnectError):
+            client.PullMessages(PullMessagesRequest())
+        client._client.close()
+        assert elsewhere.up == 0
+    assert heard == [("PullMessages", "status-307")]
 
 
 def test_a_connection_outlasts_the_longest_pause_and_not_the_gateways_patience() -> None:
