@@ -53,21 +53,13 @@ class Questions:
         for module, name, around in (
             (fleet, "pull_messages", self.pull),
             (fleet, "push_messages", self.push),
-            (fleet, "activate_node", self.activate),
             (runtime, "push_messages", self.announce),
             (runtime, "push_object", self.arrive),
         ):
             setattr(module, name, partial(around, getattr(module, name)))
 
-    def activate(self, flowers: Callable[..., Any], request: Any, state: Any) -> Any:
-        """A SuperNode that has just started gets no question of the one before it."""
-        answer = flowers(request=request, state=state)
-        with self._lock:
-            self._handed.pop(answer.node_id, None)
-        return answer
-
     def pull(self, flowers: Callable[..., Any], request: Any, state: Any, store: Any) -> Any:
-        """The next question with its parts; or the last one, if the silo does not know of it."""
+        """The next question with its parts; or the last one, if the silo does not know of it, as after a restart."""
         wish = read_wish(attached(request))
         if wish is None:
             return flowers(request=request, state=state, store=store)

@@ -104,10 +104,13 @@ def bare(message: Message) -> Message:
 class Silo:
     """A SuperNode's calls, one after the other, as Flower's loop makes them."""
 
-    def __init__(self, superlink: SuperLink, port: int | None = None) -> None:
-        private, public = generate_key_pairs()
+    def __init__(self, superlink: SuperLink, port: int | None = None, former: "Silo | None" = None) -> None:
+        self.keys: tuple[Any, Any] = former.keys if former else generate_key_pairs()
+        private, public = self.keys
         key = public_key_to_bytes(public)
-        self.node_id = superlink.state.create_node("aid", "owner", key, 30.0, name="basel")
+        self.node_id: int = (
+            former.node_id if former else superlink.state.create_node("aid", "owner", key, 30.0, name="basel")
+        )
         module: Any = importlib.import_module("flwr.supernode.fleet_http_connection")
         self.store: dict[str, bytes] = {}
         self.client = module.FleetHttpClient.from_server_address(
@@ -116,6 +119,11 @@ class Silo:
         self.run = superlink.run
         self.node = Node(node_id=self.node_id)
         self.client.ActivateNode(ActivateNodeRequest(public_key=key, heartbeat_interval=30))
+
+    def again(self, superlink: SuperLink) -> "Silo":
+        """The SuperNode that is started in place of this one, which was killed."""
+        self.client.DeactivateNode(DeactivateNodeRequest(node_id=self.node_id))
+        return Silo(superlink, former=self)
 
     def pull(self) -> tuple[Message, Any] | None:
         found = self.client.PullMessages(PullMessagesRequest(node=self.node))
@@ -174,7 +182,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     monkeypatch.setenv("FLWR_DATABASE", str(tmp_path / "state.db"))
     for module, names in {
         "flwr.supernode.fleet_http_connection": ("FleetHttpClient",),
-        "flwr.superlink.servicer.fleet.fleet_handlers": ("pull_messages", "push_messages", "activate_node"),
+        "flwr.superlink.servicer.fleet.fleet_handlers": ("pull_messages", "push_messages"),
         "flwr.superlink.servicer.runtime.runtime_handlers": ("push_messages", "push_object"),
     }.items():
         for name in names:
@@ -306,6 +314,25 @@ def test_a_question_that_did_not_arrive_is_handed_out_again_and_one_that_did_is_
         silo.client._wait = 1
         assert silo.pull() is None
         silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_supernode_that_starts_again_gets_the_question_that_the_one_before_did_not_answer(
+    superlink: SuperLink,
+) -> None:
+    silo = Silo(superlink)
+    asked = superlink.ask(silo.node_id, b"question")
+    silo.fetch(silo.pull())
+    # Killed while the agent is at work: another process takes its place, with the same key.
+    again = silo.again(superlink)
+    message = again.fetch(again.pull())
+    assert message.metadata.message_id == asked
+    assert answered(superlink, again.answer(message, b"labels"))
+    third = again.again(superlink)
+    third.client._wait = 1
+    assert third.pull() is None
+    for one in (silo, again, third):
+        one.client.close()
 
 
 @pytest.mark.usefixtures("short")
