@@ -17,9 +17,10 @@ from tests.processes.relay import Relay
 
 ROUNDS: Final = 11
 """Of the longer run; the shorter one has one round, and the difference is that of ten rounds."""
-SETTLED_SECONDS: Final = 400
-"""After the last question: then a SuperNode's pauses are as long as they get."""
-IDLE_SECONDS: Final = 120
+SETTLED_SECONDS: Final = 60
+"""After the last question: then a call waits for the next one."""
+IDLE_SECONDS: Final = 240
+"""Six calls of 40 s."""
 _LEARNER: Final[dict[str, Any]] = {"name": "logistic-regression"}
 _DAY: Final = 86_400
 
