@@ -5,9 +5,11 @@ import signal
 
 import pytest
 from hypothesis import settings
+from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
 
 from tests.marks import SESSION, end_all, end_orphans
+from tests.wording import extension
 
 # No test fails because the machine is busy.
 settings.register_profile("any-speed", deadline=None)
@@ -32,6 +34,13 @@ def _tidy_up() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What mostly waits comes first: beside it, other workers have all the rest to do."""
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("engine", "processes")))
+
+
+@pytest.fixture
+def wording(snapshot: SnapshotAssertion, tmp_path_factory: pytest.TempPathFactory) -> SnapshotAssertion:
+    """The recorded wording of a page or a message: compare with ``==``."""
+    base = tmp_path_factory.getbasetemp()
+    return snapshot.use_extension(extension(base.parent if base.name.startswith("popen-") else base))
 
 
 @pytest.fixture
