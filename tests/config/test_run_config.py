@@ -9,6 +9,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import STUDY, LearnerSettings, RunConfig
@@ -370,11 +371,12 @@ def test_whoever_asks_once_asks_about_all_unless_labels_are_paid_for(settings: d
 
 
 @pytest.mark.parametrize("level", ["L0", "L1"])
-def test_lessons_are_for_noise_at_the_silos(level: str) -> None:
+def test_lessons_are_for_noise_at_the_silos(level: str, wording: SnapshotAssertion) -> None:
     text = message({**REQUIRED, "algorithm": "fedkt", "privacy-level": level, "lessons": 80})
-    assert f"learn from all public examples at privacy-level = '{level}': set 'L2', or leave lessons out" in text
-    with pytest.raises(ConfigError, match="lessons is 80 but the public set has 70 examples"):
+    assert text == wording
+    with pytest.raises(ConfigError) as caught:
         read(algorithm="fedkt", privacy_level="L2", lessons=80).check_fits(["a", "b"], 70)
+    assert str(caught.value) == wording
 
 
 def test_a_roster_that_names_a_silo_twice_is_refused() -> None:
@@ -385,9 +387,11 @@ def test_a_roster_that_names_a_silo_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "{'max_depth': 3}", "", "max_depth=3", "{} {}"])
-def test_parameters_that_are_no_json_are_quoted_with_the_place_of_the_fault(text: str) -> None:
+def test_parameters_that_are_no_json_are_quoted_with_the_place_of_the_fault(
+    text: str, wording: SnapshotAssertion
+) -> None:
     said = message({**REQUIRED, "learner-params": text})
-    assert said.startswith(f"learner-params = {text!r} in the run config: is not JSON (")
+    assert said == wording
     assert "at position" in said
 
 
@@ -424,10 +428,11 @@ def test_several_learners_may_share_their_parameters() -> None:
 
 
 @pytest.mark.parametrize("num_silos", [1, 3])
-def test_several_learners_must_be_one_for_each_silo(num_silos: int) -> None:
+def test_several_learners_must_be_one_for_each_silo(num_silos: int, wording: SnapshotAssertion) -> None:
     config = read(learner="svm,decision-tree")
-    with pytest.raises(ConfigError, match=f"2 learners but the data set has {num_silos} silos: name one learner"):
+    with pytest.raises(ConfigError) as caught:
         config.learner_settings(0, num_silos)
+    assert str(caught.value) == wording
 
 
 def test_how_a_learner_trains_is_the_run_configs_for_every_silo() -> None:

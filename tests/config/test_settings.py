@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import Field
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config.settings import OptionalRelativePath, RelativePath, Settings
 from fedct_flwr.types import ConfigError
@@ -64,8 +65,8 @@ def test_an_empty_path_is_none_and_not_the_files_folder(tmp_path: Path, text: st
     assert Outer.read_toml(write(tmp_path, f'name = "a"\n{text}')).file is None
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    assert message(tmp_path / "settings.toml") == f"there is no file {tmp_path / 'settings.toml'}"
+def test_a_missing_file_is_named(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    assert message(tmp_path / "settings.toml") == wording
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

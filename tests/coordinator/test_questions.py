@@ -10,6 +10,7 @@ from flwr.app import Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.supercore.task_identity import TaskIdentity
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.coordinator.exchange import PromptGrid
 from fedct_flwr.coordinator.questions import Questions
@@ -133,11 +134,12 @@ def test_a_reply_to_something_else_or_a_second_one_does_not_count(fake: FakeGrid
     assert {silo: word for silo, (word, _) in valid.items()} == {"east": "first", "west": "second"}
 
 
-def test_too_few_replies_end_the_run_with_every_reason(fake: FakeGrid) -> None:
+def test_too_few_replies_end_the_run_with_every_reason(fake: FakeGrid, wording: SnapshotAssertion) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 2)
     messages = ask(questions, fake, 1)
-    with pytest.raises(RunError, match=r"round 1 has 1 valid replies but min-silos is 2: south: no reply .*; west: no"):
+    with pytest.raises(RunError) as caught:
         questions.sort(1, [reply(messages[0])], read)
+    assert str(caught.value) == wording
 
 
 def round_of(questions: Questions, fake: FakeGrid, number: int = 1) -> tuple[dict[str, Any], dict[str, str]]:
@@ -168,16 +170,18 @@ def test_where_enough_replied_nobody_is_asked_twice(fake: FakeGrid) -> None:
     assert fake.sent == [[1, 2, 3]]
 
 
-def test_where_the_superlink_was_never_away_nobody_is_asked_twice(fake: FakeGrid) -> None:
+def test_where_the_superlink_was_never_away_nobody_is_asked_twice(fake: FakeGrid, wording: SnapshotAssertion) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 4)
-    with pytest.raises(RunError, match="3 valid replies but min-silos is 4"):
+    with pytest.raises(RunError) as caught:
         round_of(questions, fake)
+    assert str(caught.value) == wording
     assert fake.sent == [[1, 2, 3]]
 
 
-def test_a_superlink_that_dies_again_ends_the_run_in_one_sentence(fake: FakeGrid) -> None:
+def test_a_superlink_that_dies_again_ends_the_run_in_one_sentence(fake: FakeGrid, wording: SnapshotAssertion) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 2)
     fake.lost = [{2, 3}, {2, 3}]
-    with pytest.raises(RunError, match="1 valid replies but min-silos is 2"):
+    with pytest.raises(RunError) as caught:
         round_of(questions, fake)
+    assert str(caught.value) == wording
     assert fake.sent == [[1, 2, 3], [2, 3]]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset, files
@@ -233,8 +234,8 @@ def test_whole_numbers_are_the_same_labels_whichever_way_they_are_written(folder
 # --- faults: one sentence that names the file
 
 
-def test_no_folder(tmp_path: Path) -> None:
-    assert error(tmp_path / "nowhere").startswith(f"no folder {tmp_path / 'nowhere'}: data-dir must hold public.csv")
+def test_no_folder(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    assert error(tmp_path / "nowhere") == wording
 
 
 def test_a_file_instead_of_a_folder(folder: Folder) -> None:
@@ -242,9 +243,9 @@ def test_a_file_instead_of_a_folder(folder: Folder) -> None:
     assert error(path).startswith(f"no folder {path}")
 
 
-def test_no_public_set(folder: Folder) -> None:
+def test_no_public_set(folder: Folder, wording: SnapshotAssertion) -> None:
     path = folder(public=None)
-    assert error(path).startswith(f"no public.csv in {path}, nor one with ")
+    assert error(path) == wording
 
 
 @pytest.mark.parametrize("name", ["public", "north"])
@@ -269,9 +270,9 @@ def test_no_silo_at_all(folder: Folder) -> None:
     assert "silo" in said.replace(str(path), "")
 
 
-def test_only_one_silo(folder: Folder) -> None:
+def test_only_one_silo(folder: Folder, wording: SnapshotAssertion) -> None:
     path = folder(south=None)
-    assert error(path) == f"co-training needs at least two silos, found only 'north' in {str(path)!r}"
+    assert error(path) == wording
 
 
 def test_a_missing_label_column_is_named_with_what_there_is(folder: Folder) -> None:
@@ -351,14 +352,11 @@ def test_a_faulty_silo_is_named_by_its_file(folder: Folder, fault: str) -> None:
     assert str(path / "south.csv") in error(path)
 
 
-def test_every_column_that_disagrees_is_listed_at_once(folder: Folder) -> None:
+def test_every_column_that_disagrees_is_listed_at_once(folder: Folder, wording: SnapshotAssertion) -> None:
     # In Parquet numbers are numbers; in CSV they may also be the names of wards, see below.
     wrong = {"age": ["old", "young"], "ward": [7, 8], "sex": [0, 1], "height": [180, 170], "ill": ["yes", "no"]}
     path = folder(public="age,ward,bmi,dose\n1,east,2,3\n", north=None, south=None, west=pa.table(wrong))
-    assert error(path) == (
-        f"the columns of {path / 'west.parquet'} disagree with the public set: missing 'bmi', 'dose'; "
-        "unknown 'sex', 'height'; 'age' must hold numbers; 'ward' must hold text"
-    )
+    assert error(path) == wording
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, read_images, usual_form
 from fedct_flwr.types import DataError
@@ -125,24 +126,27 @@ def damaged(path: Path, how: str) -> Path:
         ("png", "bits turned"),  # JPEG has no checksum: such a file is another image
     ],
 )
-def test_a_damaged_file_is_numbered_and_its_name_not_quoted(tmp_path: Path, how: str, suffix: str) -> None:
+def test_a_damaged_file_is_numbered_and_its_name_not_quoted(
+    tmp_path: Path, how: str, suffix: str, wording: SnapshotAssertion
+) -> None:
     good = write(tmp_path / "a.png", random(4, 4))
     bad = damaged(tmp_path / f"{SECRET}.{suffix}", how)
     with pytest.raises(DataError) as caught:
         read_images([good, bad], (4, 4), "gray")
-    assert str(caught.value).startswith(f"cannot read image 2 of 2, by name, in {tmp_path}: ")
+    assert str(caught.value) == wording
     assert SECRET not in str(caught.value)
 
 
-def test_a_damaged_file_is_numbered_within_its_own_folder(tmp_path: Path) -> None:
+def test_a_damaged_file_is_numbered_within_its_own_folder(tmp_path: Path, wording: SnapshotAssertion) -> None:
     paths = [write(tmp_path / name, random(4, 4)) for name in ("sick/a.png", "sick/b.png", "well/a.png", "well/c.png")]
     paths.insert(3, damaged(tmp_path / "well" / "b.png", "cut off"))
     for read in (
         lambda: read_images(paths, (4, 4), "gray"),
         lambda: usual_form([*paths[:3], damaged(paths[3], "text")]),
     ):
-        with pytest.raises(DataError, match=rf"^cannot read image 2 of [23], by name, in {tmp_path / 'well'}: "):
+        with pytest.raises(DataError) as caught:
             read()
+        assert str(caught.value) == wording
 
 
 # --- the form that images have

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.labels import all_classes, class_name, class_names, encode_labels, map_labels
 from fedct_flwr.types import DataError
@@ -131,14 +132,14 @@ def test_no_records_have_no_labels() -> None:
     assert (y.shape, y.dtype) == ((0,), np.int16)
 
 
-def test_a_mapping_replaces_the_studys_names() -> None:
+def test_a_mapping_replaces_the_studys_names(wording: SnapshotAssertion) -> None:
     # Else a label that the hospital's mapping forgot could mean what the study happens to call so.
-    assert "1 record whose label is not in mapping" in said(["healthy"], {"0": "healthy", "1": "diseased"})
+    assert said(["healthy"], {"0": "healthy", "1": "diseased"}) == wording
 
 
-def test_a_mapping_to_no_class_is_named_with_the_classes_that_there_are() -> None:
+def test_a_mapping_to_no_class_is_named_with_the_classes_that_there_are(wording: SnapshotAssertion) -> None:
     text = said(["0"], {"0": "well", "1": "diseased"})
-    assert text == "mapping leads to 'well', which is no class of the study: it has 'healthy', 'diseased'"
+    assert text == wording
 
 
 def test_two_spellings_of_one_label_cannot_mean_different_classes() -> None:
@@ -151,9 +152,9 @@ def test_a_study_cannot_spell_one_class_in_two_ways() -> None:
 
 
 @pytest.mark.parametrize("mapping", [{}, {"0": "healthy"}])
-def test_unknown_labels_are_counted_and_not_quoted(mapping: dict[str, str]) -> None:
+def test_unknown_labels_are_counted_and_not_quoted(mapping: dict[str, str], wording: SnapshotAssertion) -> None:
     text = said([SECRET, SECRET + "2", *mapping], mapping)
-    assert text.startswith(f"{FILE} has 2 records whose label is not ")
+    assert text == wording
     assert SECRET not in text
 
 
@@ -169,6 +170,9 @@ def test_not_a_number_is_no_label() -> None:
 
 
 @pytest.mark.parametrize("values", [[[1]], [{"a": 1}], [b"x"]], ids=["list", "struct", "bytes"])
-def test_labels_that_are_neither_numbers_nor_text_are_refused_by_kind(values: list[object]) -> None:
-    with pytest.raises(DataError, match=f"column 'y' of {FILE} holds .*: labels must be numbers or text"):
+def test_labels_that_are_neither_numbers_nor_text_are_refused_by_kind(
+    values: list[object], wording: SnapshotAssertion
+) -> None:
+    with pytest.raises(DataError) as caught:
         class_names(pa.chunked_array([values]), "y", FILE)
+    assert str(caught.value) == wording

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.parquet
 import pytest
 import tomli_w
 from PIL import Image
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import DataSettings
 from fedct_flwr.datasets.schema import Column
@@ -113,7 +115,9 @@ def test_the_hospitals_study_is_the_simulations_data_set(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("key", ["public", "test-file"])
 @pytest.mark.parametrize("way", ["absolute", "upward", "link", "linked folder"])
-def test_a_study_reads_no_file_outside_its_folder(tmp_path: Path, key: str, way: str) -> None:
+def test_a_study_reads_no_file_outside_its_folder(
+    tmp_path: Path, key: str, way: str, wording: SnapshotAssertion
+) -> None:
     folder = write(tmp_path / "study")
     (tmp_path / "own").mkdir()
     for name in ("public.csv", "test.csv"):
@@ -128,9 +132,7 @@ def test_a_study_reads_no_file_outside_its_folder(tmp_path: Path, key: str, way:
         (folder / "study.toml").write_text(tomli_w.dumps({**STUDY, key: place}), "utf-8")
 
     point_to(places.get(way, f"linked/{name}"))
-    assert said(lambda: read_study(folder)) == (
-        f"{key} in {folder / 'study.toml'} leads out of the study's folder: put the files into it"
-    )
+    assert said(lambda: read_study(folder)) == wording
     # Within it a link is a file like others, and so is the folder itself.
     point_to("inner.csv")
     (tmp_path / "here").symlink_to(folder)
@@ -200,11 +202,9 @@ def test_the_digest_does_not_change_from_version_to_version(study: StudyFolder) 
 # --- faults of a study's folder
 
 
-def test_no_folder_and_no_study_in_it(tmp_path: Path) -> None:
+def test_no_folder_and_no_study_in_it(tmp_path: Path, wording: SnapshotAssertion) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        assert said(lambda: read_study(folder)) == (  # noqa: B023
-            f"no study.toml in {folder}: ask the coordinator for the study's folder"
-        )
+        assert said(partial(read_study, folder)) == wording
 
 
 def test_a_public_set_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -219,10 +219,10 @@ def test_a_public_set_without_records_is_named(tmp_path: Path, public: str) -> N
     assert str(folder / "public.csv") in said(lambda: read_study(folder))
 
 
-def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path) -> None:
+def test_a_test_file_is_checked_as_a_silos_records_are(tmp_path: Path, wording: SnapshotAssertion) -> None:
     folder = write(tmp_path / "study", test="age,ward,ill\n50,east,perhaps\n")
     text = said(lambda: read_study(folder))
-    assert text.startswith(f"{folder / 'test.csv'} has 1 record whose label is not a class of the study ('no', 'yes')")
+    assert text == wording
     assert "perhaps" not in text
 
 
@@ -293,10 +293,10 @@ def test_a_file_without_records_is_named(records_of: Callable[..., Examples], tm
     assert said(lambda: records_of("ill,ward,age\n")) == f"{tmp_path / 'data.csv'} has no records"
 
 
-def test_columns_that_disagree_are_listed_at_once(records_of: Callable[..., Examples], tmp_path: Path) -> None:
-    assert said(lambda: records_of("ill,ward,sex\nyes,east,1\n")) == (
-        f"the columns of {tmp_path / 'data.csv'} disagree with the public set: missing 'age'; unknown 'sex'"
-    )
+def test_columns_that_disagree_are_listed_at_once(
+    records_of: Callable[..., Examples], tmp_path: Path, wording: SnapshotAssertion
+) -> None:
+    assert said(lambda: records_of("ill,ward,sex\nyes,east,1\n")) == wording
 
 
 FAULTS = {
@@ -436,9 +436,11 @@ def test_a_study_of_images_without_images_is_named(images: Path) -> None:
         read_study(images)
 
 
-def test_an_unknown_class_of_images_is_counted_and_its_images_not_quoted(images: Path, tmp_path: Path) -> None:
+def test_an_unknown_class_of_images_is_counted_and_its_images_not_quoted(
+    images: Path, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     write_image(tmp_path / "own" / "perhaps" / f"{SECRET}.png", 5)
     settings = DataSettings.read({"file": str(tmp_path / "own")}, "silo.toml")
     text = said(lambda: read_records(settings, read_study(images)))
-    assert "1 record whose label is not a class of the study ('well', 'sick')" in text
+    assert text == wording
     assert SECRET not in text

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.datasets.table_files import read_table
@@ -161,9 +162,9 @@ def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
         read_table(tmp_path / "north.csv")
 
 
-def test_columns_of_the_same_name_in_csv(tmp_path: Path) -> None:
+def test_columns_of_the_same_name_in_csv(tmp_path: Path, wording: SnapshotAssertion) -> None:
     said = csv_error("age,ward,age,ward,sex\n1,east,2,west,0\n", tmp_path / "north.csv")
-    assert said.endswith("has columns of the same name: 'age', 'ward'; rename them")
+    assert said == wording
 
 
 def test_columns_of_the_same_name_in_parquet(tmp_path: Path) -> None:
@@ -218,9 +219,12 @@ def test_a_column_without_any_value_counts_as_numeric() -> None:
     [([1, 2], "list"), ({"a": 1}, "struct"), (b"raw", "binary")],
     ids=["list", "struct", "binary"],
 )
-def test_what_is_neither_numbers_nor_text_is_refused_by_name(value: object, kind: str) -> None:
-    with pytest.raises(DataError, match=rf"column 'seen' of north.csv holds '{kind}.*: turn it into numbers or text"):
+def test_what_is_neither_numbers_nor_text_is_refused_by_name(
+    value: object, kind: str, wording: SnapshotAssertion
+) -> None:
+    with pytest.raises(DataError) as caught:
         columns_of(pa.table({"seen": [value]}), HERE)
+    assert str(caught.value) == wording
 
 
 def test_a_date_column_in_csv_is_refused_too(tmp_path: Path) -> None:
@@ -276,13 +280,10 @@ def test_a_column_without_any_value_fits_whatever_its_kind(kind: pa.DataType) ->
     assert np.isnan(encode(table, COLUMNS, HERE)[:, 0]).all()
 
 
-def test_every_column_that_disagrees_is_listed() -> None:
+def test_every_column_that_disagrees_is_listed(wording: SnapshotAssertion) -> None:
     columns = (Column("age"), Column("ward", ("east",)), Column("bmi"), Column("dose"), Column("drug", ("a",)))
     table = pa.table({"age": ["old"], "ward": [3], "sex": [1], "height": [180], "drug": ["a"]})
-    assert error(table, columns) == (
-        "the columns of north.csv disagree with the public set: missing 'bmi', 'dose'; unknown 'sex', 'height'; "
-        "'age' must hold numbers; 'ward' must hold text"
-    )
+    assert error(table, columns) == wording
 
 
 @pytest.mark.parametrize(
@@ -297,20 +298,20 @@ def test_every_column_that_disagrees_is_listed() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_one_column_that_disagrees(table: dict[str, Any], said: str) -> None:
-    assert error(pa.table(table)) == f"the columns of north.csv disagree with the public set: {said}"
+def test_one_column_that_disagrees(table: dict[str, Any], said: str, wording: SnapshotAssertion) -> None:
+    assert error(pa.table(table)) == wording
 
 
-def test_a_table_that_shares_no_column_with_the_public_set() -> None:
+def test_a_table_that_shares_no_column_with_the_public_set(wording: SnapshotAssertion) -> None:
     said = error(pa.table({"x": [1], "y": [2]}))
-    assert said == "north.csv shares no column with the public set: it needs 'age', 'ward'"
+    assert said == wording
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf")])
-def test_infinite_values_are_refused_with_the_names_of_their_columns(value: float) -> None:
+def test_infinite_values_are_refused_with_the_names_of_their_columns(value: float, wording: SnapshotAssertion) -> None:
     columns = (Column("age"), Column("dose"), Column("bmi"))
     said = error(pa.table({"age": [1.0, 2.0], "dose": [1.0, value], "bmi": [value, 1.0]}), columns)
-    assert said.startswith("north.csv has infinite values in 'dose', 'bmi': ")
+    assert said == wording
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63 - 1])

@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.types import FedctError
 from fedct_flwr.wire import labels_pb2
@@ -38,10 +39,10 @@ def test_a_sentence_is_one_line_that_others_can_go_on_from(reason: Refusal):
     assert not reason.sentence.endswith(".")
 
 
-def test_the_error_says_the_sentence_and_keeps_the_reason():
+def test_the_error_says_the_sentence_and_keeps_the_reason(wording: SnapshotAssertion):
     error = Refused(Refusal.STUDY)
     assert isinstance(error, FedctError)
-    assert str(error) == "the message belongs to another study"
+    assert str(error) == wording
     assert error.reason is Refusal.STUDY
 
 
