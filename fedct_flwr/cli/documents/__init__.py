@@ -1,0 +1,85 @@
+"""What ``--json`` prints, by command. Keys stay what they are; others may be added.
+
+Accuracies and shares are in 0..1, sizes in bytes, times in seconds, paths absolute or as they were given. ``null`` is
+what is not known, does not apply, or is infinite (JSON has no word for that).
+"""
+
+from fedct_flwr.cli.documents.coordinator import (
+    CoordinatorsSilo,
+    CoordinatorStatus,
+    Departed,
+    Invited,
+    ListedSilo,
+    Registration,
+    Silos,
+    Stopped,
+)
+from fedct_flwr.cli.documents.data import ColumnFacts, DataFinding, Inspection, TableFacts
+from fedct_flwr.cli.documents.privacy import (
+    Account,
+    Attack,
+    Audit,
+    Budget,
+    Estimate,
+    ExposedRecord,
+    PrivacySheet,
+    Seat,
+    SumAttack,
+)
+from fedct_flwr.cli.documents.runs import Comparison, Predictions, Repeats, Run, Verdict
+from fedct_flwr.cli.documents.scores import Bin, MeanScores, Metric, Model, OnTest, OwnTest, Scores, SiloScores
+from fedct_flwr.cli.documents.silo import (
+    Approval,
+    Finding,
+    Findings,
+    Overview,
+    Sent,
+    SharedLimits,
+    StudyOverview,
+    Verification,
+)
+
+__all__ = [
+    "Account",
+    "Approval",
+    "Attack",
+    "Audit",
+    "Bin",
+    "Budget",
+    "ColumnFacts",
+    "Comparison",
+    "CoordinatorStatus",
+    "CoordinatorsSilo",
+    "DataFinding",
+    "Departed",
+    "Estimate",
+    "ExposedRecord",
+    "Finding",
+    "Findings",
+    "Inspection",
+    "Invited",
+    "ListedSilo",
+    "MeanScores",
+    "Metric",
+    "Model",
+    "OnTest",
+    "Overview",
+    "OwnTest",
+    "Predictions",
+    "PrivacySheet",
+    "Registration",
+    "Repeats",
+    "Run",
+    "Scores",
+    "Seat",
+    "Sent",
+    "SharedLimits",
+    "SiloScores",
+    "Silos",
+    "Stopped",
+    "StudyOverview",
+    "SumAttack",
+    "TableFacts",
+    "Verdict",
+    "Verification",
+]
