@@ -15,7 +15,8 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.report.live import Feed
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_runs
-from fedct_flwr.runs.run_folder import RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.runs.records import RoundRecord, SiloRecord
+from fedct_flwr.runs.run_folder import RunFolder
 
 ROUNDS: Final = 1000
 SILOS: Final = 100

@@ -17,7 +17,8 @@ from fedct_flwr.coordinator.exchange import prompt
 from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.runs.run_folder import RunFolder, WeightsRecord, WeightsSent
+from fedct_flwr.runs.records import WeightsRecord, WeightsSent
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import LABEL_DTYPE, SiloName
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction

@@ -16,7 +16,7 @@ from fedct_flwr.cli.overrides import Set, only, overrides, refuse_options, refus
 from fedct_flwr.cli.repeats import run_one
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
-from fedct_flwr.runs.run_folder import check_new, dated
+from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.simulation.comparing import (
     LeftOut,
     Pair,

@@ -12,7 +12,8 @@ from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Output
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.places import check_new
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.repeats import (
     TESTS,

@@ -31,7 +31,8 @@ from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.coordinator.summing import NOT_IN_SUM, Sums
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds.facts import Decision, Facts
-from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.runs.records import RoundRecord, SiloRecord
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.seeding import generator
 from fedct_flwr.types import Answers, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction

@@ -31,7 +31,8 @@ from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds import GRADIENTS, HARD
 from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.models.card import promised_together
-from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder, SiloRecord
+from fedct_flwr.runs.records import RoundRecord, SiloRecord
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import HardLabels, RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction

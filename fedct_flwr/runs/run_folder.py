@@ -20,31 +20,24 @@
 
 import csv
 import io
-import itertools
 import json
-import platform
-import re
 import shutil
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from fedct_flwr import __version__
 from fedct_flwr.consensus.counting import State, Trust
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.files.json_lines import JsonLines
+from fedct_flwr.runs.places import LOCK, check_new
+from fedct_flwr.runs.records import RoundRecord, WeightsRecord
+from fedct_flwr.runs.versions import check_version, versions
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
 
-_PACKAGES: Final = ("flwr", "numpy", "scikit-learn")
-_LOCK: Final = ".lock"
 _ERROR: Final = "error.txt"
 _ROUNDS: Final = "rounds.jsonl"
 _TRUST: Final = "trust.jsonl"
@@ -65,90 +58,6 @@ class Checkpoint(NamedTuple):
     state: State
 
 
-@dataclass(frozen=True)
-class SiloRecord:
-    """What one silo sent in a round: payload bytes, seconds until its reply, and ``facts`` of its kind of answer.
-
-    ``quality`` is what the consensus thinks of the silo, from the votes alone, if its rule asks.
-    """
-
-    bytes_sent: int
-    seconds: float
-    facts: Mapping[str, Any]
-    scores: dict[str, float] | None = None
-    quality: dict[str, Any] | None = None
-
-    def line(self) -> dict[str, Any]:
-        """Its columns, as they stand in the round log."""
-        sent = {"bytes_sent": self.bytes_sent, "seconds": self.seconds}
-        return {**sent, **self.facts, "scores": self.scores, "quality": self.quality}
-
-
-@dataclass(frozen=True)
-class RoundRecord:
-    """One line of ``rounds.jsonl``. Counts are of public examples.
-
-    ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (payloads, without Flower's
-    envelope). ``absent`` says why a silo did not count. ``facts`` and ``younger`` are columns that the kind of answer
-    has (``kinds/facts.py``); younger ones came later, and stand at the end.
-    """
-
-    round: int
-    seconds: float
-    queried: int
-    facts: Mapping[str, Any]
-    instruction_bytes: int
-    bytes_sent: int
-    silos: Mapping[SiloName, SiloRecord]
-    absent: Mapping[str, str] = field(default_factory=dict)
-    fixed_point: bool = False
-    younger: Mapping[str, Any] = field(default_factory=dict)
-
-    def line(self) -> dict[str, Any]:
-        """Its columns, as they stand in the round log."""
-        return {
-            "round": self.round,
-            "seconds": self.seconds,
-            "queried": self.queried,
-            **self.facts,
-            "instruction_bytes": self.instruction_bytes,
-            "bytes_sent": self.bytes_sent,
-            "silos": {silo: sent.line() for silo, sent in self.silos.items()},
-            "absent": dict(self.absent),
-            "fixed_point": self.fixed_point,
-            **self.younger,
-        }
-
-
-@dataclass(frozen=True)
-class WeightsSent:
-    """What one silo sent in a round of a baseline that shares weights: bytes of its arrays, seconds until its reply."""
-
-    bytes_sent: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class WeightsRecord:
-    """One line of ``rounds.jsonl`` where silos share weights; ``scores`` are those of the global model.
-
-    ``instruction_bytes`` went to each silo, ``bytes_sent`` came from all of them together (arrays, without Flower's
-    envelope). ``absent`` says why a silo did not count.
-    """
-
-    round: int
-    seconds: float
-    instruction_bytes: int
-    bytes_sent: int
-    silos: dict[SiloName, WeightsSent]
-    absent: dict[str, str] = field(default_factory=dict)
-    scores: dict[str, float] | None = None
-
-    def line(self) -> dict[str, Any]:
-        """Its columns, as they stand in the round log."""
-        return asdict(self)
-
-
 class RunFolder:
     """A run folder that exists. Where writing fails, RunError says what to do.
 
@@ -158,7 +67,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         # Held by the process, not by whichever of its threads asked for it.
-        self._lock = FileLock(path / _LOCK, thread_local=False)
+        self._lock = FileLock(path / LOCK, thread_local=False)
         self._listeners: list[Callable[[Mapping[str, Any]], None]] = []
 
     @classmethod
@@ -410,51 +319,3 @@ def _saying_what(path: Path, what: str) -> Iterator[None]:
         raise RunError(
             f"cannot write {what} to {path}: {error.strerror}; see to that, then resume the run or start anew"
         ) from error
-
-
-def versions() -> dict[str, str]:
-    """What a run is computed with."""
-    # Flower runs this code from its bundle, where the package itself need not be installed.
-    ours = {"fedct-flwr": __version__, "python": platform.python_version()}
-    # Who has a network has loaded torch; nobody else needs to have it.
-    packages = [*_PACKAGES, "torch"] if "torch" in sys.modules else _PACKAGES
-    return ours | {name: version(name) for name in packages}
-
-
-def check_version(path: Path, version: str) -> None:
-    """Raise RunError for a run of a newer version: what its files say may mean something else."""
-    if _release(version) > _release(__version__):
-        raise RunError(f"the run in {path} is of fedct-flwr {version:.40} and this is {__version__}: update fedct-flwr")
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d{1,9}", version)[:3])
-
-
-def check_new(path: Path) -> None:
-    """Raise RunError if a run would overwrite something."""
-    # A lock alone is what a run leaves that could not begin.
-    if path.is_dir() and {entry.name for entry in path.iterdir()} <= {_LOCK}:
-        return
-    if path.exists():
-        raise RunError(f"the run folder {path} exists: choose another one, or resume the run in it")
-    above = next(parent for parent in path.absolute().parents if parent.exists())
-    if not above.is_dir():
-        raise RunError(f"cannot write the run folder {path}: {above} is no folder")
-
-
-def dated(parent: Path, study: str) -> Path:
-    """Path of a new run below ``parent``, named after study and time.
-
-    Runs that begin in the same second get a number each.
-    """
-    first = path = parent / f"{study}-{time.strftime('%Y%m%d-%H%M%S')}"
-    numbers = itertools.count(2)
-    while path.exists():
-        path = first.with_name(f"{first.name}-{next(numbers)}")
-    return path
-
-
-def default_path(study: str, run_id: int) -> Path:
-    """Where a run goes that was given no folder."""
-    return Path.home() / ".fedct" / "runs" / f"{study}-{run_id}"

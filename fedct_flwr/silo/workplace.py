@@ -22,7 +22,8 @@ from fedct_flwr.config import NodeConfig, RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.labelers.protect import check_extra, check_installed
 from fedct_flwr.learners.base import Resumable, Saveable
-from fedct_flwr.runs.run_folder import RunFolder, default_path
+from fedct_flwr.runs.places import default_path
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import Site, real_site, simulated_silo, simulated_site
 from fedct_flwr.silo.state import ContextState, FolderState, LocalState

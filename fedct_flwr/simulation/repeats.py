@@ -24,7 +24,8 @@ from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config.settings import MAX_INT
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.run_folder import RunFolder, check_new
+from fedct_flwr.runs.places import check_new
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.simulation import scoreboard
 from fedct_flwr.simulation.drawn import Drawn

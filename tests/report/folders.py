@@ -5,13 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedct_flwr.runs.run_folder import (
-    RoundRecord,
-    RunFolder,
-    SiloRecord,
-    WeightsRecord,
-    WeightsSent,
-)
+from fedct_flwr.runs.records import RoundRecord, SiloRecord, WeightsRecord, WeightsSent
+from fedct_flwr.runs.run_folder import RunFolder
 
 SILOS = ("oslo", "rome", "cairo")
 CLASSES = ("no", "yes")

@@ -6,7 +6,6 @@ import json
 import pickle
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +14,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.consensus.counting import Trust
-from fedct_flwr.runs.run_folder import (
-    Checkpoint,
-    RoundRecord,
-    RunFolder,
-    SiloRecord,
-    check_new,
-    dated,
-    default_path,
-    versions,
-)
+from fedct_flwr.runs.records import RoundRecord, SiloRecord
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import ABSTAIN, RunError
 
 SETTINGS = {"seed": 0, "quorum": 0.9, "learner": "svm"}
@@ -36,7 +27,8 @@ ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 import numpy as np
-from fedct_flwr.runs.run_folder import Checkpoint, RoundRecord, RunFolder
+from fedct_flwr.runs.records import RoundRecord
+from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.types import RunError
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -168,25 +160,6 @@ def test_files_that_no_run_wrote_are_damaged(folder: RunFolder, text: str):
     if "round" not in text:
         with pytest.raises(RunError, match=r"cannot read result\.json"):
             folder.read_json("result.json")
-
-
-def test_a_folder_that_is_not_there_is_new(tmp_path: Path):
-    check_new(tmp_path / "run")
-
-
-def test_runs_go_to_the_home_folder_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert default_path("study", 12) == tmp_path / ".fedct" / "runs" / "study-12"
-
-
-def test_runs_that_begin_in_the_same_second_have_folders_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fedct_flwr.runs.run_folder.time.strftime", lambda *_: "20260102-030405")
-    for name in ("study-20260102-030405", "study-20260102-030405-2", "study-20260102-030405-3"):
-        path = dated(tmp_path, "study")
-        assert path == tmp_path / name
-        RunFolder.create(path, SETTINGS, FACTS).close()
 
 
 class TestCheckpoint:
@@ -532,10 +505,3 @@ class TestQuantity:
         assert (line["distance"], line["moved"], line["silos"]["oslo"]["distance"]) == (2.5, None, 2.5)
         folder.save_checkpoint(Checkpoint(1, np.float32([1.5, np.nan]), {}))
         assert folder.load_checkpoint().targets.dtype == np.float32
-
-
-def test_the_version_of_torch_is_told_where_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    assert "torch" not in versions()
-    monkeypatch.setitem(sys.modules, "torch", sys)
-    assert versions()["torch"] == version("torch")

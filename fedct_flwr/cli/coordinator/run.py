@@ -28,7 +28,8 @@ from fedct_flwr.datasets.study_folder import StudyFolder
 from fedct_flwr.engine.flower import Garbled, NoAnswer, SuperLink
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs import scores
-from fedct_flwr.runs.run_folder import RunFolder, check_new, dated
+from fedct_flwr.runs.places import check_new, dated
+from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.simulation import score_table, scoreboard, who_gained
 from fedct_flwr.simulation.watch import reason
 from fedct_flwr.text.printable import in_shell, plain
