@@ -46,7 +46,7 @@ def write_row(
     path = values_path(name)
     known = json.loads(path.read_text("utf-8")) if path.exists() else {"values": {}, "settings": {}}
     everything = {setting: Runs(values) for setting, values in known["values"].items()} | runs
-    how = f"\nThis row: `{command()}` in {seconds:.0f} s, commit {_commit()}.\n"
+    how = f"\nThis row: `{command()}` in {seconds:.0f} s, commit {commit()}.\n"
     measured = {**known["settings"].get("rows", {}), row: how}
     write(name, text(everything, measured), everything, {**settings, "rows": measured}, seconds)
 
