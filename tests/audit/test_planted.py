@@ -1,4 +1,10 @@
-"""Broken mechanisms, each as somebody might break one: the audit always catches them, and never a correct one."""
+"""Broken mechanisms, each as somebody might break one: the audit always catches them, and never a correct one.
+
+Games have as many refits, and noise of such a size, that half of it escapes in less than one game of a million: it
+doubles the distance between scores with the record and without, which is then six standard errors beyond the limits.
+The exception are students at level 2: their labels tell only the largest count, so a tenth of the noise is planted.
+A correct mechanism is accused in fewer than one game of 1,000, however many refits there are.
+"""
 
 import math
 from collections.abc import Callable
@@ -75,7 +81,7 @@ def test_half_the_noise_or_half_the_sensitivity_is_caught_in_dp_linear() -> None
     # Both are the same mistake: the scale is their product.
     wrong = linear(HalfTheNoise)
     assert wrong._scale == linear()._scale / 2
-    assert outcome(crowded(wrong), wrong._event, 300).broken
+    assert outcome(crowded(wrong), wrong._event, 400).broken
 
 
 def test_noise_of_the_runs_seed_is_caught_by_running_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +128,7 @@ def test_the_joint_labeler_keeps_its_promise() -> None:
 @pytest.mark.parametrize("kind", [Unclipped, OneShare])
 def test_a_joint_labeler_without_clipping_or_with_too_little_noise_is_caught(kind: type[JointLinear]) -> None:
     wrong = joint(kind)
-    assert outcome(summed(wrong, 2), GaussianDpEvent(joint().noise.multiplier), 160).broken
+    assert outcome(summed(wrong, 2), GaussianDpEvent(joint().noise.multiplier), 400).broken
 
 
 # --- DP-SGD
@@ -170,11 +176,11 @@ def averaging(multiplier: float, tmp_path: Any) -> PrivateAveraging:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("scale", "clips"), [(1.0, True), (0.25, True), (1.0, False)])
+@pytest.mark.parametrize(("scale", "clips"), [(1.0, True), (0.5, True), (1.0, False)])
 def test_averages_with_too_little_noise_or_without_clipping_are_caught(
     scale: float, clips: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rounds, multiplier = 2, 3.0
+    rounds, multiplier = 2, 1.5
     for name in ("_task_id", "_run_id", "_node_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
     if not clips:
@@ -182,7 +188,7 @@ def test_averages_with_too_little_noise_or_without_clipping_are_caught(
     # What the algorithm promises of each round: one silo's update turned around moves the sum by two norms.
     promised = GaussianDpEvent(multiplier / 2 / np.sqrt(rounds))
     played = averaged(averaging(multiplier * scale, tmp_path), rounds)
-    assert outcome(played, promised, 200).broken == (scale < 1 or not clips)
+    assert outcome(played, promised, 400).broken == (scale < 1 or not clips)
 
 
 # --- teachers, students, randomized response
@@ -190,17 +196,17 @@ def test_averages_with_too_little_noise_or_without_clipping_are_caught(
 
 def teachers(scale: float = 1.0) -> TeachersLabeler:
     made = TeachersLabeler(
-        by_heart, len(QUERIES), 2, num_records=1, num_teachers=1, num_queries=len(QUERIES), epsilon=4.0, delta=1e-5,
-        noise_kind="gaussian", seed=0,
+        by_heart, len(QUERIES), 2, num_records=1, num_teachers=1, num_queries=len(QUERIES), epsilon=12.0,
+        delta=1e-5, noise_kind="gaussian", seed=0,
     )  # fmt: skip
     made._mechanism = replace(made._mechanism, scale=made._mechanism.scale * scale)
     return made
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.25])
+@pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_teachers_with_too_little_noise_are_caught(scale: float) -> None:
     promised = teachers().event(asked(ANOTHER, QUERIES))
-    assert outcome(lonely(teachers(scale), QUERIES), promised, 200).broken == (scale < 1)
+    assert outcome(lonely(teachers(scale), QUERIES), promised, 1000).broken == (scale < 1)
 
 
 class Echo(ByHeart):
@@ -230,11 +236,11 @@ def test_students_at_level_2_with_too_little_noise_are_caught(scale: float) -> N
 
 
 @pytest.mark.parametrize("votes", [1, 2])
-@pytest.mark.parametrize("scale", [1.0, 0.25])
+@pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_noisy_counts_of_silos_are_caught_where_the_noise_is_too_small(scale: float, votes: int) -> None:
-    promised = Gaussian(6.0 * votes, votes_per_unit=votes, unit=PrivacyUnit.SILO)
+    promised = Gaussian(2.2 * votes, votes_per_unit=votes, unit=PrivacyUnit.SILO)
     used = replace(promised, scale=promised.scale * scale)
-    found = outcome(counted(used, len(QUERIES), votes), event_of(promised, len(QUERIES)), 200)
+    found = outcome(counted(used, len(QUERIES), votes), event_of(promised, len(QUERIES)), 1200)
     assert found.broken == (scale < 1)
 
 
