@@ -266,11 +266,11 @@ def test_keys_of_every_algorithm_with_real_silos(algorithm: str, study: Path, in
 
 def test_a_student_of_real_silos_has_the_settings_of_its_kind(study: Path, wording: SnapshotAssertion) -> None:
     student = {"algorithm": "fedct", "student": NETWORK}
-    for key in TRAINED | {"epochs", "class-weight"}:
+    for key in sorted(TRAINED | {"epochs", "class-weight"}):
         assert said_of_real(study, **student, **{key: ANOTHER[key]}) == ""
         if key != "class-weight":
             said = said_of_real(study, **{**student, "student": "decision-tree"}, **{key: ANOTHER[key]})
-            assert said == wording
+            assert said == wording(name=key)
     assert said_of_real(study, **student, **{"local-steps": 7, "epochs": 3}).startswith("local-steps has no effect")
 
 
