@@ -63,17 +63,24 @@ def train(deployment: Deployment, name: str, **settings: object) -> tuple[int, R
     return deployment.begin(name, algorithm="fedct-joint", **{**usual, **settings})
 
 
-def test_a_run_spends_each_silos_budget_and_all_that_left_is_on_record(deployment: Deployment) -> None:
+@pytest.fixture(scope="module")
+def whole(deployment: Deployment) -> tuple[int, RunFolder]:
+    """A run to the end, in whose middle one agent ends: what it has not added yet it adds when it is there again."""
     run, folder = train(deployment, "whole")
-    # One agent ends in the middle; what it has not added yet it adds when it is there again.
     deployment.wait(lambda: len(folder.rounds()) >= 4 or (folder.path / "result.json").exists(), "round 4")
     deployment.send("agent zurich", signal.SIGKILL)
-    result = deployment.finish(run, folder)
-    assert result["status"] == "completed", deployment.logs()
+    assert deployment.finish(run, folder)["status"] == "completed", deployment.logs()
+    return run, folder
+
+
+def test_a_run_spends_each_silos_budget_and_all_that_left_is_on_record(
+    deployment: Deployment, whole: tuple[int, RunFolder]
+) -> None:
+    run, folder = whole
     rounds = folder.rounds()
     assert [line["round"] for line in rounds] == list(range(1, STEPS + 2))
     assert min(len(line["silos"]) for line in rounds) >= 3
-    assert result["joint"]["epsilon"] == 1.0
+    assert folder.read_json("result.json")["joint"]["epsilon"] == 1.0
     for silo in deployment.silos.values():
         epsilon, charges = spent(silo.config)
         assert charges <= STEPS
@@ -82,6 +89,7 @@ def test_a_run_spends_each_silos_budget_and_all_that_left_is_on_record(deploymen
         assert {entry.kind for entry in silo.entries(run) if entry.kind} == {"joint"}
 
 
+@pytest.mark.usefixtures("whole")
 def test_a_spent_budget_ends_the_next_run_in_one_sentence(deployment: Deployment) -> None:
     run, folder = train(deployment, "again")
     result = deployment.finish(run, folder)
