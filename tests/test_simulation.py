@@ -253,7 +253,7 @@ WRONG: Mapping[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no label": ({"label": ""}, ConfigError, "label is missing"),
     "no public set": ({"public": None}, ConfigError, "public is missing"),
     "no silos": ({"silos": None}, ConfigError, "silos is missing"),
-    "a silo's name": ({"silos": {"../a": records(1), "b": records(2)}}, ConfigError, "silo name '../a'"),
+    "a silo's name": ({"silos": {"../a": records(1), "b": records(2)}}, ConfigError, "'../a' is no silo's name"),
     "another label": ({"label": "illl"}, DataError, "the table of silo 'essen' has no column 'illl'"),
     "a single silo": ({"silos": {"essen": records(1)}}, DataError, "at least two silos"),
     "one class": ({"silos": {s: records(1).assign(ill="no") for s in SILOS}}, DataError, "all records in the silos'"),

@@ -20,6 +20,7 @@ from fedct_flwr.cli.certificates import is_good_for
 from fedct_flwr.cli.coordinator import register, run
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.main import app
+from fedct_flwr.config.names import name_fault
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError, DataError, FedctError, RunError
@@ -199,11 +200,16 @@ def test_a_new_folder_has_its_superlink_where_others_do_not_reach_it(tmp_path: P
 # --- register
 
 
-@pytest.mark.parametrize("item", ["cleveland", "=key.pub", "a/b=key.pub", "../x=key.pub"])
+@pytest.mark.parametrize("item", ["cleveland", "=key.pub"])
 def test_register_wants_names_and_files(folder: Path, item: str) -> None:
     assert refusal("register", folder, item) == (
         f"{item!r}: write NAME=FILE, the silo's name and the public key of its node"
     )
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", "a b"])
+def test_register_takes_the_names_of_silos_alone(folder: Path, name: str) -> None:
+    assert refusal("register", folder, f"{name}=key.pub") == name_fault(name)
 
 
 def test_register_takes_nothing_but_a_nodes_public_key(folder: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def check_not_former(folder: CoordinatorFolder, path: Path) -> None:
 
 def _named(item: str) -> tuple[str, Path]:
     name, equals, path = item.partition("=")
-    if not equals:
+    if not (name and equals):
         raise ConfigError(f"{item!r}: write NAME=FILE, the silo's name and the public key of its node")
     check_name(name)
     return name, Path(path)
