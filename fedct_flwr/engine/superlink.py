@@ -13,8 +13,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-import uvicorn
-
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.hospital.short_form import attach, attached, mark, pack_parts, part_ids, read_wish, unpack_parts
 
@@ -172,7 +170,7 @@ def main() -> None:
     )
     cli.uvicorn = SimpleNamespace(
         run=partial(
-            uvicorn.run, timeout_keep_alive=KEPT_SECONDS, timeout_graceful_shutdown=_STOP_SECONDS,
+            cli.uvicorn.run, timeout_keep_alive=KEPT_SECONDS, timeout_graceful_shutdown=_STOP_SECONDS,
             server_header=False, date_header=False,
         )
     )  # fmt: skip
