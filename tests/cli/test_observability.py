@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from fedct_flwr.cli.coordinator import metrics as coordinators
@@ -180,11 +181,15 @@ def events(watcher: Watcher) -> list[str]:
 
 def put_agent(kit: Kit, *, heard: float = 1, **changes: object) -> None:
     """An agent that has just heard from its SuperNode, which heard from the coordinator so many seconds ago."""
-    import os
-    import time
-
-    now = time.time()
-    facts = {"pid": os.getpid(), "started": now, "study": "x", "seen": now, "connected": True, "working": False}
+    now, itself = time.time(), psutil.Process()
+    facts = {
+        "pid": itself.pid,
+        "started": itself.create_time(),
+        "study": "x",
+        "seen": now,
+        "connected": True,
+        "working": False,
+    }
     (kit.state / STATUS_FILE).write_text(
         json.dumps({**facts, "round": 0, "heard": now - heard, "trouble": "", **changes}), "utf-8"
     )

@@ -84,6 +84,7 @@ VALUES = {
     "flwr.common.constant:SubStatus.COMPLETED": "completed",
     "flwr.supercore.constant:TASK_TOKEN_HEADER": "flwr-task-token",
     "flwr.supercore.constant:TaskType.CLIENT_APP": "flwr-clientapp",
+    "flwr.supercore.protobuf.constants:PROTOBUF_MEDIA_TYPE": "application/protobuf",
 }
 FIELDS = {"flwr.supercore.protobuf.client:ProtobufRequestContext": ("rpc_method", "message", "request")}
 
