@@ -171,7 +171,7 @@ def main() -> None:
     cli.uvicorn = SimpleNamespace(
         run=partial(
             cli.uvicorn.run, timeout_keep_alive=KEPT_SECONDS, timeout_graceful_shutdown=_STOP_SECONDS,
-            server_header=False, date_header=False,
+            server_header=False,
         )
     )  # fmt: skip
     cli.flower_superlink()
