@@ -15,6 +15,7 @@ _CHANGING: Final = [
     (re.compile(r"SHA256:[\w+/=-]{20,}"), "<fingerprint>"),
     (re.compile(r"\b[0-9a-f]{16,}\b"), "<hash>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?: ?UTC|Z|\+00:00)?)?"), "<time>"),
+    (re.compile(r"(?<=-)\d{8}-\d{6}\b"), "<time>"),
     (re.compile(r"[\d,]+(?= MB are free)"), "<number>"),
     (re.compile(r"\([\d.]+ s\)"), "(<seconds>)"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d{4,5}|(?<=localhost:)\d{4,5}"), "<port>"),

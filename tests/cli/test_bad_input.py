@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import __version__
 from fedct_flwr.cli import main
@@ -151,11 +152,13 @@ def test_a_data_folder_without_the_label_column(fedct: Callable[..., Outcome], h
     assert files_below(here) == []
 
 
-def test_a_data_folder_without_public_set(fedct: Callable[..., Outcome], here: Path, data: Path) -> None:
+def test_a_data_folder_without_public_set(
+    fedct: Callable[..., Outcome], here: Path, data: Path, wording: SnapshotAssertion
+) -> None:
     (data / "public.csv").unlink()
     outcome = fedct("simulate", "--data-dir", data, "--label", "ill")
     assert outcome.code == DATA
-    assert outcome.sentence.startswith(f"no public.csv in {data}, nor one with ")
+    assert outcome.sentence == wording
     assert files_below(here) == []
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import (
@@ -153,18 +154,20 @@ def test_a_certificate_that_is_about_to_expire_is_not_good(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("host", ["https://superlink", "superlink:8000", "a b", "", "müller.de", "-.x/"])
-def test_what_is_no_host_is_named(files: Files, tmp_path: Path, host: str) -> None:
-    with pytest.raises(ConfigError, match="is no host name and no IP address: write one without scheme and port"):
+def test_what_is_no_host_is_named(files: Files, tmp_path: Path, host: str, wording: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
         create_server_certificate(tmp_path / "s.pem", tmp_path / "s.key", [host], files.ca, files.ca_key)
+    assert str(caught.value) == wording
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_without_a_certificate_is_named(files: Files, tmp_path: Path) -> None:
+def test_a_file_without_a_certificate_is_named(files: Files, tmp_path: Path, wording: SnapshotAssertion) -> None:
     (tmp_path / "ca.crt").write_text("nothing")
     with pytest.raises(ConfigError, match=r"ca\.crt holds no certificate in PEM"):
         is_good_for(files.server, HOSTS, tmp_path / "ca.crt")
-    with pytest.raises(ConfigError, match=r"cannot read the certificate .*gone\.crt: No such file"):
+    with pytest.raises(ConfigError) as caught:
         load_certificate(tmp_path / "gone.crt")
+    assert str(caught.value) == wording
 
 
 def test_an_authority_without_its_key_signs_nothing(files: Files, tmp_path: Path) -> None:

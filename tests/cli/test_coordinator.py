@@ -13,6 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from fedct_flwr.cli import certificates
@@ -201,10 +202,8 @@ def test_a_new_folder_has_its_superlink_where_others_do_not_reach_it(tmp_path: P
 
 
 @pytest.mark.parametrize("item", ["cleveland", "=key.pub"])
-def test_register_wants_names_and_files(folder: Path, item: str) -> None:
-    assert refusal("register", folder, item) == (
-        f"{item!r}: write NAME=FILE, the silo's name and the public key of its node"
-    )
+def test_register_wants_names_and_files(folder: Path, item: str, wording: SnapshotAssertion) -> None:
+    assert refusal("register", folder, item) == wording
 
 
 @pytest.mark.parametrize("name", ["a/b", "../x", "a b"])
@@ -212,13 +211,13 @@ def test_register_takes_the_names_of_silos_alone(folder: Path, name: str) -> Non
     assert refusal("register", folder, f"{name}=key.pub") == name_fault(name)
 
 
-def test_register_takes_nothing_but_a_nodes_public_key(folder: Path, tmp_path: Path) -> None:
+def test_register_takes_nothing_but_a_nodes_public_key(
+    folder: Path, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     (tmp_path / "noise.pub").write_bytes(b"\x00\xff noise")
     for path in (tmp_path / "noise.pub", tmp_path / "cleveland"):
-        assert refusal("register", folder, f"new={path}") == (
-            f"{path} is no node's public key: ask the silo for its connection/node.key.pub"
-        )
-    assert "cannot read the key" in refusal("register", folder, "new=nowhere.pub")
+        assert refusal("register", folder, f"new={path}") == wording
+    assert refusal("register", folder, "new=nowhere.pub") == wording
     assert not (folder / "silos" / "new.pub").exists()
 
 
@@ -227,15 +226,19 @@ def test_register_replaces_no_key_by_another(folder: Path, tmp_path: Path) -> No
     assert "cleveland.pub holds another key" in refusal("register", folder, f"cleveland={tmp_path / 'node.key.pub'}")
 
 
-def test_register_without_any_key_says_where_keys_belong(tmp_path: Path) -> None:
+def test_register_without_any_key_says_where_keys_belong(tmp_path: Path, wording: SnapshotAssertion) -> None:
     coordinator("init", tmp_path / "c")
-    assert refusal("register", tmp_path / "c").startswith(f"there is no key in {tmp_path / 'c' / 'silos'}: put each")
+    assert refusal("register", tmp_path / "c") == wording
 
 
-def test_register_gives_up_on_a_superlink_that_does_not_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_register_gives_up_on_a_superlink_that_does_not_come(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
+) -> None:
     monkeypatch.setattr(register, "_WAIT_SECONDS", 0.1)
     address = CoordinatorFolder.open(folder).address()
-    assert f"no SuperLink answers at {address}" in refusal("register", folder, error=RunError)
+    said = refusal("register", folder, error=RunError)
+    assert f" {address}" in said
+    assert said == wording
 
 
 def keys_copied(folder: Path, old: str, new: str) -> Path:
@@ -246,22 +249,24 @@ def keys_copied(folder: Path, old: str, new: str) -> Path:
     return path
 
 
-def test_list_says_that_nobody_answers(folder: Path) -> None:
+def test_list_says_that_nobody_answers(folder: Path, wording: SnapshotAssertion) -> None:
     address = f"127.0.0.1:{closed_port()}"
     assert coordinator("init", folder, "--address", address).exit_code == 0
-    assert f"no SuperLink answers at {address}" in refusal("list", folder, error=RunError)
+    said = refusal("list", folder, error=RunError)
+    assert f" {address}" in said
+    assert said == wording
 
 
-def test_register_admits_no_key_under_two_names(folder: Path) -> None:
+def test_register_admits_no_key_under_two_names(folder: Path, wording: SnapshotAssertion) -> None:
     keys_copied(folder, "cleveland", "zurich-2")
     said = refusal("register", folder)
-    assert said.startswith("zurich-2 has the key that cleveland has, and a node is one silo")
+    assert said == wording
 
 
-def test_register_keeps_no_key_that_another_silo_has(folder: Path, tmp_path: Path) -> None:
+def test_register_keeps_no_key_that_another_silo_has(folder: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
     path = keys_copied(folder, "cleveland", "copy").rename(tmp_path / "node.key.pub")
     said = refusal("register", folder, f"basel={path}")
-    assert said.startswith("basel has the key that cleveland has")
+    assert said == wording
     assert not (folder / "silos" / "basel.pub").exists()
 
 
@@ -289,12 +294,11 @@ def test_register_says_of_a_key_what_the_superlink_knows(flwr: Flwr, folder: Pat
 # --- run
 
 
-def test_run_without_a_superlink_is_one_sentence_and_leaves_nothing(folder: Path) -> None:
+def test_run_without_a_superlink_is_one_sentence_and_leaves_nothing(folder: Path, wording: SnapshotAssertion) -> None:
     address = CoordinatorFolder.open(folder).address()
-    assert refusal("run", folder, error=RunError) == (
-        f"no SuperLink answers at {address} with a certificate that {folder / 'certificates' / 'ca.crt'} has signed: "
-        "start it, or correct the address"
-    )
+    said = refusal("run", folder, error=RunError)
+    assert f" {address} " in said
+    assert said == wording
     assert list((folder / "runs").iterdir()) == []
 
 
@@ -349,18 +353,17 @@ def test_run_overwrites_no_run(folder: Path) -> None:
     assert "exists: choose another one" in refusal("run", folder, "--run-dir", folder / "runs" / "old", error=RunError)
 
 
-def test_a_run_in_simulation_is_gone_on_with_elsewhere(folder: Path, tmp_path: Path) -> None:
+def test_a_run_in_simulation_is_gone_on_with_elsewhere(
+    folder: Path, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     RunFolder.create(tmp_path / "run", {"study": "s", "data": "heart-disease"}, {}).close()
     said = refusal("run", folder, "--resume", tmp_path / "run")
-    assert (
-        said
-        == f"the run in {tmp_path / 'run'} is a simulation: go on with 'fedct simulate --resume {tmp_path / 'run'}'"
-    )
+    assert said == wording
 
 
-def test_with_resume_other_settings_have_no_effect(folder: Path, tmp_path: Path) -> None:
+def test_with_resume_other_settings_have_no_effect(folder: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
     said = refusal("run", folder, "--resume", tmp_path / "run", "--set", "quorum=0.5")
-    assert said == "--set has no effect with --resume: leave it out"
+    assert said == wording
 
 
 def test_baselines_need_a_run_that_asks_for_scores(folder: Path, tmp_path: Path) -> None:
@@ -375,13 +378,13 @@ def test_baselines_need_a_run_that_asks_for_scores(folder: Path, tmp_path: Path)
     assert "--baselines needs the silos' scores" in said
 
 
-def test_a_folder_without_an_address_is_to_be_made_anew(folder: Path) -> None:
+def test_a_folder_without_an_address_is_to_be_made_anew(folder: Path, wording: SnapshotAssertion) -> None:
     (folder / "flwr" / "config.toml").write_text("[superlink]\n")
-    assert "names no address under [superlink.deployment]" in refusal("stop", folder)
+    assert refusal("stop", folder) == wording
 
 
-def test_stop_without_a_superlink_is_one_sentence(folder: Path) -> None:
-    assert "no SuperLink answers at" in refusal("stop", folder, error=RunError)
+def test_stop_without_a_superlink_is_one_sentence(folder: Path, wording: SnapshotAssertion) -> None:
+    assert refusal("stop", folder, error=RunError) == wording
 
 
 def test_what_the_run_asks_for_is_what_the_command_line_says(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,11 +436,13 @@ def test_an_interrupt_while_the_run_is_started_stops_what_has_begun(
     assert [call.split()[1] for call in flwr.calls("stop")] == ["5"]
 
 
-def test_a_start_that_nobody_understands_is_stopped_all_the_same(flwr: Flwr, folder: Path) -> None:
+def test_a_start_that_nobody_understands_is_stopped_all_the_same(
+    flwr: Flwr, folder: Path, wording: SnapshotAssertion
+) -> None:
     flwr.says("list", runs(), runs(run_5="pending"), runs(run_5="finished:stopped"))
     flwr.says("run", ODD[0])
     flwr.says("stop", ODD[0], DONE)
-    assert refusal("run", folder, error=RunError) == f"'flwr run' gave no answer: {ODD[0]}"
+    assert refusal("run", folder, error=RunError) == wording
     assert [call.split()[1] for call in flwr.calls("stop")] == ["5", "5"]
 
 
@@ -448,21 +453,23 @@ def test_a_start_that_is_declined_stops_nobody(flwr: Flwr, folder: Path) -> None
     assert not [call for call in flwr.calls("") if call.startswith("stop")]
 
 
-def test_a_few_odd_answers_end_no_run(flwr: Flwr, folder: Path) -> None:
+def test_a_few_odd_answers_end_no_run(flwr: Flwr, folder: Path, wording: SnapshotAssertion) -> None:
     flwr.says("list", runs(), *ODD, runs(run_5="running"), *ODD, *ODD[:2], runs(run_5="finished:failed"))
     flwr.says("run", STARTED)
     flwr.says("stop", DONE)
     done = coordinator("run", folder)
-    assert "the run is over for Flower (finished:failed)" in str(done.exception)
-    assert done.output.count("nobody understands what flwr answers: asking it again") == 2
+    assert str(done.exception) == wording
+    assert done.output.count("asking it again") == 2
 
 
-def test_odd_answers_for_good_end_it_and_say_so(flwr: Flwr, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_answers_for_good_end_it_and_say_so(
+    flwr: Flwr, folder: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
+) -> None:
     monkeypatch.setattr(run, "_STOP_SECONDS", 0.1)
     flwr.says("list", runs(), ODD[0])
     flwr.says("run", STARTED)
     flwr.says("stop", DONE)
-    assert refusal("run", folder, error=RunError) == f"'flwr list' gave no answer: {ODD[0]}"
+    assert refusal("run", folder, error=RunError) == wording
     assert [call.split()[1] for call in flwr.calls("stop")] == ["5"]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from fedct_flwr.cli.certificates import is_good_for
@@ -110,22 +111,20 @@ def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_complete_demonstration_is_left_as_it_is(made: Path) -> None:
+def test_a_complete_demonstration_is_left_as_it_is(made: Path, wording: SnapshotAssertion) -> None:
     before = contents(made)
     again = demo(made, "--superlink", "elsewhere:1")
     assert again.exit_code == 0
-    assert "is complete: nothing to do" in again.output
+    assert again.output == wording
     assert contents(made) == before
 
 
-def test_a_half_written_demonstration_is_to_be_removed(made: Path, tmp_path: Path) -> None:
+def test_a_half_written_demonstration_is_to_be_removed(made: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
     half = tmp_path / "half"
     (half / "silos").mkdir(parents=True)
     done = demo(half)
     assert isinstance(done.exception, ConfigError)
-    assert str(done.exception) == (
-        f"{half} holds something that is no complete demonstration: remove it, or name another one"
-    )
+    assert str(done.exception) == wording
     assert [path.name for path in half.iterdir()] == ["silos"]
 
 

@@ -15,6 +15,7 @@ import tomli_w
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import RENEW_BEFORE, lasts, load_certificate
@@ -121,11 +122,13 @@ def test_the_program_hears_what_there_is_to_tell(fedct: Fedct, folder: Coordinat
 
 
 @pytest.mark.parametrize("other", ["zurich", "Zurich"])
-def test_a_second_hospital_with_the_same_name_is_refused(fedct: Fedct, folder: CoordinatorFolder, other: str) -> None:
+def test_a_second_hospital_with_the_same_name_is_refused(
+    fedct: Fedct, folder: CoordinatorFolder, other: str, wording: SnapshotAssertion
+) -> None:
     before = invite(fedct, folder).read_bytes()
     done = fedct("coordinator", "invite", folder.path, other)
     assert done.code == ConfigError.exit_code
-    assert "there is a silo zurich already" in done.sentence
+    assert done.sentence == wording
     assert [path.name for path in folder.kits.iterdir()] == ["zurich"]
     assert (folder.invitations / "zurich.zip").read_bytes() == before
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo import HELPS
 from fedct_flwr.cli.silo.folder import host_and_port
@@ -65,10 +66,12 @@ FOLDER_COMMANDS = [name for name in HELPS if name not in OF_FILES]
 
 
 @pytest.mark.parametrize("name", FOLDER_COMMANDS)
-def test_a_folder_that_is_none_is_one_sentence(fedct: Fedct, tmp_path: Path, name: str) -> None:
+def test_a_folder_that_is_none_is_one_sentence(
+    fedct: Fedct, tmp_path: Path, name: str, wording: SnapshotAssertion
+) -> None:
     outcome = fedct("silo", name, tmp_path / "nowhere")
     assert outcome.code == ConfigError.exit_code
-    assert outcome.sentence.startswith(f"there is no silo.toml in {tmp_path / 'nowhere'}")
+    assert outcome.sentence == wording
 
 
 @pytest.mark.parametrize("name", [name for name in FOLDER_COMMANDS if name not in ("check", "overview")])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers import dp_linear
@@ -152,9 +153,10 @@ def test_secure_and_simulated_noise_are_alike() -> None:
 
 
 @pytest.mark.parametrize("setting", ["num_records", "steps"])
-def test_impossible_numbers_are_refused(setting: str) -> None:
-    with pytest.raises(ConfigError, match=f"{setting.replace('_', '-')} of the DP linear labeler is 0; set it to 1"):
+def test_impossible_numbers_are_refused(setting: str, wording: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
         labeler(**{setting: 0})
+    assert str(caught.value) == wording
 
 
 def test_records_of_another_shape_are_refused_before_anything_is_charged() -> None:

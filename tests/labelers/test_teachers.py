@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from dp_accounting import DpEvent
 from scipy.stats import chi2
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.teachers import TeachersLabeler, default_teachers
@@ -80,9 +81,10 @@ def test_its_dump_holds_the_answers_alone() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1 << 16])
-def test_an_impossible_number_of_teachers_is_refused(count: int) -> None:
-    with pytest.raises(ConfigError, match="the number of teachers is"):
+def test_an_impossible_number_of_teachers_is_refused(count: int, wording: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
         labeler(num_teachers=count)
+    assert str(caught.value) == wording
 
 
 def test_more_teachers_than_records_are_refused() -> None:

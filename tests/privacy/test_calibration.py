@@ -4,6 +4,7 @@ import math
 
 import pytest
 from dp_accounting import DpEvent, GaussianDpEvent, NonPrivateDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.privacy.calibration import calibrate
@@ -40,13 +41,14 @@ def test_finds_the_analytic_gaussian(target: float, sigma: float) -> None:
     assert calibrate(GaussianDpEvent, target, DELTA, 0.1, 1e4) == pytest.approx(sigma, rel=0.005)
 
 
-def test_without_delta_only_pure_mechanisms_can_be_calibrated() -> None:
+def test_without_delta_only_pure_mechanisms_can_be_calibrated(wording: SnapshotAssertion) -> None:
     def answers(noise: float) -> DpEvent:
         return SelfComposedDpEvent(pure(1 / noise), 20)
 
     assert calibrate(answers, 2.0, 0.0, 1e-3, 1e6) == pytest.approx(10, rel=2e-3)
-    with pytest.raises(ConfigError, match="no noise keeps what is planned within epsilon 2 at delta 0: plan fewer"):
+    with pytest.raises(ConfigError) as caught:
         calibrate(GaussianDpEvent, 2.0, 0.0, 1e-3, 1e6)
+    assert str(caught.value) == wording
 
 
 def test_more_than_enough_is_the_least_that_may_be() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.consensus.counting import Trust
 from fedct_flwr.privacy.budget import PrivacyUnit
@@ -51,9 +52,10 @@ def test_means_are_over_silos_that_have_all_scores(tmp_path: Path):
     assert read_runs([folder.path])[0].mean_score("pooled", "local") == pytest.approx(0.6)
 
 
-def test_a_folder_without_a_run_is_said(tmp_path: Path):
-    with pytest.raises(RunError, match=r"is no complete run folder: cannot read config\.json"):
+def test_a_folder_without_a_run_is_said(tmp_path: Path, wording: SnapshotAssertion):
+    with pytest.raises(RunError) as caught:
         RunReader(tmp_path)
+    assert str(caught.value) == wording
 
 
 def test_a_run_of_a_newer_version_is_refused(tmp_path: Path):
@@ -101,11 +103,12 @@ def test_an_algorithm_that_is_no_name_is_shown_as_it_is(tmp_path: Path, algorith
 
 
 @pytest.mark.parametrize("matrix", ["[[1.0]]", "[[1.0, 0.0], [0.0, Infinity]]", "3", "null"])
-def test_trust_that_is_no_matrix_is_damage(tmp_path: Path, matrix: str):
+def test_trust_that_is_no_matrix_is_damage(tmp_path: Path, matrix: str, wording: SnapshotAssertion):
     folder = finished(tmp_path / "run")
     (folder.path / "trust.jsonl").write_text(f'{{"round": 1, "silos": ["oslo", "rome"], "matrix": {matrix}}}\n')
-    with pytest.raises(RunError, match=r"trust\.jsonl is damaged: take it away, as only a report needs it"):
+    with pytest.raises(RunError) as caught:
         read_runs([folder.path])
+    assert str(caught.value) == wording
 
 
 def test_trust_is_read_as_it_grows(tmp_path: Path):
@@ -147,7 +150,7 @@ def test_other_networks_have_no_weight_in_common(tmp_path: Path, size: int):
     assert read_runs([folder.path])[0].network_bytes is None
 
 
-def test_the_cost_of_the_coordinators_noise_is_in_the_result(tmp_path: Path):
+def test_the_cost_of_the_coordinators_noise_is_in_the_result(tmp_path: Path, wording: SnapshotAssertion):
     folder = finished(tmp_path / "run")
     noise = NoiseOnVotes("laplace", 100, 25.0)
     cost = Spending(whom="all silos", unit=PrivacyUnit.SILO, epsilon=2.5, delta=1e-5, accountant="pld", noise=noise)
@@ -155,7 +158,7 @@ def test_the_cost_of_the_coordinators_noise_is_in_the_result(tmp_path: Path):
     spending = read_runs([folder.path])[0].spending
     assert spending is not None
     assert spending.rows == (cost,)
-    assert "not from the coordinator" in spending.note
+    assert spending.note == wording
 
 
 def test_scores_of_global_models(tmp_path: Path):
