@@ -43,7 +43,7 @@ _NO_TESTS: Final[Mapping[SiloName, Source]] = MappingProxyType({})
 _OF_TESTS: Final = frozenset(
     (
         *("missing-as-number", "far-number", "two-scales", "other-scale", "out-of-range", "unknown-values"),
-        *("value-spellings", "label-spellings", "shared-records", "public-records"),
+        *("value-spellings", "label-spellings", "shared-records", "public-records", "slipped-rows"),
     )
 )
 """What is said of a table that a silo is tested with."""

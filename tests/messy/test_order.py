@@ -98,6 +98,15 @@ def test_cells_next_to_other_records_are_said(tmp_path: Path, what: str) -> None
     assert found(p, tmp_path) == expected
 
 
+def test_cells_next_to_other_records_of_a_test_file_are_said(tmp_path: Path) -> None:
+    p = with_weights(patients(3))
+    p.tables["essen.test"] = {column: cells[:200] for column, cells in p.tables["essen"].items()}
+    p.tables["essen"] = {column: cells[200:] for column, cells in p.tables["essen"].items()}
+    assert not found(p, tmp_path / "right")
+    down(p, "essen.test", "weight")
+    assert found(p, tmp_path / "wrong") == {("slipped-rows", "weight", "essen.test")}
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_nothing_is_said_of_columns_that_go_together(tmp_path: Path, seed: int) -> None:
     assert not found(with_weights(patients(seed)), tmp_path)
