@@ -25,6 +25,7 @@ import tomli_w
 
 from fedct_flwr.engine import patient_ray
 from fedct_flwr.engine.flower import APP_NAME, BIN, environment, stage_app
+from fedct_flwr.engine.ports import reserved_port
 from fedct_flwr.types import RunError
 
 _CONNECTION: Final = "fedct-simulate"
@@ -94,9 +95,11 @@ def superlink(variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
     At the end it stops every process with this Flower home: nobody else may have it. Raises RunError if the SuperLink
     does not start.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with reserved_port("127.0.0.1") as port:
+        yield from _superlink_at(port, variables, output)
+
+
+def _superlink_at(port: int, variables: Mapping[str, str], output: IO[str]) -> Iterator[None]:
     connection = {"address": f"127.0.0.1:{port}", "insecure": True}
     config = {"superlink": {"default": _CONNECTION, _CONNECTION: connection}}
     home = Path(variables["FLWR_HOME"])

@@ -2,17 +2,19 @@
 
 Ray 2.55 ends a run before its first round if its agents, two Python programs, have not written their ports to files
 within 15 s (github.com/ray-project/ray/issues/65983), and no setting changes that. With other work on two cores they
-take longer. Here their ports are chosen, and are in those files, before they start.
+take longer. Here their ports are chosen, and are in those files, before they start. Until then nobody else is given
+them: a run whose agent does not get its port has no workers.
 """
 
 import os
-import socket
 import sys
 from contextlib import ExitStack
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final
+
+from fedct_flwr.engine.ports import reserved_port
 
 _PROGRAM: Final = "flwr-simulation"
 _PORTS: Final = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
@@ -41,20 +43,14 @@ def main() -> None:
     persist_port: Any = import_module("ray._raylet").persist_port
     start_raylet = services.start_raylet
 
-    def with_known_ports(*arguments: Any, **named: Any) -> Any:
-        node = signature(start_raylet).bind(*arguments, **named).arguments
-        ports = _free_ports()
-        for name, port in ports.items():
-            persist_port(node["session_dir"], node["node_id"], name, port)
-        return start_raylet(*arguments, **named | ports)
+    with ExitStack() as reserved:
 
-    services.start_raylet = with_known_ports
-    flwr_simulation()
+        def with_known_ports(*arguments: Any, **named: Any) -> Any:
+            node = signature(start_raylet).bind(*arguments, **named).arguments
+            ports = {name: reserved.enter_context(reserved_port()) for name in _PORTS}
+            for name, port in ports.items():
+                persist_port(node["session_dir"], node["node_id"], name, port)
+            return start_raylet(*arguments, **named | ports)
 
-
-def _free_ports() -> dict[str, int]:
-    with ExitStack() as probes:
-        sockets = {name: probes.enter_context(socket.socket()) for name in _PORTS}
-        for probe in sockets.values():
-            probe.bind(("", 0))
-        return {name: int(probe.getsockname()[1]) for name, probe in sockets.items()}
+        services.start_raylet = with_known_ports
+        flwr_simulation()
