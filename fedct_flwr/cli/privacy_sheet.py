@@ -71,7 +71,7 @@ def _with_audit(page: "_Page", folder: Path) -> "_Page":
             said.append(f"- On the sums with noise: {sums['sentence']}.")
     except FileNotFoundError:
         return page
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise RunError(f"{folder / 'audit.json'} is damaged: run 'fedct audit' again, or take the file away") from None
     section = "## Attacks that were tried\n\n" + "\n".join(said) + "\n\nThe [audit](audit.md) has all of them.\n"
     return page._replace(markdown=f"{page.markdown}\n{section}")

@@ -76,5 +76,5 @@ def read_status(state: Path) -> Status:
             trouble=str(said.get("trouble", "")),
             shut=str(said.get("shut", "")),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Status()

@@ -59,7 +59,7 @@ def _valid(config: SiloConfig, digest: bytes, after: int, path: Path) -> dict[st
     """The signatures that wait, of approvers of today, for the terms of today."""
     try:
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     valid = {}
     for name, signature in found.items() if isinstance(found, dict) else ():

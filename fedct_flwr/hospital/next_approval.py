@@ -61,7 +61,7 @@ def take(log: EgressLog, state: Path, after: int) -> None:
         # Or else a crash has come between the line and this.
     except FileNotFoundError:
         return
-    except (InvalidSignature, ValueError, KeyError, TypeError):
+    except (InvalidSignature, ValueError, KeyError, TypeError, RecursionError):
         raise RunError(f"{path} is no approval that was given here: remove it, and approve again") from None
     except OSError as error:
         raise RunError(f"cannot write the egress log {log.path}: {error.strerror or error}") from None

@@ -203,7 +203,7 @@ def _code_of(answer: httpx.Response) -> object:
 def _document(answer: httpx.Response) -> dict[str, object]:
     try:
         found = json.loads(answer.text)
-    except (ValueError, httpx.StreamError):
+    except (ValueError, RecursionError, httpx.StreamError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -89,7 +89,7 @@ class Judgment:
             return cls(**raw, tests=tests)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise DataError(f"{path} is damaged: take it away, and the next round writes it anew") from None
 
 

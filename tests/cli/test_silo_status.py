@@ -222,7 +222,9 @@ def test_whether_the_agent_lives(fedct: Fedct, kit: Kit, agent: dict[str, Any], 
     assert said(fedct, kit)["agent"]["alive"] is alive
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"pid": "x"}', "null", '{"pid": 1'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"pid": "x"}', "null", '{"pid": 1', '{"pid": 1e999}', "[" * 100_000]
+)
 def test_a_file_that_says_nothing_is_no_agent(kit: Kit, content: str) -> None:
     (kit.state / STATUS_FILE).write_text(content)
     assert not read_agent(kit.state).alive

@@ -169,6 +169,16 @@ SAID: Final[dict[str, Case]] = {
     ),
     "a typing error in public": Case(lambda p: p.some(PUBLIC, "height", [7], "1700"), "far-number", "height"),
     "a typing error at a silo": Case(lambda p: p.some("essen", "height", [7], "1700"), "far-number", "height", "essen"),
+    "a digit too many at a silo": Case(
+        lambda p: p.tables["essen"]["height"].__setitem__(slice(3), ["1612", "1745", "1580"]),
+        "far-number",
+        "height",
+        "essen",
+    ),
+    "ages that nobody reaches": Case(
+        lambda p: p.some("essen", "age", [5, 50, 100], "150"), "far-number", "age", "essen"
+    ),
+    "an age before birth": Case(lambda p: p.some("essen", "age", [5], "-5"), "out-of-range", "age", "essen"),
     "a line of sums": Case(
         lambda p: [p.some(PUBLIC, name, [299], "9000") for name in ("crp", "height")], "far-number", "crp"
     ),

@@ -33,7 +33,7 @@ CODES: Final[dict[str, str]] = {
     "record-number": "a column of numbers looks like an identifier",
     "codes-as-numbers": "a column of numbers looks like codes",
     "missing-as-number": "a number such as -999 seems to stand for a missing value",
-    "far-number": "one number lies far from all others: a typing error, or a line of sums?",
+    "far-number": "a few numbers lie far from all others: typing errors, or a line of sums?",
     "repeated-number": "most numbers of a column at a silo are one, which the public set hardly has",
     "two-scales": "a column's numbers in one table form two groups far apart: two units?",
     "other-scale": "a column's numbers at a silo lie apart from the public set's: another unit?",

@@ -35,6 +35,8 @@ _OUTSIDE: Final = 0.05
 _MOSTLY: Final = 0.5
 _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
 _WELL_KNOWN: Final = 10
+_NEAR_ZERO: Final = 0.25
+"""Of the middle number."""
 
 
 def unknown(public: Profile, silo: Profile, name: str) -> int | None:
@@ -66,8 +68,7 @@ def of_silo(
             yield from _unknown_values(public, silo, column, name, say, column in no_features)
     yield from _mostly_empty(public, silo, name, say)
     yield from filled(silo, name, say, public)
-    far = [each for each in far_numbers(silo, name, say) if not _is_usual(public, silo, each.column)]
-    meant = [*sentinels(silo, name, say), *far]
+    meant = [*sentinels(silo, name, say), *far_numbers(silo, name, say, _ranges(public))]
     yield from meant
     # What stands for a missing value is in no unit.
     columns = {found.column for found in meant}
@@ -85,13 +86,13 @@ def _is_often_missing(public: Profile, silo: Profile, name: str) -> bool:
     return bool(share**silo.records > _UNLIKELY)
 
 
-def _is_usual(public: Profile, silo: Profile, name: str) -> bool:
-    """Whether all numbers of a silo's column lie in the public set's range, however far from each other."""
-    there, here = public.numbers.position.get(name), silo.numbers.position[name]
-    if there is None or public.numbers.valid[there] < FEWEST:
-        return False
-    low, high = public.numbers.smallest[there], public.numbers.largest[there]
-    return bool(low <= silo.numbers.smallest[here] and silo.numbers.largest[here] <= high)
+def _ranges(public: Profile) -> dict[str, tuple[float, float]]:
+    """Where the numbers of the public set's columns lie, of those with enough of them."""
+    numbers = public.numbers
+    return {
+        numbers.names[at]: (float(numbers.smallest[at]), float(numbers.largest[at]))
+        for at in np.flatnonzero(numbers.valid >= FEWEST)
+    }
 
 
 def constant_in_public(public: Profile, silos: Mapping[SiloName, Profile], say: Words) -> Iterator[Finding]:
@@ -209,6 +210,8 @@ def of_scales(
         # Fewer, if they are as large as usual ones: somebody has lost, or found, a sign.
         enough_there = (theirs.valid[here] >= _FEWEST_FOR_HALVES) & (ours.valid[there] >= FEWEST)
         signs = enough_there & (theirs.smallest[here] > 0) & (ours.smallest[there] <= -q[:, _P25])
+        # Or any, where no number is near zero: nobody is -5 years old.
+        signs |= enough_there & (theirs.smallest[here] > _NEAR_ZERO * q[:, _P50]) & (ours.smallest[there] < 0)
         outside_range = (own[:, _P90] > theirs.largest[here]) | (own[:, _P10] < theirs.smallest[here])
     # Two values are codes: 1 and 2 where there are 0 and 1.
     few = enough & (theirs.distinct[here] == 2) & (ours.distinct[there] <= 2) & theirs.whole[here] & ours.whole[there]

@@ -1,6 +1,6 @@
 """Numbers of one column that lie apart from all others: codes for a missing value, typing errors, a second unit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,15 @@ _MANY_NUMBERS: Final = 10
 """Distinct numbers, at most, that may well be names of categories."""
 _MOSTLY: Final = 0.5
 _FAR: Final = 5.0
+"""Times the distance of all others from each other."""
+_FAR_ALONE: Final = 0.7
+_FAR_OF_SOME: Final = 0.5
 _FAR_IN_LOGS: Final = 0.5
+_EVEN: Final = 1.5
+"""Times as far from the middle as the other end: numbers without a long tail."""
+_ENOUGH_CELLS: Final = 50
+_SOME_CELLS: Final = 3
+_SOME_SHARE: Final = 0.02
 _FEWEST_CODES: Final = 2
 _MOST_CODES: Final = 4
 _FEWEST_OFTEN: Final = 5
@@ -24,7 +32,7 @@ _OFTEN: Final = 0.02
 _NEAR: Final = 0.1
 """Share of all cells, with numbers next to a code, which it is compared with."""
 _TIMES: Final = 4
-_Q25, _Q75 = (QUANTILES.index(q) for q in (0.25, 0.75))
+_Q10, _Q25, _Q75, _Q90 = (QUANTILES.index(q) for q in (0.1, 0.25, 0.75, 0.9))
 
 
 def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
@@ -97,44 +105,57 @@ def _several(values: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[n
     return codes_alone
 
 
-def far_numbers(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """One number, the same in a few cells, that lies far from all others: by far more than these from each other."""
+def far_numbers(
+    profile: Profile, silo: SiloName, say: Words, beside: Mapping[str, tuple[float, float]] | None = None
+) -> Iterator[Finding]:
+    """A few numbers far from all others, by far more than these from each other.
+
+    ``beside`` has the ranges of another table's columns: what lies in them, or next to them, is not far.
+    """
     numbers = profile.numbers
-    low, high = numbers.second_smallest, numbers.second_largest
-    above = _is_far(numbers.largest - high, high - numbers.smallest) & _is_far_in_logs(
-        numbers.largest, high, numbers.smallest
-    )
-    below = _is_far(low - numbers.smallest, numbers.largest - low)
-    many = numbers.distinct > _MANY_NUMBERS
     known = {found.column for found in sentinels(profile, silo, say)}
-    for mask, values, cells in (
-        (above & many, numbers.largest, numbers.at_largest),
-        (below & many, numbers.smallest, numbers.at_smallest),
-    ):
-        for at in np.flatnonzero(mask & (cells < _MOSTLY * numbers.valid)):
-            name, value = numbers.names[at], "" if say.private else f" ({values[at]:g})"
-            if name not in known:
-                where, amount = say.column(name, silo), say.number(cells[at], "cell")
-                said = f"{where} has a number far from all others{value}, in {amount}"
+    width = numbers.quantiles[:, _Q90] - numbers.quantiles[:, _Q10]
+    for sign, extreme, tail in ((1, numbers.largest, _Q90), (-1, -numbers.smallest, _Q10)):
+        # Most columns end where most of their numbers do, and need no closer look.
+        reach = extreme - sign * numbers.quantiles[:, tail]
+        for at in np.flatnonzero((numbers.distinct > _MANY_NUMBERS) & (reach > _FAR_OF_SOME * width)):
+            name = numbers.names[at]
+            others = sorted(sign * end for end in (beside or {}).get(name, ()))
+            if name in known:
+                continue
+            if len(far := _far_end(np.sort(sign * _valid(profile, name)), others)):
+                where, amount = say.column(name, silo), say.number(len(far), "cell")
+                one = far[0] == far[-1]
+                value = f" ({sign * far[0]:g})" if one and not say.private else ""
+                said = f"{where} has {'a number' if one else 'numbers'} far from all others{value}, in {amount}"
                 fix = "correct it, leave the cell empty, or take a line of sums or means out"
                 yield Finding("far-number", Severity.SAID, said, fix, name, silo)
 
 
-def _is_far(gap: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _far_end(ordered: NDArray[np.float64], others: Sequence[float]) -> NDArray[np.float64]:
+    """The largest cells, if a wide gap is below them. ``others`` are the ends of another table's range, if any."""
+    size = len(ordered)
+    at_end = int(np.count_nonzero(ordered == ordered[-1]))
+    most = max(_SOME_CELLS, int(_SOME_SHARE * size)) if size >= _ENOUGH_CELLS else 1
+    if most < at_end < _MOSTLY * size:
+        most = at_end
+    first = max(0, size - 1 - most)
+    below = first + int(np.diff(ordered[first:]).argmax())
+    rest, far = ordered[: below + 1], ordered[below + 1 :]
+    low, high, middle = min([rest[0], *others]), max([rest[-1], *others]), rest[len(rest) // 2]
     # Numbers near the largest that there are.
-    with np.errstate(over="ignore"):
-        far: NDArray[np.bool_] = (spread > 0) & (gap >= _FAR * spread)
-    return far
-
-
-def _is_far_in_logs(
-    largest: NDArray[np.float64], second: NDArray[np.float64], smallest: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Whether it is far also where numbers have long tails, as amounts in blood."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.log(largest / second) > _FAR_IN_LOGS * np.log(second / smallest)
-    found: NDArray[np.bool_] = far | (smallest <= 0)
-    return found
+    with np.errstate(over="ignore", invalid="ignore"):
+        gap, spread, tail = far[0] - high, high - low, high - middle
+        if not spread > 0 or not gap > 0:
+            return far[:0]
+        if tail <= _EVEN * (middle - low):
+            times = _FAR_ALONE if len(far) == 1 else _FAR_OF_SOME
+        elif low > 0:
+            # As amounts in blood: the gap is to be wide in logarithms as well.
+            times = _FAR_ALONE if np.log(far[0] / high) > _FAR_IN_LOGS * np.log(high / low) else np.inf
+        else:
+            times = _FAR if far[0] == far[-1] else np.inf
+        return far if gap >= times * spread else far[:0]
 
 
 def two_scales(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
