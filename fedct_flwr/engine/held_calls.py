@@ -139,14 +139,20 @@ class HeldCalls:
             await self._app(scope, receive, send)
             return
         # Whoever asks for work is there.
-        beat = SendNodeHeartbeatRequest(node=request.node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
-        answer = await self._ask({**scope, "path": _BEAT, "raw_path": _BEAT.encode()}, beat.SerializeToString())
+        answer = await self._beat(scope, request)
         if answer.events and answer.events[0].get("status") != _OK:
             await _reply(answer, send)
             return
         found = await self._question(scope, body, request.node.node_id, wish.wait, receive)
+        if found is not None and not found.is_empty():
+            # And was until now: Flower counts a silo as gone a minute after its last heartbeat.
+            await self._beat(scope, request)
         if found is not None:
             await _reply(found, send)
+
+    async def _beat(self, scope: Scope, request: PullMessagesRequest) -> _Answer:
+        beat = SendNodeHeartbeatRequest(node=request.node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
+        return await self._ask({**scope, "path": _BEAT, "raw_path": _BEAT.encode()}, beat.SerializeToString())
 
     async def _question(self, scope: Scope, body: bytes, node: int, seconds: float, receive: Receive) -> _Answer | None:
         """The answer to a call that may wait; None if the silo has hung up."""

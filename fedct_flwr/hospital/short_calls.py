@@ -36,7 +36,7 @@ _SHORTEST_WAIT: Final = 5
 _EXTRA_SECONDS: Final = 15.0
 """A call that may wait is given up so much later."""
 _BEAT_SECONDS: Final = 20.0
-"""A heartbeat is spared so long after a call for work. The SuperLink counts a SuperNode as there for 60 s."""
+"""A heartbeat is spared so long after a call for work that brought no question."""
 _PARTS_SECONDS: Final = 2.0
 """The agent hands over an answer first, and then its parts."""
 _PART_PAUSE: Final = 0.01
@@ -116,11 +116,13 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
                 self._asking.clear()
             if not self._offered.is_set():
                 return answer
-            self._answered = time.monotonic()
             note(_BEAT, "")
             if answer.messages_list:
+                # Until it is answered there is no call for work: heartbeats alone say that this silo is there.
+                self._answered = -_BEAT_SECONDS
                 self._take(answer)
             else:
+                self._answered = time.monotonic()
                 held(self._answered - began)
                 self._wait = min(self._wait + 1, LONGEST_WAIT)
             return answer

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -27,7 +28,10 @@ time.sleep(600)
 
 
 def assert_ended(*pids: int) -> None:
-    processes = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    processes = []
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            processes.append(psutil.Process(pid))
     _, left = psutil.wait_procs(processes, timeout=20)
     assert [one for one in left if one.status() != psutil.STATUS_ZOMBIE] == []
 

@@ -383,8 +383,28 @@ def test_a_call_for_work_is_a_heartbeat(superlink: SuperLink, monkeypatch: pytes
     beat = SendNodeHeartbeatRequest(node=silo.node, heartbeat_interval=30)
     assert silo.client.SendNodeHeartbeat(beat).success
     assert superlink.calls["send-node-heartbeat"] == 0
-    # A silo that has been at work for long says so itself.
+    # A silo that has not asked for long says so itself.
     silo.client._answered -= 21
+    assert silo.client.SendNodeHeartbeat(beat).success
+    assert superlink.calls["send-node-heartbeat"] == 1
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_silo_at_work_counts_as_there_from_its_question_on(superlink: SuperLink) -> None:
+    silo = Silo(superlink)
+    with ThreadPoolExecutor(1) as pool:
+        pulled = pool.submit(silo.pull)
+        eventually(lambda: superlink.calls["pull-messages"] == 1, "the call", seconds=60)
+        time.sleep(2)
+        asked_at = time.time()
+        superlink.ask(silo.node_id, b"question")
+        assert pulled.result(LONGEST_WAIT / 2)
+    (now,) = superlink.state.get_node_info(node_ids=[silo.node_id])
+    # Not from the beginning of its call, which may be 40 s ago.
+    assert now.online_until >= asked_at + 60
+    # While it trains it makes no call for work: every heartbeat is sent.
+    beat = SendNodeHeartbeatRequest(node=silo.node, heartbeat_interval=30)
     assert silo.client.SendNodeHeartbeat(beat).success
     assert superlink.calls["send-node-heartbeat"] == 1
     silo.client.close()
