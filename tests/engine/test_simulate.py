@@ -15,7 +15,6 @@ from tests.engine.own_flower import cloned, own_flower
 from tests.federation.learners import SECRET
 from tests.marks import MARK, marked
 from tests.patience import PATIENCE, eventually
-from tests.readme import FIXED_POINT
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -85,15 +84,20 @@ def test_a_users_own_files_end_in_a_table_and_leave_no_process(own_files: Path, 
 
 
 def test_a_run_is_gone_on_with_and_ends_as_one_that_was_never_stopped(tmp_path: Path) -> None:
-    first = simulate(tmp_path, "--rounds", "2", "--in-process")
+    quick = ["--learner", "nearest-neighbors", "--no-baselines"]
+    first = simulate(tmp_path, *quick, "--rounds", "3", "--in-process")
     assert first.returncode == 0, first.stdout + first.stderr
     done = fedct(tmp_path, "simulate", "--resume", "run", "--rounds", "10")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^round +3 ", done.stdout, re.MULTILINE)
-    assert not re.search(r"^round +[12] ", done.stdout, re.MULTILINE)
-    # As in the README, where it runs through.
-    assert FIXED_POINT in done.stdout
+    assert re.search("^round +4 ", done.stdout, re.MULTILINE)
+    assert not re.search(r"^round +[123] ", done.stdout, re.MULTILINE)
     assert_nothing_is_left(tmp_path)
+    whole = fedct(tmp_path, "simulate", "--run-dir", "whole", *quick, "--rounds", "10", "--in-process")
+    assert whole.returncode == 0, whole.stdout + whole.stderr
+    (reached,) = re.findall(r"fixed point in round \d+", whole.stdout)
+    assert reached in done.stdout
+    for name in ("labels.csv", "scores.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_a_failed_run_exits_with_one_sentence_and_leaves_no_process(tmp_path: Path) -> None:
