@@ -92,7 +92,9 @@ def best(runs: Runs, seat: str, of: str = AUC, by: str = "") -> Best | None:
     marks = {key.split(": ")[1]: values for key, values in runs.values.items() if _is(key, seat, by or of)}
     if not marks:
         return None
-    chosen = _chosen(marks)
+    # A run that ended after one round shows no changes over rounds: an attack is for all seeds.
+    seeds = max(map(len, marks.values()))
+    chosen = _chosen({name: values for name, values in marks.items() if len(values) == seeds})
     value = fmean(runs.values[f"{seat}: {name}: {of}"][seed] for seed, name in enumerate(chosen))
     errors = [runs.values[f"{seat}: {name}: {ERROR}"][seed] for seed, name in enumerate(chosen)]
     error = math.sqrt(sum(one**2 for one in errors)) / len(errors)
