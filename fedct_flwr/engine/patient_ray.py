@@ -1,4 +1,4 @@
-"""Flower's ``flwr-simulation`` with a Ray that starts on a busy machine, too.
+"""Flower's ``flwr-simulation`` with a Ray that starts on a busy machine, too, and without what no simulation needs.
 
 Ray 2.55 ends a run before its first round if its agents, two Python programs, have not written their ports to files
 within 15 s (github.com/ray-project/ray/issues/65983), and no setting changes that. With other work on two cores they
@@ -40,6 +40,7 @@ def main() -> None:
 
     os.environ.update(_ENVIRONMENT)
     services: Any = import_module("ray._private.services")
+    node_class: Any = import_module("ray._private.node").Node
     persist_port: Any = import_module("ray._raylet").persist_port
     start_raylet = services.start_raylet
 
@@ -53,4 +54,6 @@ def main() -> None:
             return start_raylet(*arguments, **named | ports)
 
         services.start_raylet = with_known_ports
+        # Nobody asks for more machines here, or looks at a dashboard: two programs less, which take seconds to start.
+        node_class.start_monitor = node_class.start_api_server = lambda *_, **__: None
         flwr_simulation()
