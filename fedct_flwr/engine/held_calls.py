@@ -144,11 +144,12 @@ class HeldCalls:
             await _reply(answer, send)
             return
         found = await self._question(scope, body, request.node.node_id, wish.wait, receive)
-        if found is not None and not found.is_empty():
+        if found is None:
+            return
+        if not found.is_empty():
             # And was until now: Flower counts a silo as gone a minute after its last heartbeat.
             await self._beat(scope, request)
-        if found is not None:
-            await _reply(found, send)
+        await _reply(found, send)
 
     async def _beat(self, scope: Scope, request: PullMessagesRequest) -> _Answer:
         beat = SendNodeHeartbeatRequest(node=request.node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)

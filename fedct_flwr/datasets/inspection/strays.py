@@ -120,9 +120,9 @@ def far_numbers(
         reach = extreme - sign * numbers.quantiles[:, tail]
         for at in np.flatnonzero((numbers.distinct > _MANY_NUMBERS) & (reach > _FAR_OF_SOME * width)):
             name = numbers.names[at]
-            others = sorted(sign * end for end in (beside or {}).get(name, ()))
             if name in known:
                 continue
+            others = sorted(sign * end for end in (beside or {}).get(name, ()))
             if len(far := _far_end(np.sort(sign * _valid(profile, name)), others)):
                 where, amount = say.column(name, silo), say.number(len(far), "cell")
                 one = far[0] == far[-1]
