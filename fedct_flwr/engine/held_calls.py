@@ -7,12 +7,11 @@ look goes through all that Flower checks, its signature above all.
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final, NamedTuple
 
-from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
 from flwr.proto.fleet_pb2 import DeactivateNodeRequest, PullMessagesRequest
-from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from google.protobuf.message import DecodeError
 
 from fedct_flwr.hospital.short_form import (
@@ -36,7 +35,6 @@ _FLEET: Final = "/v1/fleet/"
 _ACTIVATE: Final = f"{_FLEET}activate-node"
 _DEACTIVATE: Final = f"{_FLEET}deactivate-node"
 _PULL: Final = f"{_FLEET}pull-messages"
-_BEAT: Final = f"{_FLEET}send-node-heartbeat"
 _MOST_BYTES: Final = 16_384
 """Of a call that may wait; it has about 30."""
 _COMING_SECONDS: Final = 2.0
@@ -50,14 +48,25 @@ class Bells:
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
+        self._rung: Counter[int] = Counter()
         self._lock = threading.Lock()
 
-    def hang(self, node: int) -> asyncio.Event:
-        """A bell for a call of this silo, in place of the one before it, whose call ends."""
+    def rung(self, node: int) -> int:
+        """How often one was rung for this silo."""
+        with self._lock:
+            return self._rung[node]
+
+    def hang(self, node: int, rung: int) -> asyncio.Event:
+        """A bell for a call of this silo, in place of the one before it, whose call ends.
+
+        It rings already if it was rung more than ``rung`` times.
+        """
         bell = asyncio.Event()
         with self._lock:
             before = self._waiting.get(node)
             self._waiting[node] = (asyncio.get_running_loop(), bell)
+            if self._rung[node] > rung:
+                bell.set()
         if before:
             before[1].set()
         return bell
@@ -79,6 +88,7 @@ class Bells:
     def ring(self, node: int) -> None:
         """There is something for this silo."""
         with self._lock:
+            self._rung[node] += 1
             found = self._waiting.get(node)
         if found:
             loop, bell = found
@@ -138,45 +148,38 @@ class HeldCalls:
         if body is None or wish is None:
             await self._app(scope, receive, send)
             return
-        # Whoever asks for work is there.
-        answer = await self._beat(scope, request)
-        if answer.events and answer.events[0].get("status") != _OK:
-            await _reply(answer, send)
-            return
         found = await self._question(scope, body, request.node.node_id, wish.wait, receive)
-        if found is None:
-            return
-        if not found.is_empty():
-            # And was until now: Flower counts a silo as gone a minute after its last heartbeat.
-            await self._beat(scope, request)
-        await _reply(found, send)
-
-    async def _beat(self, scope: Scope, request: PullMessagesRequest) -> _Answer:
-        beat = SendNodeHeartbeatRequest(node=request.node, heartbeat_interval=HEARTBEAT_DEFAULT_INTERVAL)
-        return await self._ask({**scope, "path": _BEAT, "raw_path": _BEAT.encode()}, beat.SerializeToString())
+        if found is not None:
+            await _reply(found, send)
 
     async def _question(self, scope: Scope, body: bytes, node: int, seconds: float, receive: Receive) -> _Answer | None:
         """The answer to a call that may wait; None if the silo has hung up."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        bell = self._bells.hang(node)
+        rung = self._bells.rung(node)
+        await self._await_parts(node)
+        # Before anything waits, and takes another call's place: Flower sees in each look whether the silo signed it.
+        answer = await self._ask(scope, body)
+        if not answer.is_empty():
+            return answer
+        bell = self._bells.hang(node, rung)
         hung_up = asyncio.ensure_future(_hung_up(receive))
         try:
-            while True:
-                bell.clear()
-                await self._await_parts(node)
-                answer = await self._ask(scope, body)
-                left = end - loop.time()
-                if not answer.is_empty() or left <= 0 or not self._bells.hangs(node, bell):
-                    return answer
-                rung = asyncio.ensure_future(bell.wait())
-                await asyncio.wait({rung, hung_up}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                rung.cancel()
+            while (left := end - loop.time()) > 0:
+                ringing = asyncio.ensure_future(bell.wait())
+                await asyncio.wait({ringing, hung_up}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                ringing.cancel()
                 if hung_up.done():
                     return None
                 if not self._bells.hangs(node, bell):
                     # Another call of the same silo has taken this one's place, and gets what there is.
                     return answer
+                bell.clear()
+                await self._await_parts(node)
+                answer = await self._ask(scope, body)
+                if not answer.is_empty():
+                    return answer
+            return answer
         finally:
             hung_up.cancel()
             self._bells.take_down(node, bell)

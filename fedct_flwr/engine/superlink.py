@@ -13,6 +13,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
+from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
+
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.hospital.short_form import attach, attached, mark, pack_parts, part_ids, read_wish, unpack_parts
 
@@ -62,6 +64,9 @@ class Questions:
         if wish is None:
             return flowers(request=request, state=state, store=store)
         node = request.node.node_id
+        # Whoever asks for work is there, and has been while the call was open: Flower counts a silo as gone a minute
+        # after its last heartbeat.
+        state.acknowledge_node_heartbeat(node, HEARTBEAT_DEFAULT_INTERVAL)
         if lost := self._lost(node, wish.received, state, store):
             return lost.answer
         answer = flowers(request=request, state=state, store=store)

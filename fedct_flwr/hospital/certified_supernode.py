@@ -19,6 +19,7 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
+from fedct_flwr.hospital.held_tasks import hold_tasks
 from fedct_flwr.hospital.late_answers import send_late_answers
 from fedct_flwr.hospital.link import Link
 from fedct_flwr.hospital.noted_calls import QUESTION, note_calls, tell_agents
@@ -97,6 +98,7 @@ def main() -> None:
     shorten_calls(note, pace.held)
     tell_agents(link)
     keep_pace(pace)
+    hold_tasks()
     send_late_answers()
     if notes:
         notes.write(FINGERPRINT, fingerprint(option(rest, "--auth-supernode-private-key")))

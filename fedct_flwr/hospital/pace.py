@@ -16,7 +16,8 @@ IDLE_SECONDS: Final = 20.0
 _SHARE: Final = 0.05
 """Of the time since the last question."""
 _ANSWER_SHARE: Final = 0.02
-"""The same while the agent works: such looks stay on this machine."""
+"""The same while the agent works: such looks stay in this process."""
+_SHORTEST_ANSWER_SECONDS: Final = 0.02
 _ANSWER_SECONDS: Final = 0.5
 
 
@@ -27,7 +28,7 @@ class Pace:
 
     >>> pace = Pace(clock=lambda: 60.0)
     >>> pace.pause(3), pace.pause(0.5)
-    (0.2, 0.2)
+    (0.2, 0.02)
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Pace:
         """Seconds to sleep in place of ``flowers``, by which it can be told what is waited for."""
         waited = self._clock() - self._asked
         if flowers <= _ANSWER_SECONDS:
-            return min(max(_ANSWER_SHARE * waited, SHORTEST_SECONDS), _ANSWER_SECONDS)
+            return min(max(_ANSWER_SHARE * waited, _SHORTEST_ANSWER_SECONDS), _ANSWER_SECONDS)
         held, self._held = self._held, 0.0
         return max(min(max(_SHARE * waited, SHORTEST_SECONDS), IDLE_SECONDS) - held, 0.0)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.cache import data_folder
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer, most_tokens
-from fedct_flwr.learners.language import tokens_of
+from fedct_flwr.learners.language import PADDING, tokens_of
 from fedct_flwr.learners.out_of_memory import said_in_one_sentence
 from fedct_flwr.learners.trained_network import choose_device
 
@@ -109,11 +109,43 @@ def _embed(texts: list[str], folder: Path, fingerprint: str, max_length: int) ->
     return np.stack(found)
 
 
+class _Embedding(torch.nn.Module):
+    """The mean over a text's tokens, of length 1. ``tokens`` ``(n, length)`` end with PADDING."""
+
+    def __init__(self, network: Any) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        there = (tokens != PADDING).long()
+        states = self.network(input_ids=tokens * there, attention_mask=there).last_hidden_state
+        means = (states * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
+        rows = torch.nn.functional.normalize(means, dim=1).float()
+        return torch.round(rows * 10**_DECIMALS) / 10**_DECIMALS
+
+
 def _pooled(network: Any, tokens: list[list[int]]) -> NDArray[np.float32]:
     longest = max(map(len, tokens))
-    there = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in tokens], device=network.device)
-    ids = torch.tensor([row + [0] * (longest - len(row)) for row in tokens], device=network.device)
-    states = network(input_ids=ids, attention_mask=there).last_hidden_state
-    means = (states * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
-    rows: NDArray[np.float32] = torch.nn.functional.normalize(means, dim=1).float().cpu().numpy()
-    return np.round(rows, _DECIMALS)
+    padded = torch.tensor([row + [PADDING] * (longest - len(row)) for row in tokens], device=network.device)
+    rows: NDArray[np.float32] = _Embedding(network)(padded).cpu().numpy()
+    return rows
+
+
+def to_onnx(folder: Path, max_length: int, tokens: str, output: str) -> bytes:
+    """What ``embedded`` makes of texts, from their tokens on, in ONNX format.
+
+    The input ``tokens`` is ``(n, length)`` integers, with -1 behind the end of a text; the output is single precision.
+    Raises ImportError without onnxscript.
+    """
+    network = load_network("AutoModel", folder).eval()
+    length = most_tokens(folder, max_length)
+    example = torch.full((2, length), PADDING)
+    example[:, : length // 2] = 0
+    program = torch.onnx.export(
+        _Embedding(network), (example,), dynamo=True, opset_version=18, input_names=[tokens], output_names=[output],
+        dynamic_shapes=({0: torch.export.Dim("n")},), verbose=False,
+    )  # fmt: skip
+    if program is None:
+        raise ValueError("Not exported")
+    content: bytes = program.model_proto.SerializeToString()
+    return content

@@ -77,6 +77,12 @@ class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         keep(list(texts), self._folder(), self.fingerprint_, self.max_length)
 
+    def to_onnx(self, tokens: str, output: str) -> bytes:
+        """The encoder in ONNX, from tokens to embeddings. Raises LearnerError, ImportError without onnxscript."""
+        from fedct_flwr.learners.embeddings import to_onnx
+
+        return to_onnx(self._folder(), self.max_length, tokens, output)
+
     def _folder(self) -> Any:
         return same_folder(self.folder, self.fingerprint_)
 

@@ -2,7 +2,9 @@
 
 The input ``features`` is ``(n, columns)`` in double precision (tables; a category is its position among the column's
 categories, NaN is missing) or the features as they are in single precision (networks without preprocessing), or the
-numbers of tokens in single precision, -1 behind the end of a text (language models). The
+numbers of tokens in single precision, -1 behind the end of a text (language models). Where an encoder reads columns of
+text beside others, each of them has an input of its own, ``tokens_3`` for the fourth column, and its place in
+``features`` is not looked at. The
 outputs are ``label``, the number of the class, and ``probabilities`` ``(n, classes)`` if the model knows any. The
 model's description stands in the file's metadata under ``fedct``; where a threshold was chosen, it stands there, too,
 under ``threshold``. Needs the extra ``onnx``.
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedct_flwr.learners.language import Tokens
+from fedct_flwr.learners.language import Sentences, Tokens
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.models.model_file import Model, blank
 from fedct_flwr.types import ConfigError, Features
@@ -29,7 +31,9 @@ PROBABILITIES: Final = "probabilities"
 _OPSET: Final = 18
 _ML_OPSET: Final = 3
 _IR: Final = 9
+TOKENS: Final = "tokens"
 _PREPARED: Final = "prepared"
+_EMBEDDED: Final = "embedded"
 
 
 @runtime_checkable
@@ -113,7 +117,7 @@ def _kind(model: Model) -> str:
 
 def _converted(model: Model) -> "onnx.ModelProto":
     import onnx
-    from onnx.compose import merge_models
+    from onnx.compose import add_prefix, merge_models
 
     learner = model.learner
     example = blank(model.description)
@@ -129,7 +133,21 @@ def _converted(model: Model) -> "onnx.ModelProto":
     if (transformer is None or isinstance(transformer, Tokens)) and isinstance(learner, _Exportable):
         return _renamed(core)
     before = _preprocessing(transformer, example.shape[1], core.opset_import)
-    return merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
+    whole = merge_models(before, core, io_map=[(_PREPARED, core.graph.input[0].name)])
+    for position, encoder in _encoders(transformer).items():
+        read = onnx.load_from_string(encoder.to_onnx(f"{TOKENS}_{position}", f"{_EMBEDDED}_{position}"))
+        read.ir_version = _IR
+        # Two encoders, or an encoder and a network, have names in common.
+        prefixed = add_prefix(read, f"{_EMBEDDED}_{position}/", rename_inputs=False, rename_outputs=False)
+        same = f"{_EMBEDDED}_{position}"
+        whole = merge_models(prefixed, whole, io_map=[(same, same)])
+    return whole
+
+
+def _encoders(transformer: Any) -> dict[int, Any]:
+    """By the position of its column of text: what makes embeddings of it."""
+    parts = getattr(transformer, "transformers_", ())
+    return {position: fitted for _, fitted, position in parts if isinstance(fitted, Sentences)}
 
 
 def _prepared(transformer: Any, example: Features) -> Features:
@@ -231,11 +249,16 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
             "Where", [missing, constant(f"{name}_fill", np.asarray(fill, dtype=np.float64)), name], f"{name}_filled"
         )
 
-    parts = []
+    parts, inputs = [], []
     for name, fitted, positions in transformer.transformers_ if transformer is not None else []:
+        if isinstance(fitted, Sentences):
+            rows = f"{_EMBEDDED}_{positions}"
+            inputs.append(helper.make_tensor_value_info(rows, TensorProto.FLOAT, [None, None]))
+            parts.append(node("Cast", [rows], f"{rows}_double", to=TensorProto.DOUBLE))
+            continue
         if not len(positions):
             continue
-        imputer, last = (step for _, step in fitted.steps)
+        *_, imputer, last = (step for _, step in fitted.steps)
         values = filled(chosen(name, list(positions)), imputer.statistics_)
         if name == "numeric":
             centered = node("Sub", [values, constant("mean", last.mean_)], "centered")
@@ -256,10 +279,12 @@ def _preprocessing(transformer: Any, columns: int, opsets: Any) -> "onnx.ModelPr
             parts.append(node("Cast", [same], f"hot_{number}", to=TensorProto.DOUBLE))
     together = node("Concat", parts, "together", axis=1) if parts else FEATURES
     node("Cast", [together], _PREPARED, to=TensorProto.FLOAT)
+    if any(FEATURES in one.input for one in nodes):
+        inputs.append(helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, columns]))
     graph = helper.make_graph(
         nodes,
         "fedct",
-        [helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, columns])],
+        inputs,
         [helper.make_tensor_value_info(_PREPARED, TensorProto.FLOAT, [None, None])],
         constants,
     )

@@ -10,6 +10,11 @@ collect_ignore = ["dies.py", "joint_demo.py"]
 """They run in containers, and need what is there."""
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with a federation of their own first: two at once would take each other's processor."""
+    items.sort(key=lambda item: "deployed" in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def deployed() -> Iterator[Federation]:
     with federation() as made:

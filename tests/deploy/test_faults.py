@@ -14,7 +14,7 @@ RUN = ("--rounds", "4", "--set", "stop-at-fixed-point=false", "--set", "round-de
 
 
 @pytest.fixture(scope="module")
-def fragile(deployed: Federation) -> Federation:
+def prepared(deployed: Federation) -> Federation:
     """The federation with a silo that trains for long, and with one whose disk is small."""
     # Made anew and not changed: Compose would give the new container the old one's volume in the small disk's place.
     deployed.compose("rm", "--stop", "--force", "agent-long-beach")
@@ -22,11 +22,11 @@ def fragile(deployed: Federation) -> Federation:
     return deployed
 
 
-@pytest.fixture(autouse=True)
-def _healed(fragile: Federation) -> Iterator[None]:
-    """Whatever was killed is back before the next fault."""
-    yield
-    fragile.wait_healthy()
+@pytest.fixture
+def fragile(prepared: Federation) -> Iterator[Federation]:
+    """The same. Whatever was killed is back before the next fault."""
+    yield prepared
+    prepared.wait_healthy()
 
 
 def test_an_agent_killed_while_it_trains(fragile: Federation) -> None:
@@ -96,8 +96,8 @@ def test_a_silence_of_the_gateway_is_seen_in_every_silos_health_and_ends_by_itse
     assert "no word from the coordinator for" in fragile.compose("logs", "--no-color", "supernode-cleveland").stdout
 
 
-def test_afterwards_all_take_part_again(fragile: Federation) -> None:
-    code, printed = fragile.train(*RUN)
+def test_afterwards_all_take_part_again(prepared: Federation) -> None:
+    code, printed = prepared.train(*RUN)
     assert code == 0, printed
     assert rounds_in(printed)[-1] == 4, printed
 
@@ -106,14 +106,14 @@ def test_afterwards_all_take_part_again(fragile: Federation) -> None:
 
 
 @pytest.mark.parametrize("silo", SILOS)
-def test_the_log_proves_all_that_left(silo: str, fragile: Federation) -> None:
-    assert "is intact" in fragile.execute(f"agent-{silo}", "fedct", "silo", "verify").stdout
+def test_the_log_proves_all_that_left(silo: str, prepared: Federation) -> None:
+    assert "is intact" in prepared.execute(f"agent-{silo}", "fedct", "silo", "verify").stdout
 
 
 @pytest.mark.parametrize("silo", SILOS)
-def test_no_round_was_answered_twice_with_different_labels(silo: str, fragile: Federation) -> None:
+def test_no_round_was_answered_twice_with_different_labels(silo: str, prepared: Federation) -> None:
     answers = defaultdict(set)
-    for entry in fragile.egress(silo):
+    for entry in prepared.egress(silo):
         if entry["event"] == "released":
             answers[entry["run"], entry["round"]].add(entry["payload"])
     assert answers

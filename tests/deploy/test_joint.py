@@ -12,7 +12,7 @@ from tests.deploy.federation import COORDINATOR, SILOS, Federation, federation, 
 pytestmark = pytest.mark.deploy
 
 STEPS = 15
-RUN = ("--set", "algorithm=fedct-joint", "--set", "round-deadline=60")
+RUN = ("--set", "algorithm=fedct-joint", "--set", "round-deadline=30")
 
 
 @pytest.fixture(scope="module")

@@ -413,11 +413,17 @@ def test_a_silo_at_work_counts_as_there_from_its_question_on(superlink: SuperLin
 @pytest.mark.usefixtures("short")
 def test_a_call_in_anothers_name_is_refused_at_once(superlink: SuperLink) -> None:
     silo, other = Silo(superlink), Silo(superlink)
-    superlink.ask(silo.node_id, b"question")
-    with pytest.raises(httpx.HTTPStatusError) as refused:
-        other.client.PullMessages(PullMessagesRequest(node=silo.node))
-    assert refused.value.response.status_code == 401
-    assert len(superlink.state.get_message_ins(silo.node_id, limit=None)) == 1
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(silo.pull)
+        eventually(lambda: superlink.calls["pull-messages"] == 1, "the call", seconds=60)
+        time.sleep(1)
+        with pytest.raises(httpx.HTTPStatusError) as refused:
+            other.client.PullMessages(PullMessagesRequest(node=silo.node))
+        assert refused.value.response.status_code == 401
+        # It has not taken the place of the silo's own.
+        assert not waits.done()
+        superlink.ask(silo.node_id, b"question")
+        assert waits.result(LONGEST_WAIT / 2)
     for one in (silo, other):
         one.client.close()
 

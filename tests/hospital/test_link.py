@@ -12,6 +12,7 @@ import pytest
 
 from fedct_flwr.hospital import (
     certified_supernode,
+    held_tasks,
     late_answers,
     link,
     log_line,
@@ -177,7 +178,8 @@ def test_what_may_pass_is_asked_again(call: str, error: Exception, passes: bool)
 
 
 IN_IMAGE = (
-    certified_supernode, late_answers, link, log_line, noted_calls, pace, short_calls, short_form, supervised_supernode
+    certified_supernode, held_tasks, late_answers, link, log_line, noted_calls, pace, short_calls, short_form,
+    supervised_supernode,
 )  # fmt: skip
 
 
