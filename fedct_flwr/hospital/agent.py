@@ -9,7 +9,6 @@ from stopping, or from seeing that its approval was withdrawn.
 """
 
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -17,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +26,7 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.hospital.agent_status import STATUS_FILE, Status
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
@@ -41,6 +39,7 @@ from fedct_flwr.hospital.next_approval import is_waiting, settle
 from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.supernode import Asker, SuperNode, SuperNodeError, Task
 from fedct_flwr.hospital.watch import Watch
+from fedct_flwr.hospital.watched import Watched
 from fedct_flwr.kinds import ADDED, kind_of
 from fedct_flwr.privacy.budget import budget_of
 from fedct_flwr.process_end import end_process
@@ -69,9 +68,6 @@ _PING_SECONDS: Final = 1.0
 _WATCH_SECONDS: Final = 0.1
 _GRACE_SECONDS: Final = 4.0
 """To say goodbye to the SuperNode when stopped."""
-_WRITE_SECONDS: Final = 1.0
-_REFRESH_SECONDS: Final = 2.0
-
 _HASH_DIGITS: Final = 64
 """Of a SHA-256. What is said to be one comes from the coordinator, and may be a text of any length."""
 
@@ -133,39 +129,6 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
     return agent.anew
 
 
-class Watched:
-    """The files that decide what may leave. Size and time of each are compared, contents are not read.
-
-    Of a folder in the study's folder, such as one of images, it is the folder's own time: it is asked for before each
-    decision, and what lies deeper was read once, when the agent started.
-    """
-
-    def __init__(self, silo_file: Path, config: SiloConfig) -> None:
-        self._silo_file = silo_file
-        self._config = config
-        self._before = self._now()
-
-    def unchanged(self) -> bool:
-        """Whether all are as they were at the start."""
-        return self._now() == self._before
-
-    def _now(self) -> tuple[tuple[str, int, int], ...]:
-        files = {self._silo_file, self._config.egress_key}
-        if self._config.data.test_file:
-            files.add(self._config.data.test_file)
-        with contextlib.suppress(OSError):
-            files.update(self._config.study.iterdir())
-        found = []
-        for path in sorted(files):
-            try:
-                state = path.stat()
-            except OSError:
-                found.append((str(path), -1, -1))
-            else:
-                found.append((str(path), state.st_size, state.st_mtime_ns))
-        return tuple(found)
-
-
 class Agent:
     """One silo at work: its records, model, gate and log, kept warm between messages."""
 
@@ -193,7 +156,7 @@ class Agent:
             site = open_workplace(self._context(0, 0, {})).site
         self._terms = site.terms
         self._threads = ThreadpoolController()
-        self._status = _StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
+        self._status = StatusFile(config.state / STATUS_FILE, Status(os.getpid(), time.time(), study.name))
         self._trouble = ""
         self._silence = False
         self._code_seen = ("", 0)
@@ -421,42 +384,6 @@ class Agent:
             self._no_contact(error)
         else:
             self._contact()
-
-
-class _StatusFile:
-    """``agent.json``: replaced at most once a second, unsynced, and left alone if the disk is full."""
-
-    def __init__(self, path: Path, status: Status) -> None:
-        self._path = path
-        self._status = status
-        self._lock = threading.Lock()
-        self._written = -_REFRESH_SECONDS
-        self._last = ""
-        self.put()
-
-    @property
-    def connected(self) -> bool:
-        """Whether the SuperNode answered last time."""
-        return self._status.connected
-
-    def put(self, *, urgent: bool = False, **changes: float | str | None) -> None:
-        """Change fields; the file follows a second later, two for times alone, at once if urgent."""
-        with self._lock:
-            for name, value in changes.items():
-                setattr(self._status, name, value)
-            age = time.monotonic() - self._written
-            facts = json.dumps(asdict(self._status) | {"seen": 0, "heard": 0})
-            if not urgent and age < (_WRITE_SECONDS if facts != self._last else _REFRESH_SECONDS):
-                return
-            self._written, self._last = time.monotonic(), facts
-            scratch = self._path.with_name(f".{self._path.name}")
-            try:
-                scratch.touch(mode=0o600)
-                scratch.write_text(json.dumps(asdict(self._status)), encoding="utf-8")
-                scratch.replace(self._path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    scratch.unlink(missing_ok=True)
 
 
 def _promised(config: SiloConfig, num_records: int) -> list[str]:

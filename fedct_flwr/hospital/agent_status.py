@@ -3,14 +3,19 @@
 docker/healthy.py, which stands alone, reads ``connected``, ``seen``, ``heard`` and ``shut`` too.
 """
 
+import contextlib
 import json
+import threading
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 STATUS_FILE: Final = "agent.json"
+_WRITE_SECONDS: Final = 1.0
+_REFRESH_SECONDS: Final = 2.0
 
 
 class Shut(StrEnum):
@@ -78,3 +83,39 @@ def read_status(state: Path) -> Status:
         )
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Status()
+
+
+class StatusFile:
+    """``agent.json``: replaced at most once a second, unsynced, and left alone if the disk is full."""
+
+    def __init__(self, path: Path, status: Status) -> None:
+        self._path = path
+        self._status = status
+        self._lock = threading.Lock()
+        self._written = -_REFRESH_SECONDS
+        self._last = ""
+        self.put()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the SuperNode answered last time."""
+        return self._status.connected
+
+    def put(self, *, urgent: bool = False, **changes: float | str | None) -> None:
+        """Change fields; the file follows a second later, two for times alone, at once if urgent."""
+        with self._lock:
+            for name, value in changes.items():
+                setattr(self._status, name, value)
+            age = time.monotonic() - self._written
+            facts = json.dumps(asdict(self._status) | {"seen": 0, "heard": 0})
+            if not urgent and age < (_WRITE_SECONDS if facts != self._last else _REFRESH_SECONDS):
+                return
+            self._written, self._last = time.monotonic(), facts
+            scratch = self._path.with_name(f".{self._path.name}")
+            try:
+                scratch.touch(mode=0o600)
+                scratch.write_text(json.dumps(asdict(self._status)), encoding="utf-8")
+                scratch.replace(self._path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    scratch.unlink(missing_ok=True)

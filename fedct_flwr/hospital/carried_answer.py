@@ -13,13 +13,14 @@ from typing import Final
 from flwr.app import RecordDict
 
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.hospital.agent import Agent, Say, Watched
+from fedct_flwr.hospital.agent import Agent, Say
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.link import Heard
 from fedct_flwr.hospital.next_approval import settle
 from fedct_flwr.hospital.sealed_file import Answer, digest, read_question, write_answer
 from fedct_flwr.hospital.supernode import SuperNodeError, Task, carried_task
+from fedct_flwr.hospital.watched import Watched
 from fedct_flwr.wire.messages import from_record, to_record
 
 _LEAST_ROOM: Final = 2**20

@@ -15,11 +15,12 @@ from flwr.app import RecordDict
 
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.hospital import agent
-from fedct_flwr.hospital.agent import Watched, run_agent
+from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import STATUS_FILE, Shut, sentence_of
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.hospital.revocation import REVOKED, is_revoked, withdraw
 from fedct_flwr.hospital.supernode import SuperNode, Task
+from fedct_flwr.hospital.watched import Watched
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.messages import to_record
