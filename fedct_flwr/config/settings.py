@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Self, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 from pydantic.fields import FieldInfo
 
+from fedct_flwr.config.bounded_toml import TooLargeError, read_bounded
 from fedct_flwr.text.printable import LONGEST_NAME, LONGEST_PATH, cut, fault, formula_fault, printable
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -122,11 +123,13 @@ class Settings(BaseModel):
     def read_toml(cls, path: Path) -> Self:
         """Settings from a TOML file; relative paths start at its folder. Raises ConfigError."""
         try:
-            raw = tomllib.loads(path.read_text("utf-8-sig"))
+            raw = read_bounded(path)
         except FileNotFoundError:
             raise ConfigError(f"there is no file {path}") from None
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+        except TooLargeError as error:
+            raise ConfigError(f"{path} {error}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not TOML: {error}") from None
         except ValueError:
