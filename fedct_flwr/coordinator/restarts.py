@@ -1,13 +1,14 @@
 """A run outlasts the SuperLink's restart, whichever call it falls into.
 
-Flower 1.41 asks again when a connection is refused or reset, and ends the run when the SuperLink dies in a handshake of
-TLS: it cannot tell that from a certificate that is wrong.
+Flower 1.41 asks again when a connection is refused or reset, and gives up when the SuperLink dies or stands still in a
+handshake of TLS: it cannot tell that from a certificate that is wrong.
 """
 
 from dataclasses import dataclass
 
 import httpx
 from flwr.serverapp import Grid
+from flwr.supercore.retry import RetryInvoker
 from flwr.superlink.grid import HttpGrid
 
 _UNTRUSTED = "certificate_verify_failed"
@@ -22,10 +23,12 @@ class Interruptions:
 
 def outlast_restarts(grid: Grid) -> Interruptions:
     """From now on no call of this grid ends the run because a connection broke off. Returns the count of such calls."""
+    return be_patient(grid._retry_invoker) if isinstance(grid, HttpGrid) else Interruptions()
+
+
+def be_patient(retries: RetryInvoker) -> Interruptions:
+    """From now on these retries do not give up because a connection broke off. Returns the count of such calls."""
     noted = Interruptions()
-    if not isinstance(grid, HttpGrid):
-        return noted
-    retries = grid._retry_invoker
     gives_up = retries.should_giveup
 
     def gives_up_where_it_may(error: Exception) -> bool:

@@ -75,7 +75,7 @@ class Started:
             return answer(connection)
 
     def part(self, name: str) -> psutil.Process:
-        """The process of nginx, engine.superlink or flower-superexec."""
+        """The process of nginx, engine.superlink or engine.superexec."""
         return next(
             process
             for process in psutil.Process(self.process.pid).children(recursive=True)

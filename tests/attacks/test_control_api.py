@@ -285,7 +285,8 @@ def test_no_part_sees_what_belongs_to_another_or_runs_as_root(coordinator: Start
     folder = coordinator.folder
     keys = {folder.ca_key, folder.clients_key, folder.server_key, folder.kits, folder.silos}
     users = set()
-    for name, seen in (("nginx", {folder.server_key}), ("engine.superlink", {folder.server_key}), ("superexec", set())):
+    with_key = {folder.server_key}
+    for name, seen in (("nginx", with_key), ("engine.superlink", with_key), ("engine.superexec", set())):
         part = coordinator.part(name)
         assert {path for path in keys if Path(f"/proc/{part.pid}/root{path}").exists()} == seen
         users.add(part.uids().real)

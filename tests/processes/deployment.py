@@ -31,8 +31,8 @@ from fedct_flwr.cli.main import app
 from fedct_flwr.config import STUDY as STUDY_DATA
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
+from fedct_flwr.engine import superexec, superlink
 from fedct_flwr.engine.flower import BIN, SuperLink, environment
-from fedct_flwr.engine.superlink import COMMAND
 from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.egress_log import EgressLog
@@ -217,7 +217,7 @@ class Deployment:
         """Start it, and wait until it listens."""
         coordinator = self.coordinator
         self.start("superlink", [
-            *COMMAND, "--host", "127.0.0.1", "--port", str(self.port), "--isolation", "process",
+            *superlink.COMMAND, "--host", "127.0.0.1", "--port", str(self.port), "--isolation", "process",
             "--enable-supernode-auth", "--ssl-ca-certfile", str(coordinator.ca),
             "--ssl-certfile", str(coordinator.server_certificate), "--ssl-keyfile", str(coordinator.server_key),
             "--database", str(coordinator.state / "state.db"), "--superexec-auth-secret-file", str(coordinator.secret),
@@ -226,7 +226,7 @@ class Deployment:
 
     def start_superexec(self) -> None:
         self.start("superexec", [
-            str(BIN / "flower-superexec"), "--runtime-api-address", self.address,
+            *superexec.COMMAND, "--runtime-api-address", self.address,
             "--root-certificates", str(self.coordinator.ca),
             "--superexec-auth-secret-file", str(self.coordinator.secret),
         ])  # fmt: skip

@@ -25,8 +25,8 @@ from fedct_flwr.cli.coordinator.retention import forget
 from fedct_flwr.cli.output import Log
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import STUDY_FILE
-from fedct_flwr.engine.flower import BIN
-from fedct_flwr.engine.superlink import COMMAND
+from fedct_flwr.engine import superexec as flowers_superexec
+from fedct_flwr.engine import superlink as flowers_superlink
 from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell
@@ -160,7 +160,7 @@ def _programs(
     superexec = Program(
         "superexec",
         [
-            str(BIN / "flower-superexec"), "--runtime-api-address", address,
+            *flowers_superexec.COMMAND, "--runtime-api-address", address,
             "--root-certificates", str(coordinator.ca), "--superexec-auth-secret-file", str(coordinator.secret),
         ],
         first_user + 1,
@@ -171,7 +171,7 @@ def _programs(
     link = Program(
         "superlink",
         [
-            *COMMAND, "--host", host, "--port", str(port), "--isolation", "process",
+            *flowers_superlink.COMMAND, "--host", host, "--port", str(port), "--isolation", "process",
             "--enable-supernode-auth", "--ssl-ca-certfile", str(coordinator.ca),
             "--ssl-certfile", str(coordinator.server_certificate), "--ssl-keyfile", str(coordinator.server_key),
             "--superexec-auth-secret-file", str(coordinator.secret), "--database", str(coordinator.state / "state.db"),
