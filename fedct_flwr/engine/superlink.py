@@ -1,7 +1,9 @@
 """Flower's SuperLink, which also takes the short form of a silo's calls and keeps connections of idle silos open.
 
+It ends no run because it was down or suspended for a while.
+
 ``superlink`` takes Flower's own options. SuperNodes without the short form, and all other calls, find Flower's
-SuperLink as it is. All of Flower's insides that are touched are in ``main`` and ``Questions.install``.
+SuperLink as it is. All of Flower's insides that are touched are in ``main``, ``Questions.install`` and ``own_absence``.
 """
 
 import importlib
@@ -16,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
 
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
+from fedct_flwr.engine.own_absence import Absence
 from fedct_flwr.hospital.short_form import attach, attached, mark, pack_parts, part_ids, read_wish, unpack_parts
 
 COMMAND: Final = (sys.executable, "-P", "-m", "fedct_flwr.engine.superlink")
@@ -169,6 +172,9 @@ def main() -> None:
     bells = Bells()
     questions = Questions(bells)
     questions.install()
+    absence = Absence()
+    absence.forgive()
+    absence.watch()
     create_app = app.create_app
     app.create_app = lambda *arguments, **others: HeldCalls(
         create_app(*arguments, **others), bells, questions.is_coming
