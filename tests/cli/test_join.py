@@ -366,6 +366,22 @@ def test_new_certificates_leave_the_rest_as_it_was(fedct: Fedct, folder: Coordin
     assert changed == {"client.crt", "client.key"}
 
 
+def test_a_silo_hears_where_its_coordinator_has_moved_to(
+    fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
+) -> None:
+    silo = joined(fedct, folder, tmp_path)
+    before = SiloConfig.read_toml(silo / "silo.toml").connection.superlink
+    stayed = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
+    assert before not in stayed.out
+    assert fedct("coordinator", "init", folder.path, "--gateway", "elsewhere.example.org:9443").code == 0
+    moved = fedct("silo", "renew", invite(fedct, folder, "zurich", "--again"), silo)
+    assert moved.code == 0, moved.err
+    assert 'superlink = "elsewhere.example.org:9443"' in moved.out
+    assert before in moved.out
+    # It is part of the approval: nobody but a person here changes it.
+    assert SiloConfig.read_toml(silo / "silo.toml").connection.superlink == before
+
+
 def test_an_old_invitation_brings_no_ended_authority_back(
     fedct: Fedct, folder: CoordinatorFolder, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """``fedct silo renew``: new certificates for a silo that has joined, from a new invitation of the same coordinator."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.keys import load_public_key
 from fedct_flwr.text.console import console
-from fedct_flwr.text.printable import in_shell
+from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import ConfigError
 
 
@@ -32,9 +33,11 @@ def renew(
     """Take the certificates of a new invitation: after a rotation, or before the old ones expire.
 
     Settings, keys, study and log stay as they are, and so does the approval. Only an invitation of the coordinator that
-    the silo has joined is taken, for this silo and its study. The SuperNode has to be started again afterwards.
+    the silo has joined is taken, for this silo and its study. The SuperNode has to be started again afterwards. If the
+    coordinator has moved, the command says which address to write into silo.toml.
     """
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    file = silo_file(folder, folder_option)
+    config = SiloConfig.read_toml(file)
     connection = config.connection
     pinned = connection.ca_certificate.with_name(COORDINATOR_KEY)
     known = load_public_key(pinned) if pinned.exists() else None
@@ -64,6 +67,14 @@ def renew(
         keep_signer(said.signer, pinned.parent)
     out = console(soft_wrap=True, markup=False)
     out.print(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
+    if said.superlink != connection.superlink:
+        # It is part of what was approved, so a person changes it.
+        out.print(
+            printable(
+                f"The coordinator has moved to {said.superlink}, and this silo calls {connection.superlink}: write "
+                f"superlink = {json.dumps(said.superlink)} under [connection] in {file}, then fedct silo approve"
+            )
+        )
     out.print("Next: start the SuperNode again (fedct silo connect, or: docker compose restart supernode)")
 
 
