@@ -68,8 +68,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "invitation, and take it with 'fedct silo renew'",
     Trouble.SIGNATURE: "the coordinator does not accept the node's signature: set this machine's clock, or ask whether "
     "the silo is still registered",
-    Trouble.UNREGISTERED: f"{UNKNOWN_KEY}: send it connection/node.key.pub; if it has, a SuperNode with the same key "
-    "still counts as there, as one that was killed does for a minute",
+    Trouble.UNREGISTERED: f"{UNKNOWN_KEY}: send it connection/node.key.pub; if it has, another SuperNode with the same "
+    "key counts as there: end a second 'fedct silo connect', or wait a minute if one was killed",
     Trouble.OTHER: "the coordinator's answer makes no sense: see what the SuperNode says",
 }
 
