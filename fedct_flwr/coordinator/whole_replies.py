@@ -17,8 +17,9 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.superlink.grid import HttpGrid
 
-MOST_PARTS: Final = 64
-"""Of one reply; a labels' reply has three. A reply that announces more never counts as there."""
+MOST_PARTS: Final = 8
+"""Of one reply; all of ours have three. A reply that announces more never counts as there. Each part passes the
+gateway, so 16 silos that lie can fill 256 MB with the usual ``max-message``, where 64 parts of each filled 1 GiB."""
 MOST_BYTES: Final = 64 << 20
 """Of one reply, over all its parts, each of which may be as long as the gateway lets in. Probabilities have 450 kB."""
 

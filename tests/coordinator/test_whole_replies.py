@@ -12,8 +12,9 @@ from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
+from fedct_flwr.config import CoordinatorConfig
 from fedct_flwr.coordinator.exchange import PollingGrid
-from fedct_flwr.coordinator.whole_replies import MOST_PARTS, WholeReplies, await_whole_replies
+from fedct_flwr.coordinator.whole_replies import MOST_BYTES, MOST_PARTS, WholeReplies, await_whole_replies
 
 
 @pytest.fixture(autouse=True)
@@ -170,20 +171,32 @@ def kept(grid: HttpGrid) -> int:
 
 
 def test_one_of_countless_bytes_is_not_kept_and_holds_up_no_other(grid: HttpGrid, superlink: SuperLink) -> None:
-    """Each part is as long as the gateway lets in, and the last never comes."""
+    """Those of five parts are all that a reply may have, and the last part never comes."""
     endless = superlink.announce(1)
-    names = [f"{n}" for n in range(40)]
+    names = [f"{n}" for n in range(1, MOST_PARTS)]
+    part = bytes(MOST_BYTES // (MOST_PARTS - 3))
     for missing in ([], names[-1:]):
         superlink.told, superlink.fetched = set(), []
         vars(grid)["_client"]._arriving.clear()
         superlink.replies["q1"] = endless, ObjectTree(object_id="0", children=[ObjectTree(object_id=n) for n in names])
-        superlink.parts = {name: bytes(2_000_000) for name in names if name not in missing}
+        superlink.parts = {name: part for name in ["0", *names] if name not in missing}
         superlink.send(superlink.announce(2))
         assert read(grid, "q1", "q2") == [2]
-        assert len(superlink.fetched) < 40 + 3
+        assert len(superlink.fetched) <= MOST_PARTS + 3
         assert kept(grid) == 0
         assert read(grid, "q1") == []
-        assert len(superlink.fetched) < 40 + 3
+        assert len(superlink.fetched) <= MOST_PARTS + 3
+
+
+def test_silos_that_lie_together_fill_no_coordinators_memory(grid: HttpGrid, superlink: SuperLink) -> None:
+    """Each announces what just counts as a reply, in parts as long as the gateway lets in, and the last never comes."""
+    part = bytes(CoordinatorConfig().max_message)
+    names = [f"{n}" for n in range(min(MOST_PARTS, MOST_BYTES // len(part)))]
+    tree = ObjectTree(object_id=names[0], children=[ObjectTree(object_id=name) for name in names[1:]])
+    superlink.replies["q1"] = superlink.announce(1), tree
+    superlink.parts = dict.fromkeys(names[:-1], part)
+    assert read(grid, "q1") == []
+    assert 0 < 16 * kept(grid) <= 256_000_000
 
 
 def test_of_one_that_nobody_waits_for_any_more_nothing_is_kept(grid: HttpGrid, superlink: SuperLink) -> None:
