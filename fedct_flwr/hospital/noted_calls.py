@@ -40,6 +40,8 @@ _PASSING: Final = frozenset({401, 403, 404, 405, 407, 408, 425, 429})
 _OWN_DECISIONS: Final = (401, 403)
 KEPT_SECONDS: Final = 60.0
 """So long a connection may be idle. The coordinator's gateway closes it after 65 s."""
+_OUT_OF_DATE: Final = (9, 10)
+"""What OpenSSL calls a certificate that is not valid yet, and one that has expired."""
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
 
@@ -144,8 +146,9 @@ def trouble_of(error: Exception, proxied: bool = False) -> str:
     def caused_by(*kinds: type[BaseException]) -> bool:
         return any(isinstance(cause, kinds) for cause in causes)
 
-    if caused_by(ssl.SSLCertVerificationError):
-        return Trouble.UNTRUSTED
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Trouble.OUT_OF_DATE if getattr(cause, "verify_code", 0) in _OUT_OF_DATE else Trouble.UNTRUSTED
     if caused_by(ssl.SSLError):
         return Trouble.BROKEN
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):

@@ -117,6 +117,13 @@ def caused(error: httpx.TransportError, cause: BaseException) -> httpx.Transport
     return error
 
 
+def unverified(code: int) -> ssl.SSLCertVerificationError:
+    """What OpenSSL says of a certificate, by number."""
+    error = ssl.SSLCertVerificationError()
+    error.verify_code = code
+    return error
+
+
 def answered(status: int, text: str = "<html>", **headers: str) -> httpx.HTTPStatusError:
     response = httpx.Response(status, text=text, headers=headers, request=REQUEST)
     return httpx.HTTPStatusError("an error", request=REQUEST, response=response)
@@ -133,6 +140,9 @@ def answered(status: int, text: str = "<html>", **headers: str) -> httpx.HTTPSta
         (caused(httpx.ConnectError(""), ConnectionResetError()), False, "broken"),
         (caused(httpx.ConnectError(""), ssl.SSLEOFError()), True, "broken"),
         (caused(httpx.ConnectError(""), ssl.SSLCertVerificationError()), False, "untrusted"),
+        (caused(httpx.ConnectError(""), unverified(9)), False, "out-of-date"),
+        (caused(httpx.ConnectError(""), unverified(10)), False, "out-of-date"),
+        (caused(httpx.ConnectError(""), unverified(20)), True, "untrusted"),
         (httpx.ConnectTimeout(""), False, "unreachable"),
         (httpx.ReadTimeout(""), False, "no-answer"),
         (httpx.RemoteProtocolError(""), False, "broken"),
