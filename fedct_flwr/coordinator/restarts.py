@@ -11,7 +11,16 @@ from flwr.serverapp import Grid
 from flwr.supercore.retry import RetryInvoker
 from flwr.superlink.grid import HttpGrid
 
-_UNTRUSTED = "certificate_verify_failed"
+from fedct_flwr.types import RunError
+
+_UNTRUSTED = (
+    "the SuperLink's certificate has expired, or the coordinator's authority has not signed it: renew it with 'fedct "
+    "coordinator init', restart the coordinator, then go on with --resume"
+)
+
+
+class UntrustedError(RunError, httpx.ConnectError):
+    """The SuperLink shows a wrong certificate. For Flower, whose heartbeats go on, it is the error that it was."""
 
 
 @dataclass
@@ -22,8 +31,22 @@ class Interruptions:
 
 
 def outlast_restarts(grid: Grid) -> Interruptions:
-    """From now on no call of this grid ends the run because a connection broke off. Returns the count of such calls."""
-    return be_patient(grid._retry_invoker) if isinstance(grid, HttpGrid) else Interruptions()
+    """From now on no call of this grid ends the run because a connection broke off. Returns the count of such calls.
+
+    A call to a SuperLink whose certificate is out of date or of somebody else raises UntrustedError.
+    """
+    if not isinstance(grid, HttpGrid):
+        return Interruptions()
+    noted = be_patient(grid._retry_invoker)
+    gives_up = grid._retry_invoker.should_giveup
+
+    def gives_up_in_words(error: Exception) -> bool:
+        if _is_untrusted(error):
+            raise UntrustedError(_UNTRUSTED) from None
+        return gives_up is not None and gives_up(error)
+
+    grid._retry_invoker.should_giveup = gives_up_in_words
+    return noted
 
 
 def be_patient(retries: RetryInvoker) -> Interruptions:
@@ -32,7 +55,7 @@ def be_patient(retries: RetryInvoker) -> Interruptions:
     gives_up = retries.should_giveup
 
     def gives_up_where_it_may(error: Exception) -> bool:
-        broken_off = isinstance(error, httpx.TransportError) and _UNTRUSTED not in str(error).lower()
+        broken_off = isinstance(error, httpx.TransportError) and not _is_untrusted(error)
         if not broken_off and gives_up is not None and gives_up(error):
             return True
         noted.count += 1
@@ -40,3 +63,7 @@ def be_patient(retries: RetryInvoker) -> Interruptions:
 
     retries.should_giveup = gives_up_where_it_may
     return noted
+
+
+def _is_untrusted(error: Exception) -> bool:
+    return isinstance(error, httpx.TransportError) and "certificate_verify_failed" in str(error).lower()

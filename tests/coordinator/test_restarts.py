@@ -9,7 +9,8 @@ import httpx
 import pytest
 from flwr.superlink.grid import HttpGrid
 
-from fedct_flwr.coordinator.restarts import outlast_restarts
+from fedct_flwr.coordinator.restarts import UntrustedError, outlast_restarts
+from fedct_flwr.types import RunError
 from tests.cli.silos import Authority
 
 
@@ -63,7 +64,12 @@ def test_a_certificate_that_is_wrong_is_not_tried_again() -> None:
     outlast_restarts(grid)
     gives_up = grid._retry_invoker.should_giveup
     assert gives_up is not None
-    assert gives_up(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get"))
+    # In words of ours, so that the run's folder says why it ended.
+    with pytest.raises(UntrustedError) as caught:
+        gives_up(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get"))
+    assert isinstance(caught.value, RunError)
+    assert isinstance(caught.value, httpx.ConnectError), "which Flower's heartbeats outlast"
+    assert "\n" not in str(caught.value)
     assert not gives_up(httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred"))
 
 
