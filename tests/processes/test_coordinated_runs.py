@@ -61,7 +61,10 @@ def test_a_run_that_nobody_takes_is_given_up_and_stopped(
 ) -> None:
     monkeypatch.setattr(run, "_PENDING_SECONDS", 1.0)
     monkeypatch.setattr(run, "_ASK_SECONDS", 0.5)
-    assert failure(deployment.coordinate("run")) == "nobody took the run within 1 s: start a flower-superexec"
+    assert (
+        failure(deployment.coordinate("run"))
+        == "no SuperExec took the run within 1 s: see that 'fedct coordinator start' runs"
+    )
     assert deployment.superlink.unfinished() == []
 
 

@@ -201,7 +201,9 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
                 "SuperExec, which must see that folder under the same name"
             )
         if state == "pending" and now - started > _PENDING_SECONDS:
-            raise RunError(f"nobody took the run within {_PENDING_SECONDS:g} s: start a flower-superexec")
+            raise RunError(
+                f"no SuperExec took the run within {_PENDING_SECONDS:g} s: see that 'fedct coordinator start' runs"
+            )
 
 
 def _stop(superlink: SuperLink, run_id: int | None, before: Sequence[int]) -> None:
