@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, binom
+from scipy.special import betaincinv
+from scipy.stats import binom
 
 CONFIDENCE: Final = 0.95
 GAME_CONFIDENCE: Final = 0.999
@@ -64,8 +65,9 @@ def many_refits(hits: int, members: int, false_hits: int, others: int, delta: fl
     found = 0.0
     there, not_there = (hits, members, false_hits, others), (others - false_hits, others, members - hits, members)
     for right, of, wrong, of_others in (there, not_there):
-        low = float(beta.ppf(risk, right, of - right + 1)) if right else 0.0
-        high = float(beta.ppf(1 - risk, wrong + 1, of_others - wrong)) if wrong < of_others else 1.0
+        # Quantiles of beta distributions: scipy.stats checks its arguments a hundred times as long as this takes.
+        low = float(betaincinv(right, of - right + 1, risk)) if right else 0.0
+        high = float(betaincinv(wrong + 1, of_others - wrong, 1 - risk)) if wrong < of_others else 1.0
         if low > delta:
             found = max(found, math.log((low - delta) / high))
     return found
