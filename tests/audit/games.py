@@ -28,15 +28,18 @@ from fedct_flwr.wire.weights import ARRAYS, NUM_EXAMPLES, to_arrays, to_weights
 
 CONFIDENCE = 0.999
 
-Play = Callable[[bool, SimulatedNoise], float]
-"""A refit, with the record or without, and the attacker's score of what came out."""
+Play = Callable[[bool, SimulatedNoise], Any]
+"""A refit, with the record or without, and the attacker's score of what came out: a number, or an array of scores of
+releases that are independent of each other."""
+
+Scores = tuple[np.ndarray, np.ndarray]
+"""Of refits with the record, and of as many without."""
 
 NUMERIC = Schema.numeric(("no", "yes"), ("a", "b", "c"))
 PUBLIC = np.random.default_rng(0).normal(size=(50, 3))
 FEATURES = PublicFeatures(PUBLIC, NUMERIC, num_components=3, kind="linear", seed=0)
 CANARY = Examples(np.full((1, 3), 2.0), np.array([1], dtype=np.int16))
 ANOTHER = Examples(CANARY.X, np.array([0], dtype=np.int16))
-BOTH = Examples(np.vstack([ANOTHER.X, CANARY.X]), np.append(ANOTHER.y, CANARY.y))
 
 
 def noise(*seed: int) -> SimulatedNoise:
@@ -45,9 +48,19 @@ def noise(*seed: int) -> SimulatedNoise:
 
 def outcome(play: Play, event: DpEvent, refits: int) -> Refuted:
     """What so many refits with the record and as many without prove."""
-    with_canary, without = (
-        np.array([play(bit, noise(bit, number)) for number in range(refits)]) for bit in (True, False)
+    return against(scores_of(play, refits), event)
+
+
+def scores_of(play: Play, refits: int) -> Scores:
+    """Scores that may be held against several promises."""
+    inside, outside = (
+        np.hstack([play(bit, noise(bit, number)) for number in range(refits)]).astype(float) for bit in (True, False)
     )
+    return inside, outside
+
+
+def against(scores: Scores, event: DpEvent) -> Refuted:
+    """What the scores prove where this event is promised."""
 
     @lru_cache
     def promised(delta: float) -> float:
@@ -55,7 +68,7 @@ def outcome(play: Play, event: DpEvent, refits: int) -> Refuted:
             return get_epsilon_gaussian(event.noise_multiplier, delta)  # exact, and at once
         return float(epsilon(event, delta).upper)
 
-    return against_promise(with_canary, without, promised, CONFIDENCE)
+    return against_promise(*scores, promised, CONFIDENCE)
 
 
 def asked(private: Examples, public: np.ndarray = PUBLIC, votes: Any = None) -> Asked:
@@ -94,12 +107,32 @@ def by_heart(_: int) -> ByHeart:
     return ByHeart()
 
 
-def lonely(labeler: Any, public: np.ndarray) -> Play:
-    """Teachers: the record turns the vote of the only one from one class to another."""
+CROWD = Examples(np.repeat(ANOTHER.X, 50, axis=0), np.zeros(50, dtype=np.int16))
+"""So many records of the other class that each of three teachers has one, but for one draw in 10^8."""
+WITH_CROWD = Examples(np.vstack([CROWD.X, CANARY.X]), np.append(CROWD.y, CANARY.y))
+
+
+def outvoted(labeler: Any, public: np.ndarray) -> Play:
+    """Teachers: the record turns the vote of one from the class of all of them to the other."""
 
     def play(there: bool, noise: SimulatedNoise) -> float:
         labeler.reset()
-        return float(labeler.answer(asked(BOTH if there else ANOTHER, public), noise).sum())
+        return float(labeler.answer(asked(WITH_CROWD if there else CROWD, public), noise).sum())
+
+    return play
+
+
+def taught(transfer: Any, queries: int) -> Play:
+    """FedKT-L2: the same, and students that repeat what they learned; each lesson has noise of its own.
+
+    A score is the number of partitions that were won over, for each of the queries: given who teaches whom, which
+    makes no difference here, they are as independent as refits are.
+    """
+    public = np.zeros((queries, 3))
+
+    def play(there: bool, noise: SimulatedNoise) -> np.ndarray:
+        votes = transfer.votes(WITH_CROWD if there else CROWD, public, np.arange(queries), noise)
+        return np.asarray(votes[:, 1])
 
     return play
 
@@ -164,9 +197,9 @@ def added(shares: Any, silos: int, colluding: int) -> Play:
 
 def summed(labeler: Any, silos: int) -> Play:
     """The joint labeler: a coordinator sends weights under which the record's gradient is the longest."""
-    weights = np.zeros(labeler.start.weights.shape)
-    vectors = np.zeros((1, len(weights)))
-    vectors[0, 0], weights[0] = NORM, [100.0, -100.0]
+    vectors = labeler.vectors(CANARY.X)
+    weights = 100.0 * np.outer(vectors[0] / NORM, [1, -1])
+    along = np.outer(vectors[0] / NORM, [1, -1])
     y = np.array([1], dtype=np.int16)
 
     def play(there: bool, noise: SimulatedNoise) -> float:
@@ -176,7 +209,7 @@ def summed(labeler: Any, silos: int) -> Play:
             own = [labeler.summand(vectors[rows], y[rows], weights, noise)]
             own += [labeler.summand(vectors[:0], y[:0], weights, noise) for _ in range(silos - 1)]
             opened = np.sum(own, axis=0, dtype=np.uint64).view(np.int64).reshape(weights.shape)
-            total += float(opened[0, 0] - opened[0, 1])
+            total += float((opened * along).sum())
         return total
 
     return play
