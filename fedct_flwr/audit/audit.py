@@ -1,5 +1,6 @@
 """The audit of a run: refits of its settings with members held out, attacked from three seats."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +57,8 @@ class How:
         """Check the numbers."""
         if self.refits < 2:
             raise ConfigError(f"refits is {self.refits}: set it to 2 or more, as one chooses thresholds for the other")
+        if not 0 <= self.minutes < math.inf:
+            raise ConfigError(f"minutes is {self.minutes:g}: set it to 0 or more; at 0 there are two refits")
         if self.forged and not self.planted:
             raise ConfigError("a coordinator forges labels of candidates in the public set: plant them there")
 

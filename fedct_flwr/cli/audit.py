@@ -15,7 +15,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import from_here, json_text, plain, printable
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError, DataError, RunError
 
 _ATTACKING: Final = "running it again with members held out"
 
@@ -54,6 +54,8 @@ def audit(
     folder = RunFolder(run.resolve())
     if not folder.exists():
         raise RunError(f"{run} is no run folder: name one with a config.json")
+    if output and not output.absolute().parent.is_dir():
+        raise DataError(f"there is no folder {output.parent}: make it, or choose another file")
     config = RunConfig.from_flower({**folder.settings(), "run-dir": str(folder.path)})
     if config.data == STUDY:
         raise ConfigError(

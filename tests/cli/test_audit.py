@@ -113,9 +113,24 @@ def test_canaries_outside_the_schema_are_refused_in_a_sentence(
     assert not (run / "audit.json").exists()
 
 
-@pytest.mark.parametrize(("options", "code"), [(("--refits", "1"), 2), (("--forge", "--not-planted"), 2)])
-def test_numbers_without_sense_are_refused(fedct: Fedct, run: Path, options: tuple[str, ...], code: int) -> None:
-    assert fedct("audit", run, *options).code == code
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (("--refits", "1"), 2),
+        (("--forge", "--not-planted"), 2),
+        (("--minutes", "-1"), 2),
+        (("--minutes", "nan"), 2),
+        (("--output", "nowhere/page.md"), 3),
+    ],
+)
+def test_options_without_sense_are_refused_before_any_work(
+    fedct: Fedct, run: Path, options: tuple[str, ...], code: int
+) -> None:
+    done = fedct("audit", run, *options)
+    assert done.code == code
+    assert "Error:" in done.err
+    # Before the first refit.
+    assert not (run / "audit.json").exists()
 
 
 def test_a_folder_without_a_run_and_a_run_of_real_silos_are_refused(fedct: Fedct, run: Path, here: Path) -> None:
