@@ -57,6 +57,8 @@ class How:
         """Check the numbers."""
         if self.refits < 2:
             raise ConfigError(f"refits is {self.refits}: set it to 2 or more, as one chooses thresholds for the other")
+        if self.candidates < 1:
+            raise ConfigError(f"candidates is {self.candidates}: set it to 10 or more, as fewer say next to nothing")
         if not 0 <= self.minutes < math.inf:
             raise ConfigError(f"minutes is {self.minutes:g}: set it to 0 or more; at 0 there are two refits")
         if self.forged and not self.planted:

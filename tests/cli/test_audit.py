@@ -118,6 +118,7 @@ def test_canaries_outside_the_schema_are_refused_in_a_sentence(
     [
         (("--refits", "1"), 2),
         (("--forge", "--not-planted"), 2),
+        (("--candidates", "-5"), 2),
         (("--minutes", "-1"), 2),
         (("--minutes", "nan"), 2),
         (("--output", "nowhere/page.md"), 3),
