@@ -30,6 +30,7 @@ _NAME: Final = "audited"
 _FIXED: Final[Mapping[str, Any]] = {
     "data": _NAME, "data-dir": "", "bad-silos": "", "baselines": "none", "resume": False,
     "tracking": "none", "report-scores": False, "student": "", "student-params": "{}", "run-dir": "", "roster": "",
+    "label-column": "", "text-columns": "", "group-column": "",
 }  # fmt: skip
 """The data set that is handed in has been read and corrupted already, and nobody wants its models."""
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}

@@ -65,6 +65,19 @@ def test_the_audit_of_sums_with_noise_tells_what_they_hide_of_each_silo(fedct: F
     assert sums["sentence"] in (here / "run" / "audit.md").read_text("utf-8")
 
 
+def test_a_run_on_files_is_audited(fedct: Fedct, here: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name, rows in (("north", 60), ("south", 60), ("public", 40)):
+        numbers = rng.normal(size=(rows, 2))
+        lines = [f"{a:.3f},{b:.3f}" + (f",{'yes' if a > 0 else 'no'}" if name != "public" else "") for a, b in numbers]
+        head = "a,b" if name == "public" else "a,b,ill"
+        (here / f"{name}.csv").write_text("\n".join([head, *lines]) + "\n", "utf-8")
+    simulate(here, label="ill", learner="naive-bayes", rounds=1, run_dir=here / "run", progress=False, baselines="none")
+    done = fedct("audit", here / "run", *FEW)
+    assert done.code == 0, done.err
+    assert set(json.loads(done.out)["silos"]) == {"north", "south"}
+
+
 def canaries(path: Path, change: Callable[[list[str]], None] = lambda lines: None, rows: int = 12) -> Path:
     """A table for heart-disease: its columns, and made-up numbers."""
     from fedct_flwr import datasets
