@@ -17,7 +17,7 @@ MOST_PARTS: Final = 32
 # One pass from left to right, and what does not end goes to the end of its line or of the file, as for the parser: no
 # text makes this slow, or hides a key from it that the parser would find.
 _STRING_OR_COMMENT: Final = re.compile(
-    r'"""(?:[^\\]|\\.)*?(?:"{3,5}|\Z)'
+    r'"""(?:[^\\]|\\.)*?(?:"{3,5}|\\?\Z)'
     r"|'''.*?(?:'{3,5}|\Z)"
     r'|"(?:[^"\\\n]|\\[^\n])*"?'
     r"|'[^'\n]*'?"

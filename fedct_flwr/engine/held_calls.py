@@ -171,8 +171,9 @@ class HeldCalls:
                 ringing.cancel()
                 if hung_up.done():
                     return None
-                if not self._bells.hangs(node, bell):
-                    # Another call of the same silo has taken this one's place, and gets what there is.
+                if not self._bells.hangs(node, bell) or not bell.is_set():
+                    # Another call of the same silo has taken this one's place, and gets what there is; or the time is
+                    # up. The next call looks again, where this silo may be gone.
                     return answer
                 bell.clear()
                 await self._await_parts(node)

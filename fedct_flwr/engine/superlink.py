@@ -67,7 +67,7 @@ class Questions:
         if wish is None:
             return flowers(request=request, state=state, store=store)
         node = request.node.node_id
-        # Whoever asks for work is there, and has been while the call was open: Flower counts a silo as gone a minute
+        # Whoever asks for work is there, and so is whoever is handed a question: Flower counts a silo as gone a minute
         # after its last heartbeat.
         state.acknowledge_node_heartbeat(node, HEARTBEAT_DEFAULT_INTERVAL)
         if lost := self._lost(node, wish.received, state, store):

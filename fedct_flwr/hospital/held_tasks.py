@@ -5,6 +5,7 @@ Flower alone; ``hold_tasks`` touches Flower's insides.
 """
 
 import asyncio
+import contextlib
 import importlib
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -34,7 +35,9 @@ class Bell:
         """There is a task."""
         with self._lock:
             self._rung, waiting = True, self._waiting
-            if waiting:
+        if waiting:
+            # A loop that is over has no calls.
+            with contextlib.suppress(RuntimeError):
                 waiting[0].call_soon_threadsafe(waiting[1].set)
 
     async def heard(self) -> None:

@@ -27,6 +27,13 @@ _TOKENIZER: Final = (
 """Files that decide which tokens a text becomes."""
 _VOCABULARIES: Final = {*_TOKENIZER} - {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_LIKE_ROBERTA: Final = frozenset(
+    {
+        "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "roberta-prelayernorm", "data2vec-text", "mpnet",
+        "xmod", "ibert", "longformer",
+    }
+)  # fmt: skip
+"""Kinds of models whose positions begin behind the padding's number."""
 _LONGEST: Final = 512
 """Tokens of a text where the model does not say how many it takes."""
 
@@ -99,10 +106,7 @@ def most_tokens(folder: Path, wanted: int) -> int:
     """How many tokens of a text are read: ``wanted``, or as many as the model takes if that is less or 0."""
     said = json.loads((folder / _CONFIG).read_text("utf-8"))
     takes = [said[key] for key in ("max_position_embeddings", "n_positions") if isinstance(said.get(key), int)]
-    # RoBERTa's positions begin behind the padding's number.
-    most = min(takes, default=_LONGEST) - (
-        2 if said.get("model_type") in ("roberta", "xlm-roberta", "camembert") else 0
-    )
+    most = min(takes, default=_LONGEST) - (2 if said.get("model_type") in _LIKE_ROBERTA else 0)
     return min(wanted, most) if wanted else most
 
 

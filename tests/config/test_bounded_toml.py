@@ -69,10 +69,10 @@ def test_what_takes_the_parser_minutes_and_all_memory_takes_no_time(tmp_path: Pa
     assert str(tmp_path / "study.toml") in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ['"""\\"""\n', "\"'", "'''\n''\n", '"\\"', '#"""', 'x="""""'])
+@pytest.mark.parametrize("text", ['"""\\"""\n', "\"'", "'''\n''\n", '"\\"', '#"""', 'x="""""', '\\\\"""\n'])
 def test_no_text_makes_the_look_slow(text: str) -> None:
     began = time.process_time()
-    most_parts(text * (MOST_BYTES // len(text)))
+    most_parts(text * (MOST_BYTES // len(text)) + "\\")
     assert time.process_time() - began < 3
 
 

@@ -251,6 +251,13 @@ def test_long_and_empty_texts_are_said_and_cut(folders: dict[str, Path]) -> None
     assert most_tokens(folders["bert"], 99) == 16
 
 
+@pytest.mark.parametrize(("kind", "tokens"), [("bert", 34), ("roberta", 32), ("mpnet", 32)])
+def test_the_longest_text_has_a_position_for_each_token(kind: str, tokens: int, tmp_path: Path) -> None:
+    said = {"model_type": kind, "max_position_embeddings": 34}
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    assert most_tokens(tmp_path, 0) == tokens
+
+
 def test_columns_that_a_transformer_leaves_out_are_named(folders: dict[str, Path]) -> None:
     assert "'age', 'ward'" in unread(settings("transformer", folders["bert"]), SCHEMA)
     assert not unread(settings("sentence-embedding", folders["bert"]), SCHEMA)

@@ -71,8 +71,9 @@ def renew(
         # It is part of what was approved, so a person changes it.
         out.print(
             printable(
-                f"The coordinator has moved to {said.superlink}, and this silo calls {connection.superlink}: write "
-                f"superlink = {json.dumps(said.superlink)} under [connection] in {file}, then fedct silo approve"
+                f"The invitation names the coordinator's address {said.superlink}, and this silo calls "
+                f"{connection.superlink}: if the coordinator has moved, write superlink = {json.dumps(said.superlink)} "
+                f"under [connection] in {file}, then fedct silo approve"
             )
         )
     out.print("Next: start the SuperNode again (fedct silo connect, or: docker compose restart supernode)")
