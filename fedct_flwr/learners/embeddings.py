@@ -21,7 +21,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.encoder_folder import load_network, load_tokenizer, most_tokens
 from fedct_flwr.learners.language import PADDING, tokens_of
 from fedct_flwr.learners.out_of_memory import said_in_one_sentence
-from fedct_flwr.learners.trained_network import choose_device
+from fedct_flwr.learners.trained_network import choose_device, onnx_of
 
 _BATCH: Final = 32
 _KEPT: Final = 100_000
@@ -141,11 +141,4 @@ def to_onnx(folder: Path, max_length: int, tokens: str, output: str) -> bytes:
     length = most_tokens(folder, max_length)
     example = torch.full((2, length), PADDING)
     example[:, : length // 2] = 0
-    program = torch.onnx.export(
-        _Embedding(network), (example,), dynamo=True, opset_version=18, input_names=[tokens], output_names=[output],
-        dynamic_shapes=({0: torch.export.Dim("n")},), verbose=False,
-    )  # fmt: skip
-    if program is None:
-        raise ValueError("Not exported")
-    content: bytes = program.model_proto.SerializeToString()
-    return content
+    return onnx_of(_Embedding(network), example, tokens, (output,))

@@ -136,15 +136,8 @@ class TrainedNetwork:
         The two ``outputs`` are the number of the class and the probabilities. Raises ImportError without onnxscript.
         """
         network = _Decided(self._network).eval().cpu()
-        batch = {0: torch.export.Dim("n")}
-        program = torch.onnx.export(
-            network, (torch.from_numpy(examples),), dynamo=True, opset_version=18, input_names=["prepared"],
-            output_names=list(outputs), dynamic_shapes=(batch,), verbose=False,
-        )  # fmt: skip
+        content = onnx_of(network, torch.from_numpy(examples), "prepared", outputs)
         self._network.to(self._device)
-        if program is None:
-            raise ValueError("Not exported")
-        content: bytes = program.model_proto.SerializeToString()
         return content
 
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
@@ -235,6 +228,18 @@ class TrainedNetwork:
                 return tensor
         self._resident = [*self._resident[-1:], (X, self._tensor(X))]
         return self._resident[-1][1]
+
+
+def onnx_of(network: nn.Module, example: Tensor, name: str, outputs: tuple[str, ...]) -> bytes:
+    """The network in ONNX format, for any number of examples. Raises ImportError without onnxscript."""
+    program = torch.onnx.export(
+        network, (example,), dynamo=True, opset_version=18, input_names=[name], output_names=list(outputs),
+        dynamic_shapes=({0: torch.export.Dim("n")},), verbose=False,
+    )  # fmt: skip
+    if program is None:
+        raise ValueError("Not exported")
+    content: bytes = program.model_proto.SerializeToString()
+    return content
 
 
 def over(array: NDArray[Any]) -> Tensor:
