@@ -1,8 +1,9 @@
 """What a round costs beside training: agents, which stay, beside stock SuperNodes, which start a process each time.
 
-Both are real processes on this machine, with TLS and node keys: a SuperLink, four SuperNodes, and either four agents or
-what the SuperNodes start (``--isolation subprocess``: the code that the coordinator sent, with torch imported, as skops
-does where it is installed).
+In seconds, and in bytes on the socket: a relay before the SuperLink counts them, TLS included. Both are real processes
+on this machine, with TLS and node keys: a SuperLink, four SuperNodes, and either four agents or what the SuperNodes
+start (``--isolation subprocess``: the code that the coordinator sent, with torch imported, as skops does where it is
+installed).
 """
 
 import os
@@ -22,6 +23,7 @@ import psutil
 
 from benchmarks import report
 from benchmarks.federation import Runs
+from benchmarks.traffic import Carried
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.datasets.study_folder import read_study
@@ -74,13 +76,17 @@ def _text(runs: dict[str, Runs]) -> str:
     }
     agent, stock, one = median["agent"], median["stock SuperNode"], runs["one agent"].values
     lines = [
-        [name, *(f"{median[name][key]:.2f}" for key in ("seconds", "training", "overhead"))]
+        [
+            name,
+            *(f"{median[name][key]:.2f}" for key in ("seconds", "training", "overhead")),
+            *(f"{median[name][key] / 1e3:.1f} kB" for key in ("up", "down")),
+        ]
         for name in ("stock SuperNode", "agent")
     ]
     lasting = statistics.quantiles(one["share"], n=20)[-1]
     return (
         f"# Overhead of a round, four hospitals, {LEARNER['name']}\n\n"
-        + report.table(["Silos", "Round (s)", "Slowest silo's training (s)", "Overhead (s)"], lines)
+        + report.table(["Silos", "Round (s)", "Slowest silo's training (s)", "Overhead (s)", "Up", "Down"], lines)
         + f"\nMedians over {len(runs['agent'].values['seconds'])} rounds of each, without the first of every run. The "
         f"agent's overhead is {stock['overhead'] / agent['overhead']:.1f} times lower. Training is timed alone, in "
         "this process, with the same records and labels.\n\n"
@@ -94,19 +100,39 @@ def _text(runs: dict[str, Runs]) -> str:
 
 
 def _rounds(with_agents: bool) -> list[dict[str, float]]:
-    """Seconds of each round but the first, of the slowest silo's training alone, and what remains."""
-    with tempfile.TemporaryDirectory(prefix="fedct-") as temporary:
-        with Deployment(Path(temporary), learner=LEARNER, stock=not with_agents) as deployment:
-            training = max(_training_seconds(silo.file) for silo in deployment.silos.values())
-            number, folder = deployment.begin(
-                "run", num_server_rounds=ROUNDS, min_silos=len(deployment.silos), stop_at_fixed_point=False
-            )
-            ended = deployment.finish(number, folder)
-        rounds = folder.rounds()
-    if len(rounds) != ROUNDS:
+    """Seconds of each round but the first, of the slowest silo's training alone, what remains, and a silo's bytes."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fedct-") as temporary,
+        Deployment(Path(temporary), learner=LEARNER, stock=not with_agents, relayed=True) as deployment,
+    ):
+        training = max(_training_seconds(silo.file) for silo in deployment.silos.values())
+        shorter, _ = _finished(deployment, 1)
+        longer, rounds = _finished(deployment, ROUNDS)
+    each = [(long - short) / len(deployment.silos) / (ROUNDS - 1) for long, short in zip(longer, shorter, strict=True)]
+    return [
+        {
+            "seconds": float(entry["seconds"]),
+            "training": training,
+            "overhead": float(entry["seconds"]) - training,
+            "up": each[0],
+            "down": each[1],
+        }
+        for entry in rounds[1:]
+    ]
+
+
+def _finished(deployment: Deployment, number: int) -> tuple[Carried, list[dict[str, Any]]]:
+    """What a run of so many rounds carried, over all silos, and its rounds."""
+    before = [Carried.of(relay) for relay in deployment.relays.values()]
+    run, folder = deployment.begin(
+        f"of-{number}", num_server_rounds=number, min_silos=len(deployment.silos), stop_at_fixed_point=False
+    )
+    ended = deployment.finish(run, folder)
+    carried = [Carried.of(relay).since(was) for relay, was in zip(deployment.relays.values(), before, strict=True)]
+    rounds = folder.rounds()
+    if len(rounds) != number:
         raise RuntimeError(f"the run ended after {len(rounds)} rounds: {ended}")
-    seconds = [float(entry["seconds"]) for entry in rounds[1:]]
-    return [{"seconds": value, "training": training, "overhead": value - training} for value in seconds]
+    return Carried(*map(sum, zip(*carried, strict=True))), rounds
 
 
 def _training_seconds(silo_file: Path) -> float:

@@ -131,12 +131,22 @@ def test_an_agents_share_memory_and_idle_time_are_measured_on_a_real_one() -> No
 
 def test_the_overhead_is_what_remains_of_a_round_and_stands_beside_the_stock_supernodes() -> None:
     runs = {
-        "agent": Runs({"seconds": [3.0, 3.2], "training": [1.0, 1.0], "overhead": [2.0, 2.2]}),
-        "stock SuperNode": Runs({"seconds": [9.4, 9.4], "training": [1.0, 1.0], "overhead": [8.4, 8.4]}),
+        "agent": Runs(
+            {
+                "seconds": [3.0, 3.2],
+                "training": [1.0, 1.0],
+                "overhead": [2.0, 2.2],
+                "up": [1700.0] * 2,
+                "down": [1200.0] * 2,
+            }
+        ),
+        "stock SuperNode": Runs(
+            {"seconds": [9.4, 9.4], "training": [1.0, 1.0], "overhead": [8.4, 8.4], "up": [9e3] * 2, "down": [8e3] * 2}
+        ),
         "one agent": Runs({"share": [0.05] * 20, "early": [100.0], "late": [101.0], "idle": [0.005]}),
     }
     text = round_overhead._text(runs)
-    assert "| agent | 3.10 | 1.00 | 2.10 |" in text
+    assert "| agent | 3.10 | 1.00 | 2.10 | 1.7 kB | 1.2 kB |" in text
     assert "4.0 times lower" in text
     assert "0.50% of a core" in text
 

@@ -236,7 +236,7 @@ class Deployment:
         if self._stock:
             connection = silo.config.connection
             self.start(f"supernode {silo.folder.name}", [
-                str(BIN / "flower-supernode"), "--superlink", self.address,
+                str(BIN / "flower-supernode"), "--superlink", connection.superlink,
                 "--root-certificates", str(connection.ca_certificate), "--host", "127.0.0.1", "--port", str(silo.port),
                 "--auth-supernode-private-key", str(connection.node_key), "--node-config", f"silo-file='{silo.file}'",
             ])  # fmt: skip
