@@ -5,15 +5,14 @@ Shared by all strategies, whatever they send and read.
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from fedct_flwr.coordinator.exchange import PromptGrid
+from fedct_flwr.coordinator.exchange import PromptGrid, copy_of, seconds_of
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -31,6 +30,8 @@ _ERRORS: Final[dict[int, str]] = {
 _OTHER_ERROR: Final = "Flower could not deliver the message or its reply"
 _SILENT: Final = "no reply within the deadline"
 _BUSY: Final = "still busy with an earlier round"
+_LOOK_SECONDS: Final = 1.0
+"""Between two looks at whether a silo is back."""
 
 _T = TypeVar("_T")
 
@@ -87,22 +88,65 @@ class Questions:
         """Send the round's question, and return the replies of ``deadline`` seconds.
 
         A SuperLink that dies while nodes fetch their questions has lost these: Flower notes first that they were
-        fetched. So where it was away and fewer than ``min_silos`` replied, the others are asked once more.
+        fetched. So where it was away and fewer than ``min_silos`` replied, the others are asked once more. Where they
+        went offline, they are asked again when they are back within the deadline.
         """
+        end = time.monotonic() + deadline
         interruptions = grid.interruptions
         replies = list(grid.send_and_receive(self._messages, timeout=deadline))
-        answered = {reply.metadata.reply_to_message_id for reply in replies if not reply.has_error()}
-        if grid.interruptions == interruptions or len(answered) >= self._min_silos:
-            return replies
-        kept = [message for message in self._messages if message.metadata.message_id in answered]
-        again = [_copy(message) for message in self._messages if message.metadata.message_id not in answered]
-        logger.warning(
-            "Round %s: the SuperLink was away, and %s of %s silos replied: asking the others once more",
-            server_round, len(kept), len(self._messages),
-        )  # fmt: skip
-        # A late reply to a question that was asked anew counts nothing; the silo gives the same one again.
+        if grid.interruptions != interruptions and self._too_few(replies):
+            answered = self._answered(replies)
+            logger.warning(
+                "Round %s: the SuperLink was away, and %s of %s silos replied: asking the others once more",
+                server_round, len(answered), len(self._messages),
+            )  # fmt: skip
+            others = {message.metadata.dst_node_id for message in self._messages} - answered
+            replies = self._asked_again(grid, replies, others, deadline)
+        return self._awaited(grid, server_round, replies, end)
+
+    def _awaited(self, grid: PromptGrid, server_round: int, replies: list[Message], end: float) -> list[Message]:
+        """``replies``, and those of silos that went offline and are back before ``end``, as far as they are needed."""
+        said = False
+        while self._too_few(replies) and (gone := self._gone(replies)) and time.monotonic() < end:
+            if not said:
+                logger.warning(
+                    "Round %s: %s of %s silos replied, and %s went offline: waiting until the round's deadline",
+                    server_round, len(self._answered(replies)), len(self._messages), len(gone),
+                )  # fmt: skip
+                said = True
+            time.sleep(max(0.0, min(_LOOK_SECONDS, end - time.monotonic())))
+            if back := gone & set(self._roster.nodes(grid)):
+                replies = self._asked_again(grid, replies, back, max(0.0, end - time.monotonic()))
+        return replies
+
+    def _asked_again(
+        self, grid: PromptGrid, replies: list[Message], nodes: Collection[int], timeout: float
+    ) -> list[Message]:
+        """Ask these nodes anew. A late reply to the former question counts nothing; the silo gives the same again."""
+        kept = [message for message in self._messages if message.metadata.dst_node_id not in nodes]
+        again = [copy_of(message) for message in self._messages if message.metadata.dst_node_id in nodes]
         self._messages = kept + again
-        return [*replies, *grid.send_and_receive(again, timeout=deadline)]
+        return [*replies, *grid.send_and_receive(again, timeout=timeout)]
+
+    def _too_few(self, replies: Iterable[Message]) -> bool:
+        return len(self._answered(replies)) < self._min_silos
+
+    def _answered(self, replies: Iterable[Message]) -> set[int]:
+        """The nodes that answered what they were asked last."""
+        return {node for node, reply in self._told(replies) if not reply.has_error()}
+
+    def _gone(self, replies: Iterable[Message]) -> set[int]:
+        """The nodes of which Flower says in place of an answer that they went offline."""
+        return {
+            node
+            for node, reply in self._told(replies)
+            if reply.has_error() and reply.error.code == ErrorCode.NODE_UNAVAILABLE
+        }
+
+    def _told(self, replies: Iterable[Message]) -> list[tuple[int, Message]]:
+        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in self._messages}
+        replied = ((asked.get(reply.metadata.reply_to_message_id), reply) for reply in replies)
+        return [(node, reply) for node, reply in replied if node is not None]
 
     def sort(
         self,
@@ -165,7 +209,7 @@ class Questions:
             for reply in grid.pull_messages(list(self._owed)):
                 self._owed.pop(reply.metadata.reply_to_message_id, None)
             # What a node was working on when it stopped is lost, and nobody will reply to it.
-            started = {int(node.node_id): _seconds(node.last_activated_at) for node in grid.get_nodes()}
+            started = {int(node.node_id): seconds_of(node.last_activated_at) for node in grid.get_nodes()}
             self._owed = {
                 name: owed for name, owed in self._owed.items() if started.get(owed.node_id, 0.0) <= owed.sent_at
             }
@@ -178,20 +222,3 @@ class Questions:
         for name in sorted(self._absent.keys() & set(valid)):
             logger.info("Round %s: %s is back", server_round, name)
         self._absent = absent
-
-
-def _copy(question: Message) -> Message:
-    """The same question, for Flower to send once more."""
-    told = question.metadata
-    return Message(
-        content=question.content,
-        dst_node_id=told.dst_node_id,
-        message_type=told.message_type,
-        ttl=told.ttl,
-        group_id=told.group_id,
-    )
-
-
-def _seconds(timestamp: str) -> float:
-    """Seconds since the epoch of a time as Flower writes it; 0 if there is none."""
-    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

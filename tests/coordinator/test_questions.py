@@ -33,6 +33,9 @@ class FakeGrid:
         self.grid.send_and_receive.side_effect = self._exchange
         self.lost: list[set[int]] = []
         """For each sending in which the SuperLink dies, the nodes whose questions it loses."""
+        self.gone: list[set[int]] = []
+        """For each sending, the nodes that go offline in it; they are back at the second look."""
+        self.away: dict[int, int] = {}
         self.sent: list[list[int]] = []
         self.grid.get_nodes.side_effect = self._nodes
         self.grid.pull_messages.side_effect = lambda ids: [
@@ -40,9 +43,11 @@ class FakeGrid:
         ]
 
     def _nodes(self) -> list[NodeInfo]:
+        self.away = {node: looks - 1 for node, looks in self.away.items() if looks}
         return [
             NodeInfo(node_id=i, name=name, last_activated_at=self.restarted_at.get(i, ""))
             for i, name in enumerate(SILOS, start=1)
+            if i not in self.away
         ]
 
     def _exchange(self, messages: list[Message], timeout: float) -> list[Message]:
@@ -51,7 +56,10 @@ class FakeGrid:
         lost = self.lost.pop(0) if self.lost else set()
         nodes = {message.metadata.dst_node_id: message for message in self.send(messages)}
         told = [Message(Error(ErrorCode.MESSAGE_UNAVAILABLE, ""), reply_to=nodes[1])] if 1 in lost else []
-        return [*told, *(reply(message) for node, message in nodes.items() if node not in lost)]
+        gone = self.gone.pop(0) if self.gone else set()
+        self.away = dict.fromkeys(gone, 2)
+        told += [Message(Error(ErrorCode.NODE_UNAVAILABLE, ""), reply_to=nodes[node]) for node in sorted(gone)]
+        return [*told, *(reply(message) for node, message in nodes.items() if node not in lost | gone)]
 
     def send(self, messages: list[Message]) -> list[Message]:
         for message in messages:
@@ -185,3 +193,39 @@ def test_a_superlink_that_dies_again_ends_the_run_in_one_sentence(fake: FakeGrid
         round_of(questions, fake)
     assert str(caught.value) == wording
     assert fake.sent == [[1, 2, 3], [2, 3]]
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.coordinator.questions._LOOK_SECONDS", 0.01)
+
+
+def test_silos_without_which_there_is_no_round_are_asked_again_when_they_are_back(
+    fake: FakeGrid, caplog: pytest.LogCaptureFixture, no_waiting: None
+) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.gone = [{2, 3}, {3}]
+    valid, absent = round_of(questions, fake)
+    assert (set(valid), absent) == ({"east", "west"}, OFFLINE)
+    assert fake.sent == [[1, 2, 3], [2, 3]]
+    assert "1 of 3 silos replied, and 2 went offline" in caplog.text
+    # Nobody is taken for busy with what got lost.
+    fake.away = {}
+    round_of(questions, fake, 2)
+    assert fake.sent[2:] == [[1, 2, 3]]
+
+
+def test_silos_that_the_round_can_do_without_are_not_waited_for(fake: FakeGrid) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.gone = [{3}]
+    assert round_of(questions, fake)[1] == OFFLINE
+    assert fake.sent == [[1, 2, 3]]
+
+
+def test_silos_that_stay_away_until_the_deadline_end_the_run(fake: FakeGrid, no_waiting: None) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.gone = [{2, 3}]
+    questions.ask(fake.grid, lambda silo: RecordDict(), 1, 1.0)
+    fake.grid.get_nodes.side_effect = lambda: [NodeInfo(node_id=1, name="east")]
+    with pytest.raises(RunError):
+        questions.sort(1, questions.receive(fake.grid, 1, 0.2), read)
