@@ -229,3 +229,11 @@ def test_silos_that_stay_away_until_the_deadline_end_the_run(fake: FakeGrid, no_
     fake.grid.get_nodes.side_effect = lambda: [NodeInfo(node_id=1, name="east")]
     with pytest.raises(RunError):
         questions.sort(1, questions.receive(fake.grid, 1, 0.2), read)
+
+
+def test_a_round_begins_when_enough_silos_are_there(fake: FakeGrid, no_waiting: None) -> None:
+    questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.away = {2: 3, 3: 6}
+    assert asked(questions.ask(fake.grid, lambda silo: RecordDict(), 1, 60.0)) == [1, 2]
+    fake.grid.get_nodes.side_effect = lambda: [NodeInfo(node_id=1, name="east")]
+    assert asked(questions.ask(fake.grid, lambda silo: RecordDict(), 2, 0.1)) == [1]
