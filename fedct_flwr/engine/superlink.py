@@ -1,9 +1,10 @@
 """Flower's SuperLink, which also takes the short form of a silo's calls and keeps connections of idle silos open.
 
-It ends no run because it was down or suspended for a while.
+It ends no run because it was down or suspended for a while, and tells no silo what another one has sent.
 
 ``superlink`` takes Flower's own options. SuperNodes without the short form, and all other calls, find Flower's
-SuperLink as it is. All of Flower's insides that are touched are in ``main``, ``Questions.install`` and ``own_absence``.
+SuperLink as it is. All of Flower's insides that are touched are in ``main``, ``Questions.install``, ``own_absence`` and
+``silent_store``.
 """
 
 import importlib
@@ -17,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
 
+from fedct_flwr.engine import silent_store
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.engine.own_absence import Absence
 from fedct_flwr.hospital.short_form import attach, attached, mark, pack_parts, part_ids, read_wish, unpack_parts
@@ -100,10 +102,11 @@ class Questions:
             return answer
         missing = []
         for name in answer.objects_to_push:
-            if name in parts and state.store_object(metadata.run_id, answer.session_id, name, parts[name]):
-                state.store_traffic(metadata.run_id, bytes_sent=0, bytes_recv=len(parts[name]))
-            else:
+            if name not in parts:
                 missing.append(name)
+            # Or else the store has it, which is nobody's business (``silent_store``).
+            elif state.store_object(metadata.run_id, answer.session_id, name, parts[name]):
+                state.store_traffic(metadata.run_id, bytes_sent=0, bytes_recv=len(parts[name]))
         del answer.objects_to_push[:]
         answer.objects_to_push.extend(missing)
         return answer
@@ -171,6 +174,7 @@ def main() -> None:
     app: Any = importlib.import_module("flwr.superlink.main")
     bells = Bells()
     questions = Questions(bells)
+    silent_store.install()
     questions.install()
     absence = Absence()
     absence.forgive()

@@ -17,7 +17,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest, PullMessagesRequest, PushMessagesRequest
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
-from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest, PushObjectRequest
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree, PullObjectRequest, PushObjectRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
 from flwr.supercore.constant import NodeStatus
@@ -27,11 +27,12 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from fedct_flwr.engine import silent_store
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.engine.superlink import Questions
 from fedct_flwr.hospital.noted_calls import QUESTION, note_calls
 from fedct_flwr.hospital.short_calls import LONGEST_WAIT, shorten_calls
-from fedct_flwr.hospital.short_form import part_ids
+from fedct_flwr.hospital.short_form import attach, pack_parts, part_ids
 from fedct_flwr.hospital.supervised_supernode import NODE
 from tests.patience import eventually
 from tests.processes.deployment import free_port
@@ -182,7 +183,12 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     monkeypatch.setenv("FLWR_DATABASE", str(tmp_path / "state.db"))
     for module, names in {
         "flwr.supernode.fleet_http_connection": ("FleetHttpClient",),
-        "flwr.superlink.servicer.fleet.fleet_handlers": ("pull_messages", "push_messages"),
+        "flwr.superlink.servicer.fleet.fleet_handlers": (
+            "pull_messages",
+            "push_messages",
+            "push_object",
+            "pull_object",
+        ),
         "flwr.superlink.servicer.runtime.runtime_handlers": ("push_messages", "push_object"),
     }.items():
         for name in names:
@@ -196,6 +202,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
 @pytest.fixture
 def superlink(heard: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> Iterator[SuperLink]:
     made = SuperLink(monkeypatch, short=True)
+    silent_store.install()
     made.questions.install()
     yield made
     made.stop()
@@ -440,3 +447,87 @@ def test_where_long_calls_are_cut_off_they_become_shorter(superlink: SuperLink) 
                 waits.result()
         assert silo.client._wait == LONGEST_WAIT // 2
         silo.client.close()
+
+
+VOTES = (b"0110", b"0111")
+"""What another silo has answered, and what it could have answered."""
+
+
+def part_of(votes: bytes) -> ConfigRecord:
+    return ConfigRecord({"bytes": votes})
+
+
+@pytest.fixture
+def guessing(superlink: SuperLink) -> Iterator[tuple[Silo, Message]]:
+    """A silo that lies, and its question; another one has answered the same question with the first of ``VOTES``."""
+    honest, liar = Silo(superlink), Silo(superlink)
+    for silo in (honest, liar):
+        superlink.ask(silo.node_id, b"question")
+    honest.answer(honest.fetch(honest.pull()), VOTES[0])
+    yield liar, liar.fetch(liar.pull())
+    for silo in (honest, liar):
+        silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_silo_fetches_no_part_of_anothers_answer(guessing: tuple[Silo, Message]) -> None:
+    liar, _ = guessing
+    for votes in VOTES:
+        name = part_of(votes).object_id
+        found = liar.client.PullObject(PullObjectRequest(node=liar.node, run_id=liar.run, object_id=name))
+        assert not found.object_found
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("guessed", [part_of, lambda votes: RecordDict({"answer": part_of(votes)})])
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_silo_that_announces_what_another_has_sent_learns_nothing_by_that(
+    guessing: tuple[Silo, Message], superlink: SuperLink, guessed: Any, sent: bool
+) -> None:
+    """Of 100,000 guesses in one answer the SuperLink told which one it had: it asked for all others."""
+    liar, question = guessing
+    told = []
+    for number, votes in enumerate(VOTES):
+        part = guessed(votes)
+        reply = Message(RecordDict({"answer": ConfigRecord({"number": number})}), reply_to=question)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        tree, objects = get_object_tree(reply), get_all_nested_objects(reply)
+        # As if it had no parts of its own: of another tree than the one that the SuperLink has, if it has one.
+        tree.children.append(ObjectTree(object_id=part.object_id))
+        request = PushMessagesRequest(node=liar.node, messages_list=[message_to_proto(bare(reply))])
+        request.message_object_trees.append(tree)
+        if sent:
+            attach(request, pack_parts([one.deflate() for one in (*objects.values(), part)]) or b"")
+        answer = liar.client.PushMessages(request)
+        piece = PushObjectRequest(
+            node=liar.node, run_id=liar.run, object_id=part.object_id, object_content=part.deflate(),
+            session_id=answer.session_id,
+        )  # fmt: skip
+        wrong = PushObjectRequest(
+            node=liar.node, run_id=liar.run, object_id=part.object_id, object_content=b"another",
+            session_id=answer.session_id,
+        )  # fmt: skip
+        told.append(
+            (
+                [part.object_id if name == part.object_id else "own" for name in answer.objects_to_push].count("own"),
+                part.object_id in answer.objects_to_push,
+                list(answer.results.values()),
+                liar.client.PushObject(wrong).stored,
+                liar.client.PushObject(piece).stored,
+            )
+        )
+        # Each answer may be the first to the question.
+        superlink.ask(liar.node_id, b"question")
+        question = liar.fetch(liar.pull())
+    assert told[0] == told[1]
+
+
+@pytest.mark.usefixtures("short")
+def test_silos_that_answer_alike_have_both_answered(superlink: SuperLink) -> None:
+    silos = [Silo(superlink), Silo(superlink)]
+    for silo in silos:
+        superlink.ask(silo.node_id, b"question")
+    for silo in silos:
+        assert answered(superlink, silo.answer(silo.fetch(silo.pull()), b"labels"))
+        silo.client.close()
+    assert superlink.calls["push-object"] == 0
