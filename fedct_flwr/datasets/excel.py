@@ -31,6 +31,11 @@ _SEPARATOR: Final = "\x1f"
 """Excel lets no control character into a cell, so none is ever between two fields by chance."""
 _OLD: Final = b"\xd0\xcf\x11\xe0"
 _FORMULA: Final = re.compile(rb"<f[ >/]")
+_TOO_LARGE: Final = "unpacked, it is far larger than a table of its size would be"
+_MOST_ROWS: Final = 1 << 20
+"""As many as Excel has."""
+_MOST_CELLS: Final = 1 << 24
+"""Cells, empty ones too, of a sheet whose file has fewer bytes than that."""
 _ERRORS: Final = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
 
 
@@ -42,16 +47,11 @@ def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.T
     """
     with _workbook(path, values=True) as book:
         sheet = _sheet(book, path, tables)
-        name, rows = sheet.title, list(_rows(sheet))
+        name, rows = sheet.title, list(_rows(sheet, path))
     if not rows:
         raise DataError(f"cannot read {path}: its sheet {quoted(name)} is empty")
     _check_computed(path, name)
-    width = max(map(len, rows))
-    content = io.StringIO()
-    writer = csv.writer(content, delimiter=_SEPARATOR, lineterminator="\n")
-    for row in rows:
-        writer.writerow([_written(value, tables) for value in row] + [""] * (width - len(row)))
-    data = content.getvalue().encode()
+    data = _as_csv(rows, tables, path, name).encode()
     try:
         return parse(
             io.BytesIO(data), text, tables.model_copy(update={"encoding": "utf-8"}), Look(_SEPARATOR, len(data))
@@ -63,7 +63,7 @@ def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.T
 def names_in_excel(path: Path, tables: TableSettings) -> list[str]:
     """The names in the header of the sheet that ``read_excel`` reads. Raises as that does."""
     with _workbook(path, values=True) as book:
-        return [_written(value, tables) for value in next(_rows(_sheet(book, path, tables)), ())]
+        return [_written(value, tables) for value in next(_rows(_sheet(book, path, tables), path), ())]
 
 
 def other_sheets(path: Path, tables: TableSettings) -> list[str]:
@@ -71,7 +71,7 @@ def other_sheets(path: Path, tables: TableSettings) -> list[str]:
     if tables.sheet:
         return []
     with _workbook(path, values=True) as book:
-        return [sheet.title for sheet in book.worksheets if next(_rows(sheet), None)][1:]
+        return [sheet.title for sheet in book.worksheets if next(_rows(sheet, path), None)][1:]
 
 
 @contextmanager
@@ -113,10 +113,14 @@ def _is_sealed(path: Path) -> bool:
 
 def _check_size(path: Path) -> None:
     """Raise DataError for a file that would unpack to far more than a table."""
+    if _unpacked(path) > most_unpacked(path):
+        raise DataError(f"cannot read {path}: {_TOO_LARGE}")
+
+
+def _unpacked(path: Path) -> int:
+    """Bytes of all parts: none is unpacked further than to the size that is written there."""
     with zipfile.ZipFile(path) as parts:
-        # No part is unpacked further than to the size that is written there.
-        if sum(part.file_size for part in parts.infolist()) > most_unpacked(path):
-            raise DataError(f"cannot read {path}: unpacked, it is far larger than a table of its size would be")
+        return sum(part.file_size for part in parts.infolist())
 
 
 def _sheet(book: "Workbook", path: Path, tables: TableSettings) -> "ReadOnlyWorksheet":
@@ -125,14 +129,21 @@ def _sheet(book: "Workbook", path: Path, tables: TableSettings) -> "ReadOnlyWork
         raise DataError(f"{path} has no sheet {quoted(tables.sheet)}: {suggest(tables.sheet, names)}")
     if tables.sheet:
         return book[tables.sheet]
-    return next((sheet for sheet in book.worksheets if next(_rows(sheet), None)), book.worksheets[0])
+    return next((sheet for sheet in book.worksheets if next(_rows(sheet, path), None)), book.worksheets[0])
 
 
-def _rows(sheet: "ReadOnlyWorksheet") -> Iterator[tuple[Any, ...]]:
-    """The rows with contents, each without the empty cells at its end."""
+def _rows(sheet: "ReadOnlyWorksheet", path: Path) -> Iterator[tuple[Any, ...]]:
+    """The rows with contents, each without the empty cells at its end.
+
+    Raises DataError for far more empty rows and cells than the file has bytes: it may name any row as its next one.
+    """
     # Some programs write a wrong size into the file.
     sheet.reset_dimensions()
-    for row in sheet.iter_rows(values_only=True):
+    cells, most = 0, _most_cells(path)
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        cells += len(row)
+        if number > _MOST_ROWS or cells > most:
+            raise _too_far(path, sheet.title)
         filled = max((number for number, value in enumerate(row, start=1) if not _is_empty(value)), default=0)
         if filled:
             yield row[:filled]
@@ -140,6 +151,34 @@ def _rows(sheet: "ReadOnlyWorksheet") -> Iterator[tuple[Any, ...]]:
 
 def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _most_cells(path: Path) -> int:
+    return max(_MOST_CELLS, _unpacked(path))
+
+
+def _too_far(path: Path, name: str) -> DataError:
+    return DataError(
+        f"cannot read {path}: its sheet {quoted(name)} reaches much further than its table: delete the rows and "
+        "columns outside of it, or save the table as CSV"
+    )
+
+
+def _as_csv(rows: list[tuple[Any, ...]], tables: TableSettings, path: Path, name: str) -> str:
+    """The rows as text, all as long as the longest. Raises DataError where that is far more than the file holds."""
+    width, room = max(map(len, rows)), most_unpacked(path)
+    if len(rows) * width > _most_cells(path):
+        raise _too_far(path, name)
+    content = io.StringIO()
+    writer = csv.writer(content, delimiter=_SEPARATOR, lineterminator="\n")
+    for row in rows:
+        fields = [_written(value, tables) for value in row]
+        # A text that many cells share is in the file once.
+        room -= sum(map(len, fields))
+        if room < 0:
+            raise DataError(f"cannot read {path}: {_TOO_LARGE}")
+        writer.writerow(fields + [""] * (width - len(row)))
+    return content.getvalue()
 
 
 def _check_computed(path: Path, name: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import openpyxl
 import pytest
+from openpyxl.xml.constants import SHARED_STRINGS, SHEET_MAIN_NS
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import TableSettings
@@ -40,8 +41,11 @@ def write(path: Path, *sheets: list[list[Any]]) -> None:
     book.save(path)
 
 
-def rewrite(path: Path, replaced: dict[str, str]) -> None:
-    """Replace what regular expressions find in the first sheet's XML: what other programs than openpyxl write."""
+def rewrite(path: Path, replaced: dict[str, str], shared: str = "") -> None:
+    """Replace what regular expressions find in the first sheet's XML: what other programs than openpyxl write.
+
+    ``shared``: a text that cells of kind "s" have by its number, 0.
+    """
     with zipfile.ZipFile(path) as parts:
         contents = {name: parts.read(name) for name in parts.namelist()}
     sheet = contents["xl/worksheets/sheet1.xml"].decode()
@@ -49,6 +53,10 @@ def rewrite(path: Path, replaced: dict[str, str]) -> None:
         sheet, times = re.subn(pattern, new, sheet)
         assert times == 1, pattern
     contents["xl/worksheets/sheet1.xml"] = sheet.encode()
+    if shared:
+        contents["xl/sharedStrings.xml"] = f'<sst xmlns="{SHEET_MAIN_NS}"><si><t>{shared}</t></si></sst>'.encode()
+        part = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{SHARED_STRINGS}"/></Types>'
+        contents["[Content_Types].xml"] = contents["[Content_Types].xml"].replace(b"</Types>", part.encode())
     with zipfile.ZipFile(path, "w") as parts:
         for name, content in contents.items():
             parts.writestr(name, content)
@@ -184,6 +192,51 @@ def test_a_workbook_that_breaks_off(path: Path) -> None:
     write(path, [["a"], [SECRET]])
     path.write_bytes(path.read_bytes()[:-40])
     assert "cannot read" in error(path)
+
+
+def cell(place: str, value: str = "1", kind: str = "n") -> str:
+    return f'<c r="{place}" t="{kind}"><v>{value}</v></c>'
+
+
+@pytest.mark.parametrize("far", ["1000000000000", "1e300"])
+def test_a_row_beyond_all_rows_of_excel_is_not_waited_for(path: Path, far: str) -> None:
+    """A file of 1.4 kB kept a reader at work without end: it makes each row in between."""
+    write(path, [["a"], [1]])
+    rewrite(path, {r"</sheetData>": f'<row r="{far}"><c><v>1</v></c></row></sheetData>'})
+    assert "reaches much further than its table" in error(path)
+    # No header is missing: it stands before the row that is far away.
+    assert column_names(path, TableSettings()) == ["a"]
+
+
+def test_a_cell_at_the_end_of_each_row_does_not_fill_the_memory(path: Path) -> None:
+    """A file of 150 kB took more than 2 GB, and one of 5 MB any memory there is."""
+    write(path, [["a", "b"], [1, 2]])
+    rows = "".join(f'<row r="{row}">{cell(f"XFD{row}")}</row>' for row in range(3, 1200))
+    rewrite(path, {r"</sheetData>": f"{rows}</sheetData>"})
+    assert "reaches much further than its table" in error(path)
+
+
+def test_one_cell_far_to_the_right_does_not_make_all_rows_as_long(path: Path) -> None:
+    write(path, [["a", "b"], [1, 2]])
+    rows = "".join(f'<row r="{row}">{cell(f"A{row}")}</row>' for row in range(4, 1200))
+    rewrite(path, {r"</sheetData>": f'<row r="3">{cell("XFD3")}</row>{rows}</sheetData>'})
+    assert "reaches much further than its table" in error(path)
+
+
+def test_a_text_that_cells_share_is_not_multiplied_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.datasets.delimited._MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr("fedct_flwr.datasets.delimited._MOST_TIMES", 1)
+    write(path, [["a"]])
+    rows = "".join(f'<row r="{row}">{cell(f"A{row}", "0", "s")}</row>' for row in range(2, 200))
+    rewrite(path, {r"</sheetData>": f"{rows}</sheetData>"}, shared="x" * 10_000)
+    assert "far larger than a table of its size" in error(path)
+    monkeypatch.undo()
+    assert read(path) == {"a": ["x" * 10_000] * 198}
+
+
+def test_a_few_columns_far_apart_are_a_table(path: Path) -> None:
+    write(path, [["a", *[None] * 500, "b"], *([number, *[None] * 500, number] for number in range(200))])
+    assert {name: len(values) for name, values in read(path).items()} == {"a": 200, "b": 200}
 
 
 def test_a_zip_file_that_is_no_workbook(path: Path) -> None:
