@@ -8,16 +8,16 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet
 
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import days, marked
-from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited, safe_reason
+from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
 from fedct_flwr.datasets.headers import same_name
+from fedct_flwr.datasets.parquet_files import names_in_parquet, read_parquet
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, DataError
+from fedct_flwr.types import ConfigError
 
 ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 """How files of tables end, in small letters."""
@@ -25,9 +25,6 @@ ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 PLAIN: Final = TableSettings()
 """The form of a table of which nothing is told."""
 
-_MOST_CELLS: Final = 1 << 28
-_MOST_CELLS_IN_BYTE: Final = 64
-"""Cells, at most, of which a Parquet file has one byte, in files with many cells."""
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
 
@@ -77,23 +74,9 @@ def _is_there(name: str, values: pa.ChunkedArray) -> bool:
 
 def _read_parquet(path: Path) -> pa.Table:
     # Before reading: a table with columns of the same name cannot be read.
-    if repeated := _repeated(_parquet_names(path)):
+    if repeated := _repeated(names_in_parquet(path)):
         raise same_name(path, repeated)
-    try:
-        about = pyarrow.parquet.read_metadata(path)
-        cells = about.num_rows * about.num_columns
-        if cells > max(_MOST_CELLS, _MOST_CELLS_IN_BYTE * path.stat().st_size):
-            raise DataError(f"cannot read {path}: unpacked, it is far larger than a table of its size would be")
-        return pyarrow.parquet.read_table(path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {safe_reason(error)}") from None
-
-
-def _parquet_names(path: Path) -> list[str]:
-    try:
-        return list(pyarrow.parquet.read_schema(path).names)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {safe_reason(error)}") from None
+    return read_parquet(path)
 
 
 def _repeated(names: list[str]) -> list[str]:
@@ -146,7 +129,7 @@ def column_names(path: Path, tables: TableSettings = PLAIN) -> list[str]:
     """The names in a table's header, without reading the table. Raises DataError as ``read_table``."""
     ending = path.name.lower()
     if ending.endswith(".parquet"):
-        return _parquet_names(path)
+        return names_in_parquet(path)
     return names_in_excel(path, tables) if ending.endswith(".xlsx") else names_in_delimited(path, tables)
 
 

@@ -1,0 +1,79 @@
+"""Parquet files: as pyarrow reads them, unless a few bytes hold more than any table."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fedct_flwr.datasets.parquet_files import read_parquet
+from fedct_flwr.types import DataError
+
+TEXT = "x" * 100_000
+ROWS = 3000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "public.parquet"
+
+
+COLUMNS: dict[str, pa.Array] = {
+    "number": pa.array([1.5, None, 3.0]),
+    "text": pa.array(["a", None, "\u00e4"]),
+    "long": pa.array(["a", None, "b"], pa.large_string()),
+    "view": pa.array(["a", None, "b"], pa.string_view()),
+    "bytes": pa.array([b"a", None, b""]),
+    "fixed": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+    "category": pa.array(["a", None, "a"]).dictionary_encode(),
+    "codes": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array([5, 7])),
+    "day": pa.array([date(2020, 1, 2), None, None]),
+    "nothing": pa.nulls(3),
+    "list": pa.array([["a", "b"], None, []]),
+}
+
+
+@pytest.mark.parametrize("left_out", ["", "list", "view"])
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"row_group_size": 2}, {"store_schema": False}])
+def test_a_table_is_what_pyarrow_reads(path: Path, options: dict[str, Any], left_out: str) -> None:
+    columns = {name: values for name, values in COLUMNS.items() if name not in (left_out, "list" if left_out else "")}
+    pyarrow.parquet.write_table(pa.table(columns), path, **options)
+    found, expected = read_parquet(path), pyarrow.parquet.read_table(path)
+    assert found.schema.equals(expected.schema, check_metadata=True)
+    assert found.to_pylist() == expected.to_pylist()
+
+
+def test_text_in_another_encoding(path: Path) -> None:
+    table = pa.table({"a": [f"patient {number}" for number in range(500)]})
+    encoding = {"a": "DELTA_BYTE_ARRAY"}
+    pyarrow.parquet.write_table(table, path, use_dictionary=False, column_encoding=encoding)
+    assert read_parquet(path).equals(table)
+
+
+def test_a_table_without_rows(path: Path) -> None:
+    table = pa.table({"a": pa.array([], pa.string())})
+    pyarrow.parquet.write_table(table, path)
+    assert read_parquet(path).equals(table)
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dictionary": False, "column_encoding": {"a": "DELTA_BYTE_ARRAY"}}])
+@pytest.mark.parametrize("kind", ["text", "category", "list"])
+def test_a_text_that_is_written_once_does_not_fill_the_memory(path: Path, kind: str, options: dict[str, Any]) -> None:
+    """A file of 14 kB took 5 GB: what it says of its size counts the text once."""
+    once = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS, pa.int32()), pa.array([TEXT]))
+    columns = {"text": once.cast(pa.string()), "category": once, "list": pa.array([[TEXT]] * ROWS)}
+    if kind == "category" and options:
+        columns["category"] = columns["text"]
+    pyarrow.parquet.write_table(pa.table({"a": columns[kind]}), path, **{"compression": "zstd", **options})
+    assert path.stat().st_size < 50_000
+    with pytest.raises(DataError, match=r"public\.parquet: unpacked, it is far larger than a table of its size"):
+        read_parquet(path)
+
+
+def test_a_list_in_one_cell_counts_as_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedct_flwr.datasets.parquet_files._MOST_CELLS", 100_000)
+    pyarrow.parquet.write_table(pa.table({"a": [[0] * 1_000_000]}), path)
+    with pytest.raises(DataError, match="far larger"):
+        read_parquet(path)
