@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+_FORMATS: Final = ("PNG", "JPEG", "BMP", "DIB", "TIFF", "GIF", "WEBP")
+"""What such files hold, whatever they are called. Pillow knows more: for PostScript it starts another program, and a
+public set comes from elsewhere."""
 _MODES: Final = {"gray": "L", "color": "RGB"}
 _GRAY: Final = ("1", "L", "LA", "La", "F")
 """Pillow's modes without color, but for those of more than 8 bits."""
@@ -45,7 +48,7 @@ def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, name
     pixels = np.empty((len(paths), 3 if mode == "color" else 1, height, width), dtype=np.uint8)
     for number, path in enumerate(paths):
         try:
-            with Image.open(path) as image:
+            with Image.open(path, formats=_FORMATS) as image:
                 resized = _eight_bits(image).convert(_MODES[mode]).resize((width, height), Image.Resampling.BILINEAR)
         except Exception:  # Pillow raises whatever a damaged file leads its decoders to
             raise _damaged(paths, number, named) from None
@@ -63,7 +66,7 @@ def usual_form(paths: Sequence[Path], *, named: bool = False) -> ImageForm:
     mode: Literal["gray", "color"] = "gray"
     for number, path in enumerate(paths):
         try:
-            with Image.open(path) as image:
+            with Image.open(path, formats=_FORMATS) as image:
                 sizes[(image.height, image.width)] += 1
                 if image.mode not in _GRAY and not image.mode.startswith("I"):
                     mode = "color"

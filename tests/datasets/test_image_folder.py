@@ -187,3 +187,29 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert "the extra 'images': pip install" in ended.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program that must not run is a shell script")
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif"])
+def test_a_public_set_starts_no_other_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    """Pillow goes by what a file holds, and has Ghostscript run PostScript: a program on the coordinator's text."""
+    programs, ran = tmp_path / "bin", tmp_path / "ran"
+    programs.mkdir()
+    ghostscript = programs / "gs"
+    ghostscript.write_text(f'#!/bin/sh\necho "$@" >> "{ran}"\n', encoding="utf-8")
+    ghostscript.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    path = tmp_path / f"image{suffix}"
+    path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n")
+    for read in (lambda: read_images([path], (8, 8), "color"), lambda: usual_form([path])):
+        with pytest.raises(DataError, match="damaged or of another kind"):
+            read()
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "MPO"])
+def test_an_image_of_another_kind_than_its_name_is_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "image.jpg"
+    Image.new("RGB", (8, 8)).save(path, kind)
+    assert read_images([path], (8, 8), "color").shape == (1, 3, 8, 8)
