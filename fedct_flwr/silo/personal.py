@@ -112,8 +112,8 @@ class Personal:
         """Calibrate the model to be kept, if the silo wants that: models that have left records out learn as it did.
 
         A network has learned in all rounds so far, of which only the last question is at hand: its copy learns that one
-        as often. Returns what is to be written of a network that stands at ``progress``. Raises TrainingError or
-        ConfigError.
+        as often, and no more often than the silo lets itself be asked. Returns what is to be written of a network that
+        stands at ``progress``. Raises TrainingError or ConfigError.
         """
         site, kind = self._site, kind_of(question.instruction, self._site.terms)
         if site.settings.calibration == "none" or self._workplace.model is None:
@@ -125,7 +125,8 @@ class Personal:
             part, rounds = site.with_records(learner, records), 1
             if isinstance(learner, Resumable):
                 learner.reset()
-                rounds = question.instruction.round
+                # The round's number is the coordinator's word.
+                rounds = min(question.instruction.round, self._workplace.most_rounds)
             for _ in range(rounds):
                 kind.cotrain(part, question.instruction)
 
