@@ -271,3 +271,14 @@ def test_what_could_not_be_posted_is_posted_later(fedct: Fedct, kit: Kit, monkey
 
 def test_a_webhook_has_a_whole_address(fedct: Fedct, kit: Kit) -> None:
     assert fedct("silo", "notify", kit.folder, "--url", "hooks.example").code == ConfigError.exit_code
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bot:s3cr/et@hooks.example/", "https://hooks.example:abc/s3cr", "https:///s3cr"]
+)
+def test_what_is_no_address_is_said_at_the_start_and_not_quoted(fedct: Fedct, kit: Kit, url: str) -> None:
+    """It ended the command at the first event, with a traceback that had a piece of the password."""
+    said = fedct("silo", "notify", kit.folder, "--url", url)
+    assert said.code == ConfigError.exit_code
+    assert "--url is no address" in said.err
+    assert "s3cr" not in said.err

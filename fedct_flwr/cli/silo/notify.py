@@ -41,8 +41,7 @@ def notify(
     own: the agent has no way out. What cannot be posted is posted at the next look.
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
-    if not url.startswith(("https://", "http://")):
-        raise ConfigError("--url begins with neither https:// nor http://: give the webhook's whole address")
+    _check_address(url)
     out = console(soft_wrap=True, markup=False)
     watcher, waiting = Watcher(config), list[dict[str, str]]()
     with (
@@ -62,6 +61,18 @@ def notify(
                 # The address may hold a password.
                 out.print(log_line(f"the webhook does not take the message ({type(error).__name__}); trying again"))
             time.sleep(every)
+
+
+def _check_address(url: str) -> None:
+    """Raise ConfigError for what is no address, without quoting it: it may hold a password."""
+    if not url.startswith(("https://", "http://")):
+        raise ConfigError("--url begins with neither https:// nor http://: give the webhook's whole address")
+    try:
+        host = httpx.URL(url).host
+    except httpx.InvalidURL:
+        host = ""
+    if not host:
+        raise ConfigError("--url is no address: write https://host/path, and signs like @ in a password as %40")
 
 
 @dataclass
