@@ -21,6 +21,7 @@ from fedct_flwr.hospital.next_approval import settle
 from fedct_flwr.hospital.sealed_file import Answer, digest, read_question, write_answer
 from fedct_flwr.hospital.supernode import SuperNodeError, Task, carried_task
 from fedct_flwr.hospital.watched import Watched
+from fedct_flwr.types import DataError
 from fedct_flwr.wire.messages import from_record, to_record
 
 _LEAST_ROOM: Final = 2**20
@@ -37,7 +38,13 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
     files = Watched(silo_file, config)
     question = read_question(question_file, config.connection.secret)
     content = to_record(question.payload) if question.payload else RecordDict()
-    task = carried_task(question.run, question.node, question.message_type, question.code, question.run_config, content)
+    try:
+        task = carried_task(
+            question.run, question.node, question.message_type, question.code, question.run_config, content
+        )
+    except ValueError:
+        # Flower checks the kinds of messages that are made, and not of those that come.
+        raise DataError(f"{question_file} holds a message of a kind that Flower does not have: do not answer") from None
     with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
         settle(log, config.state)
         post = _AnswerFile(answer_file, digest(question_file), config.connection.secret, say)

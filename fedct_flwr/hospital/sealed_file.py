@@ -9,9 +9,10 @@ the medium reads nothing.
 import base64
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+import stat
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, get_origin
 
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -51,6 +52,9 @@ class Answer:
     payload: bytes
 
 
+_Sealed = TypeVar("_Sealed", Question, Answer)
+
+
 def digest(path: Path) -> str:
     """The SHA-256 of a file, in hex digits. Raises DataError if it cannot be read."""
     return hashlib.sha256(_read(path)).hexdigest()
@@ -63,10 +67,7 @@ def write_question(path: Path, question: Question, secret: Path) -> None:
 
 def read_question(path: Path, secret: Path) -> Question:
     """Open a question. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
-    try:
-        return Question(**_opened(path, secret, _QUESTION))
-    except TypeError:
-        raise _odd(path) from None
+    return _typed(Question, path, _opened(path, secret, _QUESTION))
 
 
 def write_answer(path: Path, answer: Answer, secret: Path) -> None:
@@ -76,10 +77,15 @@ def write_answer(path: Path, answer: Answer, secret: Path) -> None:
 
 def read_answer(path: Path, secret: Path) -> Answer:
     """Open an answer. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
-    try:
-        return Answer(**_opened(path, secret, _ANSWER))
-    except TypeError:
-        raise _odd(path) from None
+    return _typed(Answer, path, _opened(path, secret, _ANSWER))
+
+
+def _typed(kind: type[_Sealed], path: Path, content: dict[str, Any]) -> _Sealed:
+    """What a file holds. The gate cannot log a question with a number that is none."""
+    types = {one.name: get_origin(one.type) or one.type for one in fields(kind)}
+    if content.keys() != types.keys() or any(type(value) is not types[name] for name, value in content.items()):
+        raise _odd(path)
+    return kind(**content)
 
 
 def _text(payload: bytes) -> dict[str, str]:
@@ -107,11 +113,16 @@ def _odd(path: Path) -> DataError:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise DataError(f"{path} has more than {_MOST_BYTES // 2**20} MB, as no question or answer has")
-        return path.read_bytes()
+        # A medium may hold links to devices of this machine, of which some have no end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DataError(f"{path} is no file: carry the file again")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
+    if len(content) > _MOST_BYTES:
+        raise DataError(f"{path} has more than {_MOST_BYTES // 2**20} MB, as no question or answer has")
+    return content
 
 
 def _fernet(secret: Path, purpose: bytes) -> Fernet:

@@ -1,8 +1,10 @@
 """Questions and answers carried as files, between a SuperNode's real API and a real gate."""
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -201,3 +203,26 @@ def test_without_the_secret_nothing_is_sealed_or_opened(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             write_question(tmp_path / "question", QUESTION, key)
     assert not (tmp_path / "question").exists()
+
+
+def test_a_question_that_could_not_be_logged_gets_no_answer(carried: Carried) -> None:
+    """Whoever has the connected machine has the secret. Such a question got a refusal that no line told of."""
+    silo, path = carried.silo, carried.files / "question-1.fedct"
+    secret = silo.config.connection.secret
+    for changes in ({"run": "7"}, {"run": True}, {"code": ["0"]}, {"node": None}, {"run_config": []}):
+        write_question(path, replace(QUESTION, **changes), secret)
+        with pytest.raises(DataError, match="was not sealed for this purpose"):
+            answer_file(silo.file, path, carried.answer_of(path), silo.said.append)
+    write_question(path, replace(QUESTION, message_type="no type"), secret)
+    with pytest.raises(DataError, match="of a kind that Flower does not have"):
+        answer_file(silo.file, path, carried.answer_of(path), silo.said.append)
+    assert not carried.answer_of(path).exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs devices")
+def test_a_link_to_a_device_is_not_read(tmp_path: Path, secret: Path) -> None:
+    """A link to /dev/zero on the medium filled the memory of the machine with the records."""
+    path = tmp_path / "question-1.fedct"
+    path.symlink_to("/dev/null")
+    with pytest.raises(DataError, match="is no file"):
+        read_question(path, secret)
