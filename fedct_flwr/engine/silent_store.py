@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from fedct_flwr.coordinator.whole_replies import MOST_PARTS
 from fedct_flwr.hospital.short_form import part_ids
 
 
@@ -24,20 +25,22 @@ def install() -> None:
 
 
 def push(flowers: Callable[..., Any], request: Any, state: Any) -> Any:
-    """Take an answer, and ask for all of its parts. Raises what Flower raises for one that nobody waits for."""
+    """Take an answer, and ask for all of its parts. Raises what Flower raises for one that nobody waits for.
+
+    One of more parts than any of ours is not taken: each costs the database a few calls, and others wait meanwhile.
+    """
     protos: Any = importlib.import_module("flwr.proto.fleet_pb2")
+    metadata, parts = request.messages_list[0].metadata, part_ids(request.message_object_trees[0])
+    answer = protos.PushMessagesResponse(reconnect=protos.Reconnect(reconnect=5), results={metadata.message_id: 0})
+    if len(parts) > MOST_PARTS:
+        return answer
     try:
         answer = flowers(request=request, state=state)
     except ValueError:
         # The store has a part of this name that is made of other parts. Which it is, another silo may have sent.
-        metadata = request.messages_list[0].metadata
-        answer = protos.PushMessagesResponse(
-            reconnect=protos.Reconnect(reconnect=5),
-            results={metadata.message_id: 0},
-            session_id=state.start_session(metadata.run_id),
-        )
+        answer.session_id = state.start_session(metadata.run_id)
     del answer.objects_to_push[:]
-    answer.objects_to_push.extend(part_ids(request.message_object_trees[0]))
+    answer.objects_to_push.extend(parts)
     return answer
 
 

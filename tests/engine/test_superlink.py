@@ -27,6 +27,7 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
+from fedct_flwr.coordinator.whole_replies import MOST_PARTS
 from fedct_flwr.engine import silent_store
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.engine.superlink import Questions
@@ -531,3 +532,21 @@ def test_silos_that_answer_alike_have_both_answered(superlink: SuperLink) -> Non
         assert answered(superlink, silo.answer(silo.fetch(silo.pull()), b"labels"))
         silo.client.close()
     assert superlink.calls["push-object"] == 0
+
+
+@pytest.mark.usefixtures("short")
+def test_an_answer_of_many_parts_holds_up_nobody(superlink: SuperLink) -> None:
+    """One that announced 20,000 parts kept the database at work for 30 s, and other silos' calls failed."""
+    silo = Silo(superlink)
+    superlink.ask(silo.node_id, b"question")
+    reply = Message(RecordDict({"answer": part_of(VOTES[0])}), reply_to=silo.fetch(silo.pull()))
+    reply.metadata.__dict__["_message_id"] = reply.object_id
+    tree = get_object_tree(reply)
+    names = [part_of(b"%d" % number).object_id for number in range(MOST_PARTS)]
+    tree.children.extend(ObjectTree(object_id=name) for name in names)
+    request = PushMessagesRequest(node=silo.node, messages_list=[message_to_proto(bare(reply))])
+    request.message_object_trees.append(tree)
+    assert not silo.client.PushMessages(request).objects_to_push
+    # None of them is noted.
+    assert {superlink.state.object_store.get(name) for name in names} == {None}
+    silo.client.close()
