@@ -60,6 +60,53 @@ def _slipped(p: Patients) -> None:
     p.tables["essen"][LABEL] = [*p.tables["essen"][LABEL][1:], "no"]
 
 
+RANGES: Final = ("0", "1-2", "3-5", "6-10", "more")
+GENES: Final = ("SEPT2", "MARCH1", "TP53", "KRAS", "EGFR")
+OPENED: Final = {
+    "1-2": "02-Jan",
+    "3-5": "05-Mar",
+    "6-10": "10-Jun",
+    "SEPT2": "2-Sep",
+    "MARCH1": "1-Mar",
+    "2310009E13": "2.31E+19",
+}
+"""What a spreadsheet makes of some words."""
+
+
+def _opened(p: Patients, where: str | tuple[str, ...], words: tuple[str, ...]) -> Patients:
+    """A column of words that a spreadsheet has opened in some tables."""
+    p.add("word", lambda name, row: words[drawn(name, row, 8).integers(len(words))])
+    return p.change(where, "word", lambda cell: OPENED.get(cell, cell))
+
+
+def _sexes(p: Patients, name: str, row: int) -> str:
+    word = {"m": "male", "f": "female"}[p.tables[name]["sex"][row]]
+    return word[0].upper() if row % 4 == 0 else word
+
+
+def _grades(p: Patients) -> Patients:
+    return p.add("grade", lambda name, row: str(drawn(name, row, 9).integers(1, 5)))
+
+
+def _median(p: Patients, name: str, column: str) -> None:
+    middle = sorted(p.tables[name][column], key=float)[len(p.tables[name][column]) // 2]
+    p.some(name, column, [row for row in range(400) if row % 5 < 2], middle)
+
+
+def _dragged(p: Patients, name: str, column: str, step: int) -> None:
+    """Fill fifty cells from the hundredth on, as a spreadsheet does from the first of them."""
+    cells = p.tables[name][column]
+    cells[100:150] = [str(float(cells[100]) + step * row) for row in range(50)]
+
+
+def _decimals(p: Patients) -> Patients:
+    return p.add("temp", lambda name, row: f"{drawn(name, row, 7).normal(37.2, 0.8):.1f}")
+
+
+def _rounded(cell: str, step: float = 1) -> str:
+    return f"{round(float(cell) / step) * step:g}"
+
+
 SAID: Final[dict[str, Case]] = {
     "zeros for a column that is not measured": Case(
         lambda p: p.change("essen", "crp", lambda cell: "0"), "repeated-number", "crp", "essen"
@@ -153,6 +200,53 @@ SAID: Final[dict[str, Case]] = {
         "missing-as-class",
         LABEL,
     ),
+    "medians for missing numbers that are whole": Case(
+        lambda p: _median(p.change(EVERYWHERE, "height", _rounded), "koeln", "height"),
+        "repeated-number",
+        "height",
+        "koeln",
+    ),
+    "ages up to a limit": Case(
+        lambda p: p.change("essen", "age", lambda cell: str(min(60, int(cell)))), "repeated-number", "age", "essen"
+    ),
+    "one temperature for all": Case(
+        lambda p: _decimals(p).change("essen", "temp", lambda cell: "37.0"), "repeated-number", "temp", "essen"
+    ),
+    "whole numbers at a silo": Case(
+        lambda p: _decimals(p).change("essen", "temp", _rounded), "rounded-numbers", "temp", "essen"
+    ),
+    "tens at a silo": Case(
+        lambda p: p.change("koeln", "height", lambda cell: _rounded(cell, 10)), "rounded-numbers", "height", "koeln"
+    ),
+    "ranges as dates in public": Case(lambda p: _opened(p, EVERYWHERE, RANGES), "spreadsheet-words", "word"),
+    "ranges as dates at a silo": Case(lambda p: _opened(p, "essen", RANGES), "spreadsheet-words", "word", "essen"),
+    "genes as dates at a silo": Case(lambda p: _opened(p, "koeln", GENES), "spreadsheet-words", "word", "koeln"),
+    "clones as numbers at a silo": Case(
+        lambda p: _opened(p, "koeln", ("2310009E13", "TP53", "KRAS")), "spreadsheet-words", "word", "koeln"
+    ),
+    "a number that was filled down": Case(
+        lambda p: _dragged(p, "koeln", "height", 0), "filled-down", "height", "koeln"
+    ),
+    "a number that was filled down and counted on": Case(
+        lambda p: _dragged(p, PUBLIC, "height", 1), "filled-down", "height"
+    ),
+    "nine for a missing grade at a silo": Case(
+        lambda p: _grades(p).some("essen", "grade", range(0, 400, 20), "9"), "unknown-values", "grade", "essen"
+    ),
+    "minus one for a missing sign at a silo": Case(
+        lambda p: p.add("icu", lambda name, row: str(drawn(name, row, 6).integers(2))).some(
+            "essen", "icu", range(0, 400, 20), "-1"
+        ),
+        "unknown-values",
+        "icu",
+        "essen",
+    ),
+    "a number among words in public": Case(
+        lambda p: [p.some(name, "ward", range(0, 300, 20), "999") for name in EVERYWHERE], "missing-as-number", "ward"
+    ),
+    "two words for each sex": Case(
+        lambda p: p.add("gender", lambda name, row: _sexes(p, name, row)), "value-spellings", "gender"
+    ),
     "labels of few records that slipped by a line": Case(_slipped, "unrelated-labels", "", "essen"),
 }
 """What is suspicious."""
@@ -183,6 +277,17 @@ HONEST: Final[dict[str, Case]] = {
         lambda p: p.add("spo2", lambda name, row: str(min(99, int(drawn(name, row).normal(97, 2))))), ""
     ),
     "degrees around zero": Case(lambda p: p.add("cold", lambda name, row: str(int(drawn(name, row).normal(8, 6)))), ""),
+    "stays in whole days, and a few in halves": Case(
+        lambda p: p.add("stay", lambda name, row: f"{drawn(name, row).integers(1, 60) / (1 + (row % 9 == 0)):g}"), ""
+    ),
+    "months": Case(lambda p: p.add("month", lambda name, row: ("Jan", "Mar", "Sep")[drawn(name, row).integers(3)]), ""),
+    "grades of which one is rare": Case(
+        lambda p: p.add("grade", lambda name, row: str(min(5, int(drawn(name, row).geometric(0.5))))), ""
+    ),
+    "sizes with a letter": Case(lambda p: p.add("size", lambda name, row: "SML"[drawn(name, row).integers(3)]), ""),
+    "a column in the order of another": Case(
+        lambda p: p.add("dose", lambda name, row: str(row // 20 * 5 + 20 * (row % 3))), ""
+    ),
     "whole numbers that all differ": Case(
         lambda p: p.add("cells", lambda name, row: str(int(drawn(name, row).lognormal(11, 0.6)))), ""
     ),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedct_flwr.datasets.dates import likely_forms
+from fedct_flwr.datasets.inspection.dragged import filled_down
 from fedct_flwr.datasets.inspection.filled import filled
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
@@ -21,12 +22,14 @@ from fedct_flwr.datasets.inspection.spelling import (
     are_pairs,
     may_be_decimal,
     misspelled,
+    twice_named,
     weigh,
     without_accents,
 )
+from fedct_flwr.datasets.inspection.spreadsheet import mangled
 from fedct_flwr.datasets.inspection.strays import far_numbers, sentinels, two_scales
 from fedct_flwr.datasets.inspection.words import Words
-from fedct_flwr.text.printable import quoted
+from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import SiloName
 
 FEWEST: Final = 20
@@ -41,6 +44,8 @@ _NEARLY_ALL: Final = 0.8
 _ONCE: Final = 0.9
 _OFTEN: Final = 0.8
 _OFTEN_ONCE: Final = 0.5
+_TWO: Final = 2
+_NINES: Final = re.compile(r"-?(9{1,6}|8{2,4}|7{2,4})|-1")
 _MOSTLY_MISSING: Final = 0.5
 _MOST_CODES: Final = 30
 _SHEET_DAYS: Final = (30_000, 55_153)
@@ -219,6 +224,8 @@ def of_table(profile: Profile, say: Words, categories: frozenset[str], dated: fr
     yield from _missing(profile, say)
     # Days are numbers of five digits, often one for each record: all that is known already.
     yield from (found for found in _meanings(profile, say, categories) if found.column not in dated)
+    yield from mangled(profile, "", say)
+    yield from filled_down(profile, "", say)
     yield from filled(profile, "", say)
     yield from sentinels(profile, "", say)
     yield from far_numbers(profile, "", say)
@@ -251,8 +258,20 @@ def _text(profile: Profile, name: str, say: Words, meant: bool) -> Iterator[Find
         said = f"{say.column(name, '')} holds several values in a cell, separated by {quoted(separator)}"
         fix = f"make a column of yes and no of each value, or {leave_out}"
         yield Finding("values-in-a-cell", Severity.SAID, said, fix, name)
+    if not meant and (nines := _nines(text)):
+        said = (
+            f"{say.column(name, '')} has a number among its words ({listed(nines)}), as if it stood for a missing value"
+        )
+        named = ", ".join(f'"{value}"' for value in nines)
+        how = say.set("missing", f"[{named}]")
+        fix = f"leave the cell empty where nothing is known{f', or {how}' if how else ''}"
+        yield Finding("missing-as-number", Severity.SAID, said, fix, name)
     if distinct <= valid / 2 and (alike := _alike(text)):
-        how = "differ in case, blanks or accents alone" if len({*map(without_accents, alike)}) == 1 else "nearly agree"
+        how = (
+            "differ in case, blanks or accents alone"
+            if len({*map(without_accents, alike)}) == 1
+            else "nearly agree, or mean the same,"
+        )
         said = f"{say.column(name, '')} has values that {how}{say.values(alike)}"
         yield Finding("value-spellings", Severity.SAID, said, "write each in one way", name)
 
@@ -275,6 +294,15 @@ def _several_in_a_cell(text: Text) -> str:
     return ""
 
 
+def _nines(text: Text) -> list[str]:
+    """Numbers that stand for a missing value, such as 99, where all other values are words."""
+    if not _TWO < len(text.values) <= _MOST_CODES:
+        return []
+    values = text.values.to_pylist()
+    nines = [value for value in values if _NINES.fullmatch(value.strip())]
+    return nines if not any(char.isdigit() for value in values if value not in nines for char in value) else []
+
+
 def _alike(text: Text) -> dict[str, int]:
     """Two values that are one word, or nearly so, with the cells of each, or nothing."""
     seen: dict[str, tuple[str, int]] = {}
@@ -283,7 +311,7 @@ def _alike(text: Text) -> dict[str, int]:
         if other[0] != value:
             return dict([other, (value, cells)])
     names = dict(seen.values())
-    nearly = misspelled(names, LONG_WORD) if len(names) <= FEWEST else None
+    nearly = twice_named(names) or misspelled(names, LONG_WORD) if len(names) <= FEWEST else None
     return {name: names[name] for name in nearly} if nearly else {}
 
 

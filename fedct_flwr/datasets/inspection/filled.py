@@ -1,7 +1,7 @@
 """Numbers that somebody, or a program, has filled in where none was known: zeros, means, medians.
 
-Either the number is in many cells of a silo, and in hardly any of the public set. Or it stands out in its own table: it
-is the mean or the median of all others, and far more frequent than any of these.
+Either the number is in many cells of a silo, and in hardly any of the public set, or in far fewer. Or it stands out in
+its own table: it is the mean or the median of all others, and far more frequent than any of these.
 """
 
 from collections.abc import Iterator
@@ -44,6 +44,8 @@ def filled(own: Profile, silo: SiloName, say: Words, public: Profile | None = No
         unknown = not there and of >= _FEWEST_KNOWN
         if there <= _HARDLY * of and (cells > _MOSTLY * valid or (unknown and (stands_out or value == 0))):
             what = "which the public set hardly has"
+        elif value != 0 and (stands_out or not len(others)) and _is_more(cells / valid, there, of):
+            what = "many times as often as the public set has it"
         elif stands_out and numbers.distinct[at] > _FEW_NUMBERS and _is_middle(value, others):
             what = "the mean or the median of its others"
         else:
@@ -60,6 +62,12 @@ def _known(public: Profile, name: str, value: float) -> tuple[int, int]:
     if at is None or public.numbers.valid[at] < _FEWEST or public.numbers.distinct[at] <= _FEW_NUMBERS:
         return 1, 1
     return int(np.count_nonzero(_numbers(public, name) == value)), int(public.numbers.valid[at])
+
+
+def _is_more(share: float, there: int, of: int) -> bool:
+    """Whether a share is many times that of the public set, where ``there`` of these cells have the number."""
+    most = there + 3 * np.sqrt(there + 1) + 3
+    return bool(share * of >= _TIMES * most)
 
 
 def _numbers(profile: Profile, name: str) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """The inspection of a federation's tables: facts of every column, classes of every silo, and findings."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -15,12 +15,14 @@ from fedct_flwr.datasets.inspection.belonging import belonging
 from fedct_flwr.datasets.inspection.classes import TESTED, of_classes, unequal
 from fedct_flwr.datasets.inspection.columns import of_table
 from fedct_flwr.datasets.inspection.company import strangers
+from fedct_flwr.datasets.inspection.contradictions import contradicting
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
 from fedct_flwr.datasets.inspection.outcome import few_records, survival
+from fedct_flwr.datasets.inspection.parts import broken
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
 from fedct_flwr.datasets.inspection.quantity import of_quantity
 from fedct_flwr.datasets.inspection.records import of_records
-from fedct_flwr.datasets.inspection.scores import Scale
+from fedct_flwr.datasets.inspection.scores import Scale, Scores
 from fedct_flwr.datasets.inspection.shift import constant_in_public, of_silo, unknown
 from fedct_flwr.datasets.inspection.slips import slipped
 from fedct_flwr.datasets.inspection.telling import telling_columns
@@ -34,6 +36,9 @@ _MOST_ORDERED: Final = 20
 _NAMES_RECORDS: Final = frozenset({"record-number", "index-column", "one-per-record"})
 _FROM_PUBLIC: Final = _NAMES_RECORDS | {"number-as-text", "dates-as-text"}
 _NO_MEASURES: Final = frozenset({"record-number", "dates-as-numbers"})
+_OF_OTHER_NUMBERS: Final = frozenset(
+    {"other-scale", "out-of-range", "two-scales", "far-number", "missing-as-number", "repeated-number"}
+)
 _OF_MEASURES: Final = frozenset({"other-scale", "out-of-range"})
 
 
@@ -156,6 +161,7 @@ def inspect_tables(
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
     found += telling_columns(ours, crossed, label, say)
+    found += _contradicting(theirs, ours, found, say)
     outcomes = {silo: _outcome(silos[silo].column(label), y[silo], number=number) for silo in ours}
     found += _of_order(theirs, ours, outcomes, label, say, number=number)
     tables = [
@@ -163,6 +169,14 @@ def inspect_tables(
         *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
     ]
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
+
+
+def _contradicting(
+    public: Profile, silos: Mapping[SiloName, Profile], findings: Collection[Finding], say: Words
+) -> list[Finding]:
+    """Columns that contradict another one, but for those of which it is said already that their numbers are others."""
+    known = {(each.column, each.silo) for each in findings if each.code in _OF_OTHER_NUMBERS}
+    return [each for each in contradicting(public, silos, say) if (each.column, each.silo) not in known]
 
 
 def _outcome(column: pa.ChunkedArray, y: NDArray[np.int64], *, number: bool) -> NDArray[np.float64]:
@@ -190,10 +204,17 @@ def _of_order(
     scores = {"": scale.scores(public)}
     scores |= {silo: scale.scores(silos[silo], outcomes[silo]) for silo in silos if silo in largest}
     found = [each for silo in scores for each in slipped(scores[silo], silo, say)]
+    found += [each for silo in scores for each in _broken(scores[silo], label, silo, say, found)]
     have_slipped = {(each.column, each.silo) for each in found}
     own = {silo: each for silo, each in scores.items() if not silo.endswith(TESTED)}
     found += [each for each in strangers(own, say, label) if (each.column, each.silo) not in have_slipped]
     return found
+
+
+def _broken(scores: Scores, label: str, silo: SiloName, say: Words, slips: Collection[Finding]) -> Iterator[Finding]:
+    """Columns that go with the others in one part of a table alone, unless it has slipped."""
+    if not any(each.silo == silo for each in slips):
+        yield from broken(scores, label, silo, say)
 
 
 def _label_in_public(label: str, say: Words) -> Finding:

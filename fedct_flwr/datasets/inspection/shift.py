@@ -15,11 +15,14 @@ from fedct_flwr.datasets.inspection.columns import (
     no_feature,
     number_as_text,
 )
+from fedct_flwr.datasets.inspection.dragged import filled_down
 from fedct_flwr.datasets.inspection.filled import filled
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.precision import coarser
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import LONG_WORD, misspelled, weigh, without_accents
-from fedct_flwr.datasets.inspection.strays import far_numbers, sentinels, two_scales
+from fedct_flwr.datasets.inspection.spreadsheet import mangled
+from fedct_flwr.datasets.inspection.strays import are_codes, far_numbers, sentinels, two_scales
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
@@ -31,6 +34,8 @@ _MANY_UNKNOWN: Final = 0.05
 _FEWEST_FOR_HALVES: Final = 100
 _OTHER_CODES: Final = 0.1
 _FEW_VALUES: Final = 50
+_FEW_CODES: Final = 10
+_SOME_UNKNOWN: Final = 0.02
 _OUTSIDE: Final = 0.05
 _MOSTLY: Final = 0.5
 _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
@@ -67,14 +72,19 @@ def of_silo(
         elif kind is Kind.TEXT and own is Kind.TEXT:
             yield from _unknown_values(public, silo, column, name, say, column in no_features)
     yield from _mostly_empty(public, silo, name, say)
+    yield from mangled(silo, name, say)
+    yield from coarser(public, silo, name, say)
+    yield from filled_down(silo, name, say)
     yield from filled(silo, name, say, public)
     meant = [*sentinels(silo, name, say), *far_numbers(silo, name, say, _ranges(public))]
     yield from meant
     # What stands for a missing value is in no unit.
     columns = {found.column for found in meant}
-    yield from (
+    scales = [
         each for each in of_scales(public, silo, name, say) if each.code != "out-of-range" or each.column not in columns
-    )
+    ]
+    yield from scales
+    yield from _unknown_codes(public, silo, name, say, columns | {found.column for found in scales})
     yield from two_scales(silo, name, say)
 
 
@@ -173,6 +183,41 @@ def _unknown_values(
         if (pair := misspelled(both | values, LONG_WORD)) and pair[0] in values:
             said = f"{where} has values that are nearly spelled as one of the public set{say.values({pair[0]: cells})}"
             yield Finding("value-spellings", Severity.SAID, said, "write them as there", column, name)
+
+
+def _unknown_codes(
+    public: Profile, silo: Profile, name: SiloName, say: Words, known: Collection[str]
+) -> Iterator[Finding]:
+    """Columns of a few whole numbers, such as grades, in which a silo has -1 or 9 as well; but for ``known`` ones."""
+    theirs, ours = public.numbers, silo.numbers
+    few = theirs.whole & (theirs.distinct > 1) & (theirs.distinct <= _FEW_CODES) & (theirs.valid >= _FEWEST_FOR_HALVES)
+    for at in np.flatnonzero(few):
+        column = theirs.names[at]
+        here = ours.position.get(column)
+        if here is None or column in known or not ours.whole[here] or ours.distinct[here] > 2 * _FEW_CODES:
+            continue
+        codes, counts = np.unique(_numbers(public, column), return_counts=True)
+        own = _numbers(silo, column)
+        # A site, or a fifth child, that no public record has is no mistake.
+        found = np.unique(own)
+        among = np.union1d(codes, found)
+        gaps = np.array([np.abs(among[among != value] - value).min() for value in found])
+        stands_for_none = (are_codes(found) & (gaps > 1)) | ((found < 0) & (codes.min() >= 0))
+        new = np.isin(own, found[stands_for_none & ~np.isin(found, codes)])
+        cells, valid = int(np.count_nonzero(new)), int(ours.valid[here])
+        # As of words: the chance that one more number would be a new one.
+        chance = (int(np.count_nonzero(counts == 1)) + 1) / (int(theirs.valid[at]) + 1)
+        if cells >= _FEWEST_UNKNOWN and cells >= _SOME_UNKNOWN * valid and _is_unlikely(cells / valid, chance, valid):
+            values = {f"{value:g}": int(np.count_nonzero(own == value)) for value in np.unique(own[new])}
+            share = say.share(cells, valid)
+            said = f"{say.column(column, name)} has codes that the public set does not have, in {share}"
+            fix = "check what they mean: leave the cell empty where nothing is known"
+            yield Finding("unknown-values", Severity.SAID, said + say.values(values), fix, column, name)
+
+
+def _numbers(profile: Profile, name: str) -> NDArray[np.float64]:
+    cells: NDArray[np.float64] = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+    return cells
 
 
 def _is_unlikely(share: float, chance: float, cells: int) -> bool:

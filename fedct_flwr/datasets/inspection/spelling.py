@@ -3,7 +3,7 @@
 import difflib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -193,6 +193,31 @@ def truth(name: str) -> bool | None:
     (True, False, None)
     """
     return _TRUTH.get(folded(name))
+
+
+_SEXES: Final[dict[str, str]] = {
+    **dict.fromkeys(("m", "male", "man", "boy", "männlich", "mann", "masculin", "homme", "masculino", "hombre"), "m"),
+    **dict.fromkeys(
+        ("f", "w", "female", "woman", "girl", "weiblich", "frau", "féminin", "femme", "femenino", "mujer"), "f"
+    ),
+}
+
+
+def twice_named(names: Collection[str]) -> tuple[str, str] | None:
+    """Two words that mean the same, where all words are of truth, or of sex; None without such.
+
+    >>> twice_named(["M", "male", "female"]), twice_named(["m", "f"]), twice_named(["yes", "no", "0", "1"])
+    (('M', 'male'), None, ('yes', '1'))
+    """
+    for meanings in (_TRUTH, _SEXES):
+        seen: dict[object, str] = {}
+        meant = [(name, meanings.get(folded(name))) for name in names if name.strip()]
+        if any(meaning is None for _, meaning in meant):
+            continue
+        for name, meaning in meant:
+            if (other := seen.setdefault(meaning, name)) != name:
+                return other, name
+    return None
 
 
 def weigh(mask: NDArray[Any], counts: NDArray[Any]) -> int:

@@ -32,6 +32,11 @@ _OFTEN: Final = 0.02
 _NEAR: Final = 0.1
 """Share of all cells, with numbers next to a code, which it is compared with."""
 _TIMES: Final = 4
+_DIFFERENT: Final = 0.3
+"""Distance from one half of how often a record of one group has the larger number."""
+_FEWEST_WITNESSES: Final = 2
+"""One column may just be the date since which another unit is written."""
+_MOST_WITNESSES: Final = 100
 _Q10, _Q25, _Q75, _Q90 = (QUANTILES.index(q) for q in (0.1, 0.25, 0.75, 0.9))
 
 
@@ -57,7 +62,7 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
         for at in np.flatnonzero(mask):
             yield _sentinel(numbers.names[at], [values[at]], "far from all others", silo, say)
     unknown = ~(above | below | zero)
-    for at in np.flatnonzero(unknown & (_are_codes(numbers.largest) | _are_codes(-numbers.smallest))):
+    for at in np.flatnonzero(unknown & (are_codes(numbers.largest) | are_codes(-numbers.smallest))):
         name = numbers.names[at]
         values, cells = np.unique(_valid(profile, name), return_counts=True)
         for sign in (1, -1):
@@ -93,7 +98,7 @@ def _several(values: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[n
     The codes lie farther from all others than these from each other, or are the only ones on their side of zero. Or
     each is in many cells, far more than any number near it.
     """
-    codes = np.cumprod(_are_codes(values[::-1]))[::-1].astype(bool)
+    codes = np.cumprod(are_codes(values[::-1]))[::-1].astype(bool)
     found, rest, of_rest = values[codes], values[~codes], cells[~codes]
     if not len(found) or len(rest) <= _MANY_NUMBERS or cells[codes].sum() < _FEWEST_CODES:
         return np.zeros(0)
@@ -165,12 +170,39 @@ def two_scales(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding
     """Columns of one table whose numbers are two groups far apart, as of two units."""
     numbers = profile.numbers
     for at in np.flatnonzero(numbers.apart > 0):
+        if _are_two_kinds(profile, numbers.names[at], int(numbers.apart[at])):
+            continue
         share = say.share(int(numbers.apart[at]), int(numbers.valid[at]), "number")
         said = f"{say.column(numbers.names[at], silo)} has {share} far apart from the others, as of another unit"
         yield Finding("two-scales", Severity.SAID, said, "write all numbers in one unit", numbers.names[at], silo)
 
 
-def _are_codes(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _are_two_kinds(profile: Profile, name: str, smaller: int) -> bool:
+    """Whether most other columns differ between the two groups as well: two kinds of flowers, and not two units."""
+    numbers = profile.numbers
+    values = _cells(profile, name)
+    ordered = np.sort(values[~np.isnan(values)])
+    below, above = (ordered[end] - ordered[end - 1] for end in (smaller, len(ordered) - smaller))
+    limit = ordered[smaller if below > above else len(ordered) - smaller]
+    # Columns that are in another unit in the same records are no witnesses.
+    others = [other for at, other in enumerate(numbers.names) if other != name and not numbers.apart[at]]
+    differ = 0
+    for other in others[:_MOST_WITNESSES]:
+        cells = _cells(profile, other)
+        low, high = np.sort(cells[(values < limit) & ~np.isnan(cells)]), cells[(values >= limit) & ~np.isnan(cells)]
+        if len(low) and len(high):
+            less = np.searchsorted(low, high, side="left") + np.searchsorted(low, high, side="right")
+            differ += abs(float(less.mean()) / (2 * len(low)) - 0.5) > _DIFFERENT
+    return differ >= _FEWEST_WITNESSES and differ >= len(others[:_MOST_WITNESSES]) / 2
+
+
+def _cells(profile: Profile, name: str) -> NDArray[np.float64]:
+    """All cells of a column ``(records,)``, with NaN for a missing number."""
+    cells: NDArray[np.float64] = profile.columns[name].cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+    return np.where(np.isinf(cells), np.nan, cells)
+
+
+def are_codes(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Nines, and what surveys write along with them: refused, not known, does not apply."""
     more = (7, 8, 66, 97, 98, 555, 666, 997, 9996, 9997, 9998, 99997, 99998)
     found: NDArray[np.bool_] = _are_nines(values) | np.isin(values, more)
