@@ -7,7 +7,7 @@ back. The third seat is given a model: the one that a silo ended with, or the gl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,13 +161,32 @@ def _in_sums(opened: NDArray[np.float64], labels: NDArray[np.int16], places: Pla
     return Seen(y, labels[:, rows], opened[:, rows], neighbours=near)
 
 
-@dataclass(frozen=True, eq=False)
-class _Training:
-    """The joint labeler as it was after each step, and the sums between its steps: the same for all silos."""
+class _Path(NamedTuple):
+    """A joint labeler as it was before each of its steps, and the sums between its steps."""
 
     labeler: "JointLinear"
     weights: list[NDArray[np.float64]]
     opened: NDArray[np.float64]
+
+    def probabilities(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of each class, before each step ``(steps, n, classes)``."""
+        return np.stack([self.labeler.probabilities(one, vectors) for one in self.weights])
+
+    def along(self, vectors: NDArray[np.float64], y: HardLabels, found: NDArray[np.float64]) -> Scores:
+        """How much of the sums lies along each record's gradient, with what ``probabilities`` found of it."""
+        residual = found[:-1] - (y[:, None] == np.arange(found.shape[2]))
+        # As the weights that a sum led to say which columns count.
+        seen = [self.labeler.seen(vectors, after) for after in self.weights[1:]]
+        own = np.stack([np.einsum("ns,nc->nsc", *pair) for pair in zip(seen, residual, strict=True)])
+        return attacks.gradient(self.opened, own)
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """What all silos' joint training tells, which is the same for all silos."""
+
+    paths: list[_Path]
+    """Of the labeler; of both where silos chose one of them."""
     population: Scores
 
     @classmethod
@@ -178,22 +197,23 @@ class _Training:
         steps = next(kept.steps for kept in refit.travelled.silos.values() if kept.steps)
         labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
         weights = [labeler.start.weights if step.weights is None else step.weights for step in steps[: steps[0].steps]]
-        test = labeler.vectors(places.test.X)
-        strangers = np.stack([labeler.probabilities(one, test) for one in weights])
-        opened = np.stack([labeler.opened(*pair) for pair in pairwise(weights)])
-        return cls(labeler, weights, opened, attacks.true_probability(strangers, places.test.y))
+        paths = [
+            _Path(part, own, np.stack([part.opened(*pair) for pair in pairwise(own)]))
+            for part, own in labeler.paths(weights)
+        ]
+        test = places.test
+        strangers = np.concatenate([path.probabilities(path.labeler.vectors(test.X)) for path in paths])
+        return cls(paths, attacks.true_probability(strangers, test.y))
 
     def seen(self, records: Examples) -> Seen:
         """The labelers, tried on a silo's candidates, and the sums."""
         if not records.size:
             return Seen(records.y)
-        vectors = self.labeler.vectors(records.X)
-        found = np.stack([self.labeler.probabilities(one, vectors) for one in self.weights])
-        residual = found[:-1] - (records.y[:, None] == np.arange(found.shape[2]))
-        # As the weights that a sum led to say which columns count.
-        seen = [self.labeler.seen(vectors, after) for after in self.weights[1:]]
-        own = np.stack([np.einsum("ns,nc->nsc", *pair) for pair in zip(seen, residual, strict=True)])
-        labels, gradient = found.argmax(axis=2).astype(np.int16), attacks.gradient(self.opened, own)
+        vectors = [path.labeler.vectors(records.X) for path in self.paths]
+        each = [path.probabilities(own) for path, own in zip(self.paths, vectors, strict=True)]
+        along = [path.along(own, records.y, p) for path, own, p in zip(self.paths, vectors, each, strict=True)]
+        found, gradient = np.concatenate(each), np.sum(along, axis=0)
+        labels = found.argmax(axis=2).astype(np.int16)
         return Seen(records.y, labels, found, population=self.population, gradient=gradient)
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -38,6 +38,10 @@ from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import to_record
 
+if TYPE_CHECKING:
+    # Needs the extra privacy.
+    from fedct_flwr.labelers.joint_linear import Descent
+
 logger = logging.getLogger("flwr.fedct")
 
 _LOST_IN_A_ROW: Final = 3
@@ -51,6 +55,12 @@ class JointSettings(Planned, Protocol):
 
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
         """Where a run keeps the model that a silo ends with."""
+
+
+def _kept(progress: "Descent") -> dict[str, Any]:
+    """What a checkpoint keeps; its round is the step."""
+    found = progress._asdict()
+    return {name: value for name, value in found.items() if name != "step" and value.size}
 
 
 class Training:
@@ -92,21 +102,19 @@ class Training:
             instruction = Instruction(progress.step + 1, self._query, nothing, joint=joint)
             opened = self._opened(instruction)
             progress = labeler.lost(progress) if opened is None else labeler.step(progress, opened)
-            study.folder.save_checkpoint(
-                Checkpoint(progress.step, nothing, {"weights": progress.weights, "total": progress.total})
-            )
+            study.folder.save_checkpoint(Checkpoint(progress.step, nothing, _kept(progress)))
         lost = self._check_lost()
-        weights = labeler.weights(progress)
-        labels = labeler.label(weights, study.subject.public.X)
+        finished, weights = labeler.finished(progress)
+        labels = finished.label(weights, study.subject.public.X)
         if not learned:
             self._learn(Instruction(plan.steps + 1, self._query, labels, joint=self._plan))
-            state = {"weights": progress.weights, "total": progress.total}
-            study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, state))
+            study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
         study.folder.save_labels(labels, study.terms.classes)
         told = {
             "epsilon": plan.epsilon, "delta": plan.delta, "unit": "example", "steps": plan.steps,
-            "numbers": weights.size, "honest": plan.honest, "noise_multiplier": labeler.noise.multiplier,
-            "labeler": "additive" if plan.bins else "linear", **({"lost": lost} if lost else {}),
+            "numbers": labeler.noise.numbers, "honest": plan.honest, "noise_multiplier": labeler.noise.multiplier,
+            "labeler": "additive" if finished.plan.bins else "linear", **labeler.told(progress),
+            **({"lost": lost} if lost else {}),
         }  # fmt: skip
         algorithm, promise = self._algorithm, promised_together(plan.epsilon, plan.delta)
         made = add_global_model(study, labels, algorithm.title, HARD, algorithm.model_path, promise)

@@ -48,7 +48,8 @@ def simulated_plan(method: Planned, config: RunConfig, dataset: FederatedDataset
         epsilon=method.epsilon,
         delta=method.delta,
         honest=surely_honest(method.fewest_summands(num_silos), method.may_collude),
-        columns=len(dataset.schema.without_texts) if method.joint_labeler == "additive" else 0,
+        columns=0 if method.joint_labeler == "linear" else len(dataset.schema.without_texts),
+        auto=method.joint_labeler == "auto",
         seed=config.seed,
     )
 

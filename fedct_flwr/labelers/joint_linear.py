@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class Plan:
     honest: int
     epsilon: float
     delta: float
+    share: float = 1.0
+    """Of the budget, for this labeler: its part of 1 / multiplier^2, which adds up over Gaussian mechanisms."""
 
 
 def plan_for(
@@ -78,6 +80,7 @@ def plan_for(
     honest: int,
     steps: int = _STEPS,
     additive_columns: int = 0,
+    share: float = 1.0,
 ) -> Plan:
     """A plan whose sums together keep ``epsilon`` at ``delta`` for each record, chosen without looking at any.
 
@@ -85,7 +88,8 @@ def plan_for(
     principal components of the public set, from 10 to 300, and a ridge of 1 / q. An additive labeler of a table with
     ``additive_columns`` (0: none is wanted) has q / 8 bins in all instead, from 4 to 16 for each column. A record's
     residual is clipped to the length that it has while nothing is known, sqrt(1 - 1 / classes): for two classes that
-    halves the noise. Raises ConfigError for impossible numbers, and for more records than 64 bits hold.
+    halves the noise. ``share``: see ``Plan``. Raises ConfigError for impossible numbers, and for more records than 64
+    bits hold.
     """
     for name, value, least in (("records", num_records, 1), ("classes", num_classes, 2), ("steps", steps, 1)):
         if value < least:
@@ -94,7 +98,7 @@ def plan_for(
         raise ConfigError(
             f"silos have {num_records} records together, but sums of 64 bits hold {_MOST_RECORDS}: let silos draw fewer"
         )
-    per_noise = num_records / least_multiplier(epsilon, delta)
+    per_noise = num_records / least_multiplier(epsilon, delta) * math.sqrt(share)
     components = bins = 0
     if additive_columns:
         bins = round(min(max(per_noise / _RECORDS_PER_BIN / additive_columns, _FEWEST_BINS), _MOST_BINS))
@@ -112,6 +116,7 @@ def plan_for(
         honest=honest,
         epsilon=epsilon,
         delta=delta,
+        share=share,
     )
 
 
@@ -126,6 +131,8 @@ class Descent(NamedTuple):
     """``(size, classes)``, on a grid."""
     total: NDArray[np.float64]
     """Sum of the weights after the steps of the second half."""
+    counts: NDArray[np.float64] = np.empty(0)
+    """Where a labeler is chosen, what its choice was made by; see ``JointChoice``."""
 
 
 class JointLinear:
@@ -164,7 +171,15 @@ class JointLinear:
     Raises DataError for features that are no numbers, or a public set that teaches none.
     """
 
-    def __init__(self, plan: Plan, public: Features, schema: Schema, *, balanced: bool = True, seed: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        public: Features,
+        schema: Schema,
+        *,
+        balanced: bool = True,
+        seed: int,
+    ) -> None:
         if len(public) < 2:
             raise DataError(f"the public set has {len(public)} examples: a joint labeler needs at least 2")
         self.plan = plan
@@ -190,6 +205,11 @@ class JointLinear:
             honest=plan.honest,
         )
 
+    def sharing(self, noise: NoiseShares) -> "JointLinear":
+        """The same labeler, in sums with this noise that it does not have for itself; see ``JointChoice``."""
+        self.noise = noise
+        return self
+
     @property
     def start(self) -> Descent:
         """Weights of zero."""
@@ -202,21 +222,24 @@ class JointLinear:
         return self.features(X)
 
     def summand(
-        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise
+        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise, step: int = 0
     ) -> NDArray[np.uint64]:
         """What a silo puts into the sum of one step: its records' clipped gradients and its share of the noise.
 
-        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step. Raises
-        ValueError for weights of another shape, or that are no numbers: whatever they are, no record makes it fail.
+        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step, which
+        all do the same. Raises ValueError for weights of another shape, or that are no numbers: whatever they are, no
+        record makes it fail.
         """
-        if weights.shape != self.start.weights.shape or not np.isfinite(weights).all():
-            raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")
-        own = gradient(self.seen(vectors, weights), y, bounded(weights), longest=self.plan.clip)
-        return (own.ravel() + self.noise.share(noise)).view(np.uint64)
+        check_weights(weights, self.start.weights)
+        return (self.gradient(vectors, y, weights).ravel() + self.noise.share(noise)).view(np.uint64)
+
+    def gradient(self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Of records, clipped, ``(size, classes)``; **without noise, so it never leaves a silo like this**."""
+        return gradient(self.seen(vectors, weights), y, bounded(weights), longest=self.plan.clip)
 
     def step(self, progress: Descent, opened: NDArray[np.uint64]) -> Descent:
         """What follows from the opened sum of a step. Raises ValueError after the last step, or for another length."""
-        plan, (step, weights, _) = self.plan, progress
+        plan, step, weights = self.plan, progress.step, progress.weights
         if step >= plan.steps or opened.shape != (weights.size,):
             raise ValueError(f"step {step} of {plan.steps} with a sum of shape {opened.shape}")
         mean = opened.view(np.int64).reshape(weights.shape) / (NORM * RESIDUAL * plan.num_records)
@@ -230,7 +253,7 @@ class JointLinear:
 
     def _after(self, progress: Descent, mean: NDArray[np.float64] | None) -> Descent:
         """What follows from the mean gradient of a step; None: it is lost."""
-        plan, (step, weights, total) = self.plan, progress
+        plan, step, weights, total = self.plan, progress.step, progress.weights, progress.total
         if step < self._looks:
             total = total if mean is None else total + mean
             if step + 1 < self._looks:
@@ -280,6 +303,18 @@ class JointLinear:
             raise ValueError(f"only {progress.step} of {self.plan.steps} steps are done")
         return progress.total / (self.plan.steps - self.plan.steps // 2)
 
+    def finished(self, progress: Descent) -> "tuple[JointLinear, NDArray[np.float64]]":
+        """The labeler and its weights, once all steps are done. Raises ValueError before."""
+        return self, self.weights(progress)
+
+    def told(self, progress: Descent) -> dict[str, Any]:
+        """Nothing: there was no choice."""
+        return {}
+
+    def paths(self, weights: Sequence[NDArray[np.float64]]) -> "list[tuple[JointLinear, list[NDArray[np.float64]]]]":
+        """The labeler, and its weights before each of its steps; see ``JointChoice``."""
+        return [(self, list(weights))]
+
     def opened(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
         """The noisy mean of gradients between the weights of two steps, which anybody who has both can work out."""
         inverse = self._preconditioner(_counting(after))
@@ -303,6 +338,16 @@ class JointLinear:
         if self._balanced:
             logits = logits - self._usual(weights)
         return np.asarray(logits.argmax(axis=1), dtype=LABEL_DTYPE)
+
+    def label_exactly(self, weights: NDArray[np.float64], vectors: NDArray[np.float64]) -> HardLabels:
+        """The class of each record ``(n,)``, to the last bit the same whatever the other records are.
+
+        As ``label`` has it, but for ties: products are of integers in floating point, and below 2**53.
+        """
+        scores = self.seen(vectors, weights) @ np.rint(bounded(weights) * WEIGHT_GRID)
+        if self._balanced:
+            scores = scores - self._usual(weights) * (NORM * WEIGHT_GRID)
+        return np.asarray(scores.argmax(axis=1), dtype=LABEL_DTYPE)
 
     def _usual(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logarithm of each class's mean probability over the public set, ``(classes,)``."""
@@ -336,6 +381,12 @@ def _counting(weights: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(weights.any(axis=1))
 
 
+def check_weights(weights: NDArray[np.float64], like: NDArray[np.float64]) -> None:
+    """Raise ValueError for weights of another shape, or that are no numbers."""
+    if weights.shape != like.shape or not np.isfinite(weights).all():
+        raise ValueError(f"weights of shape {weights.shape} are not those of this labeler, or no numbers")
+
+
 def _on_grid(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(bounded(weights) * WEIGHT_GRID) / WEIGHT_GRID)
 
@@ -347,7 +398,37 @@ def train_together(
     *,
     add: Sum = sum_modulo,
 ) -> NDArray[np.float64]:
-    """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``.
+    """All steps in one process, as a simulation: the labeler's weights ``(size, classes)``. See ``step_together``."""
+    return labeler.weights(step_together(labeler, silos, noises, add=add))
+
+
+class Stepwise(Protocol):
+    """A labeler, or a choice of two, that silos train by sums."""
+
+    @property
+    def plan(self) -> Plan:
+        """All that is fixed before the first sum."""
+
+    @property
+    def start(self) -> Descent:
+        """Before the first sum."""
+
+    def vectors(self, X: Features) -> NDArray[np.float64]:
+        """Integer features of records."""
+
+    def summand(
+        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise, step: int
+    ) -> NDArray[np.uint64]:
+        """What a silo puts into the sum of a step."""
+
+    def step(self, progress: Descent, opened: NDArray[np.uint64]) -> Descent:
+        """What follows from the sum."""
+
+
+def step_together(
+    labeler: Stepwise, silos: Sequence[Examples], noises: Sequence[Noise], *, add: Sum = sum_modulo
+) -> Descent:
+    """All steps in one process, as a simulation.
 
     ``silos`` are their private records, ``noises`` where each takes its noise from. ``add`` sums in the open by
     default, **which protects no summand**: a simulation shows what labels are worth, and guarantees nothing. Raises
@@ -361,8 +442,8 @@ def train_together(
     progress = labeler.start
     for _ in range(labeler.plan.steps):
         summands = [
-            labeler.summand(own, private.y, progress.weights, noise)
+            labeler.summand(own, private.y, progress.weights, noise, progress.step)
             for own, private, noise in zip(vectors, silos, noises, strict=True)
         ]
         progress = labeler.step(progress, add(summands, BITS))
-    return labeler.weights(progress)
+    return progress

@@ -240,7 +240,8 @@ def joint_of(study: StudyFolder) -> Joint | None:
         delta=agreed.delta,
         # Two or more, as the terms of sums have it.
         honest=sums.min_summands - sums.may_collude,
-        columns=len(study.schema.without_texts) if agreed.labeler == "additive" else 0,
+        columns=0 if agreed.labeler == "linear" else len(study.schema.without_texts),
+        auto=agreed.labeler == "auto",
         seed=0,
     )
 
