@@ -21,9 +21,10 @@ from fedct_flwr import datasets
 from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
-from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.labelers.joint_linear import JointLinear, plan_for, train_together
+from fedct_flwr.kinds.joint import STEPS
+from fedct_flwr.labelers.joint_linear import step_together
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import Guard
@@ -31,7 +32,9 @@ from fedct_flwr.privacy.noise_shares import surely_honest
 from fedct_flwr.privacy.randomness import simulated
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.seeding import generator
+from fedct_flwr.silo.joint import joint_labeler
 from fedct_flwr.types import Examples, Features, HardLabels
+from fedct_flwr.wire.content import Joint
 
 DELTA: Final = 1e-5
 EPSILONS: Final = (0.5, 1.0, 3.0)
@@ -91,20 +94,26 @@ def joint_labels(
     epsilon: float,
     may_collude: int,
     seed: int,
-    additive: bool = False,
+    kind: str = "linear",
 ) -> HardLabels:
-    """Labels ``(num_public,)`` of one labeler that these silos train together, none of them dropping out."""
-    plan = plan_for(
-        sum(own.size for own in private),
-        len(schema.classes),
+    """Labels ``(num_public,)`` of one labeler that these silos train together, none of them dropping out.
+
+    ``kind``: as the setting ``joint-labeler`` names it.
+    """
+    plan = Joint(
+        records=sum(own.size for own in private),
+        steps=STEPS,
         epsilon=epsilon,
         delta=DELTA,
         honest=surely_honest(len(private), may_collude),
-        additive_columns=len(schema.without_texts) if additive else 0,
+        columns=0 if kind == "linear" else len(schema.without_texts),
+        auto=kind == "auto",
+        seed=seed,
     )
-    labeler = JointLinear(plan, public, schema, seed=seed)
+    labeler = joint_labeler(plan, PublicSet(public), schema)
     noises = [simulated(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
-    return labeler.label(train_together(labeler, private, noises), public)
+    finished, weights = labeler.finished(step_together(labeler, private, noises))
+    return finished.label(weights, public)
 
 
 def hospitals(runs: dict[str, Runs], seed: int) -> None:
