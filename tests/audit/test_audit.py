@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -198,8 +199,10 @@ def test_a_sum_tells_the_coordinator_less_than_each_silos_labels(by_heart: Audit
     assert "calibrated" not in found.of(COORDINATOR).attacks
 
 
-def test_the_sums_of_the_joint_labeler_are_attacked_too() -> None:
-    found = audited(How(refits=3, candidates=60), algorithm="fedct-joint", num_server_rounds=16, epsilon=1.0)
+@pytest.mark.parametrize("kind", ["linear", "auto"])
+def test_the_sums_of_the_joint_labeler_are_attacked_too(kind: str) -> None:
+    settings: dict[str, Any] = {"algorithm": "fedct-joint", "num_server_rounds": 16, "epsilon": 1.0}
+    found = audited(How(refits=3, candidates=60), **settings, joint_labeler=kind)
     for seat in (COORDINATOR, OTHER_SILO):
         assert {"gradient", "confidence", "lira", "rmia"} <= set(found.of(seat).attacks)
     assert found.of(COORDINATOR).guesses.right.low < 0.6
