@@ -96,8 +96,8 @@ def budget(
 def _all(plan: "Plan", features: int, seed: int) -> "Iterator[Estimate]":
     from fedct_flwr.privacy.planner import estimates
 
-    rehearsed = (resolve_name(path)(plan, seed, features) for path in _rehearsals().values())
-    yield from (estimate for estimate in rehearsed if estimate)
+    for path in _rehearsals().values():
+        yield from resolve_name(path)(plan, seed, features)
     yield from estimates(plan, seed)
 
 

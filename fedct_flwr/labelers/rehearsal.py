@@ -8,6 +8,7 @@ silo's own model; what the noise costs is what this shows.
 """
 
 import math
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from fedct_flwr.consensus.counting import plurality, tally
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.dp_linear import DpLinearLabeler
-from fedct_flwr.labelers.joint_linear import JointLinear, plan_for, train_together
+from fedct_flwr.labelers.joint_choice import JointChoice, plans_for
+from fedct_flwr.labelers.joint_linear import JointLinear, plan_for, step_together
 from fedct_flwr.labelers.labeler import Asked
 from fedct_flwr.labelers.public_features import PublicFeatures
 from fedct_flwr.privacy.planner import Estimate, Plan, judged
@@ -42,8 +44,8 @@ _UNPROTECTED_TOGETHER: Final = 20.0
 _LARGEST_SEPARATION: Final = 100.0
 
 
-def rehearse(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimate:
-    """What DP linear labelers make of stand-in data with so many columns. The same for the same plan and seed.
+def rehearse(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> list[Estimate]:
+    """What DP linear labelers make of stand-in data with so many columns, one estimate: a plan and a seed fix it.
 
     At most 20,000 records a silo and 50 silos (100,000 records in all) are drawn: with more, labels are not worse.
     """
@@ -68,43 +70,44 @@ def rehearse(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimat
         votes.append(_labels(labeler, _draw(centers, records, rng), judged_on.X, generator(seed, "rehearsal", silo)))
     counts = tally(votes, _JUDGED, plan.num_classes)
     consensus = plurality(counts, _nothing(_JUDGED), generator(seed, "rehearsal", "lots"))
-    return judged(
-        plan,
-        "dp-linear",
-        "once, while training",
-        float(np.mean([(labels == judged_on.y).mean() for labels in votes])),
-        float((consensus == judged_on.y).mean()),
-    )
+    right = float(np.mean([(labels == judged_on.y).mean() for labels in votes]))
+    return [judged(plan, "dp-linear", "once, while training", right, float((consensus == judged_on.y).mean()))]
 
 
-def rehearse_together(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> Estimate | None:
-    """What the linear joint labeler makes of the same stand-in data; None where silos cannot add up.
+def rehearse_together(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -> list[Estimate]:
+    """What the joint labelers make of the same stand-in data, and silos that choose; none where silos cannot add up.
 
-    So many records are drawn in all as ``rehearse`` draws, and the noise is measured for those.
+    So many records are drawn in all as ``rehearse`` draws, and the noise is measured for those. Stand-in classes are
+    of the linear labeler's form: what the additive one loses there is what its noise and its bins cost.
     """
     if not plan.honest:
-        return None
+        return []
     records, rng = min(plan.num_records, _MOST_TRAINED_ON // plan.num_silos), generator(seed, "rehearsal", "data")
     centers = _separated(plan, min(plan.num_records, _MOST_RECORDS), num_features, rng)
     public, judged_on = (_draw(centers, size, rng) for size in (min(plan.num_public, _MOST_PUBLIC), _JUDGED))
     silos = [_draw(centers, max(1, records), rng) for _ in range(plan.num_silos)]
-    budget = plan_for(
+    schema = _schema(plan, num_features)
+    budget = partial(
+        plan_for,
         max(1, records) * plan.num_silos,
         plan.num_classes,
         epsilon=min(plan.epsilon, _UNPROTECTED_TOGETHER),
         delta=plan.delta,
         honest=plan.honest,
     )
-    labeler = JointLinear(budget, public.X, _schema(plan, num_features), seed=seed)
-    noises = [simulated(generator(seed, "rehearsal", "together", silo)) for silo in range(plan.num_silos)]
-    labels = labeler.label(train_together(labeler, silos, noises), judged_on.X)
-    return judged(
-        plan,
-        "fedct-joint",
-        "none" if math.isinf(plan.epsilon) else f"multiplier {labeler.noise.multiplier:.3g}",
-        None,
-        float((labels == judged_on.y).mean()),
-    )
+    chosen = partial(plans_for, *budget.args, **budget.keywords, steps=budget().steps)
+    found = []
+    for name, labeler in (
+        ("fedct-joint", JointLinear(budget(), public.X, schema, seed=seed)),
+        ("fedct-joint, additive", JointLinear(budget(additive_columns=num_features), public.X, schema, seed=seed)),
+        ("fedct-joint, auto", JointChoice(chosen(additive_columns=num_features), public.X, schema, seed=seed)),
+    ):
+        noises = [simulated(generator(seed, "rehearsal", "together", silo)) for silo in range(plan.num_silos)]
+        winner, weights = labeler.finished(step_together(labeler, silos, noises))
+        noise = "none" if math.isinf(plan.epsilon) else f"multiplier {labeler.noise.multiplier:.3g}"
+        right = float((winner.label(weights, judged_on.X) == judged_on.y).mean())
+        found.append(judged(plan, name, noise, None, right))
+    return found
 
 
 def _schema(plan: Plan, num_features: int) -> Schema:

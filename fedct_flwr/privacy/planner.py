@@ -211,29 +211,30 @@ def estimates(plan: Plan, seed: int) -> Iterator[Estimate]:
         yield _estimate(plan, name, noise, release, seed)
 
 
-def votes_in_sums(plan: Plan, seed: int, num_features: int) -> Estimate | None:
+def votes_in_sums(plan: Plan, seed: int, num_features: int) -> list[Estimate]:
     """Labels by PATE's noise, of which silos add shares in a secure sum; asked once, about so many as a run asks about.
 
-    The plan's epsilon is then each silo's as a whole. None where silos cannot add up.
+    One estimate. The plan's epsilon is then each silo's as a whole. None where silos cannot add up.
     """
     if not plan.honest:
-        return None
+        return []
     name = "dp-pate, whole silos"
     if math.isinf(plan.epsilon):
-        return _estimate(plan, name, "none", _as_it_is(plan), seed, on_sum=lambda counts, noise, rng: counts)
+        return [_estimate(plan, name, "none", _as_it_is(plan), seed, on_sum=lambda counts, *_: counts)]
     try:
         wanted = NoisePlan("gaussian", plan.epsilon, plan.delta)
         asked = min(plan.examples, WHOLE_SET_UP_TO)
         shares = shares_for(wanted, 1, asked, plan.num_classes, plan.honest, quick=True)
     except ConfigError:
-        return _estimate(plan, name, "more than can be drawn", _at_random(plan), seed, on_sum=lambda counts, *_: counts)
+        too_much = "more than can be drawn"
+        return [_estimate(plan, name, too_much, _at_random(plan), seed, on_sum=lambda counts, *_: counts)]
     of_all = shares.share_scale * math.sqrt(plan.num_silos)
 
     def add(counts: VoteCounts, noise: SimulatedNoise, rng: Generator) -> VoteCounts:
         noisy = counts.astype(np.int64) * shares.grid + noise.discrete_gaussian(of_all, counts.shape)
         return _ballots(noisiest(noisy, np.empty(0, dtype=LABEL_DTYPE), rng), plan.num_classes)
 
-    return _estimate(plan, name, f"scale {shares.scale:.3g} votes", _as_it_is(plan), seed, on_sum=add)
+    return [_estimate(plan, name, f"scale {shares.scale:.3g} votes", _as_it_is(plan), seed, on_sum=add)]
 
 
 def symmetric(accuracy: float, of: float, num_classes: int) -> float:
