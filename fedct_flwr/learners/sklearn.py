@@ -36,6 +36,9 @@ _LONGEST_REASON: Final = 300
 _FORESTS: Final = ("RandomForestClassifier", "ExtraTreesClassifier")
 _TREES: Final = 25
 """Of forests that show how good labels of others are."""
+_LINEAR: Final = "LogisticRegression"
+_TOLERANCE: Final = 1e-3
+"""Of a linear model's gradient: finer steps move its probabilities by less than records can tell."""
 
 
 def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
@@ -205,18 +208,19 @@ class SklearnLearner:
         return isinstance(self._trained, Calibrated)
 
     def lighter(self, trees: int = _TREES) -> Self:
-        """The same, untrained, with at most so many trees in a forest: enough to compare what it learns."""
+        """The same, untrained, with less effort: enough to compare what it learns.
+
+        A forest has at most so many ``trees``, and a linear model ends sooner.
+        """
         light = copy(self)
         light._most_trees, light._trained = trees, None
         light._template = light._lightened(self._template)
         return light
 
     def _lightened(self, template: Any) -> Any:
-        # By its parameters: to import forests takes a while, and a command may need none.
-        trees = template.get_params().get("n_estimators", 0) if type(template).__name__ in _FORESTS else 0
-        if 0 < self._most_trees < trees:
-            return clone(template).set_params(n_estimators=self._most_trees)
-        return template
+        # By its name: to import forests takes a while, and a command may need none.
+        lighter = _lighter_params(type(template).__name__, template, self._most_trees) if self._most_trees else {}
+        return clone(template).set_params(**lighter) if lighter else template
 
     @property
     def parts(self) -> tuple[Any, Any]:
@@ -245,6 +249,16 @@ class SklearnLearner:
             shared = flags is not None and not flags.writeable
             return np.concatenate(parts) if len(parts) > 1 or shared else parts[0]
         return apply(self._transformer, *parts, single=_takes_single(self._template))
+
+
+def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
+    """What an estimator of this type is trained with to take less effort; nothing where it takes little."""
+    params = template.get_params(deep=False)
+    if name in _FORESTS and params["n_estimators"] > trees:
+        return {"n_estimators": trees}
+    if name == _LINEAR and params["tol"] < _TOLERANCE:
+        return {"tol": _TOLERANCE}
+    return {}
 
 
 def said(error: Exception) -> str:

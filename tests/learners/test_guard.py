@@ -115,6 +115,12 @@ def test_forests_are_compared_with_fewer_trees():
     assert SklearnLearner(RandomForestClassifier(10)).lighter()._template.n_estimators == 10
 
 
+def test_linear_models_are_compared_with_coarser_steps():
+    learner = SklearnLearner(LogisticRegression())
+    assert (learner.lighter()._template.tol, learner._template.tol) == (1e-3, 1e-4)
+    assert SklearnLearner(LogisticRegression(tol=0.01)).lighter()._template.tol == 0.01
+
+
 def test_of_many_records_some_are_asked_about():
     learner, private = Memory(), unique(5000)
     found = own(private)
