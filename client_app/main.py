@@ -196,8 +196,8 @@ def _protected_reply(
 def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> Votes:
     """What the silo's students vote. The personal model has no part in it: it is neither trained nor scored."""
     site = workplace.site
-    if workplace.release_of:
-        release, nobody = workplace.release_of(instruction.votes), np.zeros(0, dtype=LABEL_DTYPE)
+    if release := workplace.release_of_students(instruction.votes):
+        nobody = np.zeros(0, dtype=LABEL_DTYPE)
         return _released(workplace, release, payload, instruction, nobody)
     positions = instruction.query.positions(len(site.public))
     return site.students(instruction.votes, workplace.students).votes(site.private, site.public.X, positions, None)

@@ -33,13 +33,7 @@ _TOLD_BY_ALGORITHMS: Final = frozenset({"protection", "student", "student-params
 _PROMISES: Final = frozenset({"epsilon", "delta"})
 
 
-def _of_students(config: RunConfig) -> bool:
-    """Whether silos' students answer, which are trained once."""
-    kind = find_algorithm(config).kind
-    return kind is not None and not kind.own_model
-
-
-_IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and _of_students(config)))
+_IN_STEPS: Final = Needs("epochs = 0", lambda config: not (config.epochs and find_algorithm(config).asks_students()))
 # Others learn the same from the same records, however often.
 _ONLY_NETWORKS: Final[Uses] = OF_NETWORKS | uses("warm-up-rounds")
 _OF_STUDENTS: Final[Uses] = {**OF_NETWORKS, "local-steps": Needs("epochs = 0", lambda config: not config.epochs)}
@@ -159,10 +153,10 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
     if dataset is None:
         return [students]
     networks = any(isinstance(learner, Resumable) for learner in named_learners(config, dataset))
-    of_students = [name for name, other in ALGORITHMS.items() if other.kind and not other.kind.own_model]
+    of_students = [name for name, other in ALGORITHMS.items() if other.asks_students()]
     once = Needs(
         f"algorithm = {either(of_students)}, {said(TRAIN_ONCE)} or a network as student, which are trained once",
-        lambda config: _of_students(config) or config.protection in TRAIN_ONCE,
+        lambda config: find_algorithm(config).asks_students() or config.protection in TRAIN_ONCE,
     )
     used = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": once} if networks else {}
     named = f"learner {','.join(config.learner)!r}"

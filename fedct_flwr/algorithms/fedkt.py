@@ -93,7 +93,7 @@ class FedKT(Summable):
         return self.protects_silos or (self.protects_records and not self.lessons)
 
     def wrong(self, config: Any) -> str:
-        """Noise where there is none, or none where there is."""
+        """Noise where there is none, or none where there is; and colluders, who have no labels to send."""
         if self.privacy_level == "L0" and (self.gamma or self.mechanism):
             return "fedkt adds no noise at privacy-level = 'L0': set 'L1' or 'L2', or leave gamma and mechanism out"
         if not self.protects_records and self.lessons:
@@ -105,6 +105,11 @@ class FedKT(Summable):
             return (
                 f"fedkt labels every example under noise, and {self.mechanism} not: set mechanism to "
                 f"{either(ANSWERING)}, or algorithm to 'dp-pate'"
+            )
+        if config.corruption == "collusion":
+            return (
+                "colluders send the labels of their own model, and with this algorithm students' votes are sent: "
+                "choose another corruption, such as 'label-shift'"
             )
         return super().wrong(config)
 

@@ -18,11 +18,12 @@ from fedct_flwr.audit.success import Guesses, Success, guesses, strongest, succe
 from fedct_flwr.audit.travelled import Forge
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
+from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.text import transformer_for
 from fedct_flwr.scoring.intervals import Estimate
 from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import ConfigError, DataError, SiloName
-from fedct_flwr.wire.content import Instruction
+from fedct_flwr.wire.content import Instruction, Terms
 
 if TYPE_CHECKING:
     # Needs the extra privacy.
@@ -150,7 +151,7 @@ def audit(
     candidates = canaries or choose(dataset.silos, how.candidates, how.seed)
     settings = config.learner_settings(0, len(dataset.silos))
     places = Places(dataset, candidates, transformer_for(settings, dataset.schema, dataset.public.X))
-    forge = _forged(places, len(dataset.schema.classes)) if how.forged else None
+    forge = _forged(places, Terms.of(config.study, dataset.public, dataset.schema)) if how.forged else None
     seen: dict[str, list[Mapping[SiloName, Seen]]] = {seat: [] for seat in SEATS}
     drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
     for number in progress(range(how.refits)):
@@ -253,12 +254,12 @@ def _exposed(right: NDArray[np.bool_], candidates: Candidates, silos: list[SiloN
     return tuple(Exposed(owners[place][0], owners[place][1], int(times[place])) for place in order)
 
 
-def _forged(places: Places, num_classes: int) -> Forge:
+def _forged(places: Places, terms: Terms) -> Forge:
     def forge(silo: SiloName, asked: Instruction) -> Instruction:
-        if asked.votes or asked.soft:
+        if not kind_of(asked, terms).learns_labels:
             return asked
         targets = asked.targets.copy()
-        targets[places.rows[silo]] = (places.candidates[silo].y + 1) % num_classes
-        return Instruction(asked.round, asked.query, targets, asked.votes, asked.soft)
+        targets[places.rows[silo]] = (places.candidates[silo].y + 1) % terms.num_classes
+        return replace(asked, targets=targets)
 
     return forge

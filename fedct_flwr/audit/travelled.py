@@ -114,9 +114,9 @@ class Travelled:
         if asked.joint is not None:
             kept.steps.append(asked.joint)
             return
-        if asked.soft and asked.soft.targets:
+        if targets := kind_of(asked, terms).soft_targets(asked):
             told = _nobody(terms)
-            told[asked.soft.targets.query.positions(terms.num_public)] = asked.soft.targets.votes
+            told[targets.query.positions(terms.num_public)] = targets.votes
             kept.told_probabilities.append(told)
         if answer.ndim == _SOFT_AXES:
             said = _nobody(terms)

@@ -21,7 +21,6 @@ from fedct_flwr.cli.printed_rounds import PrintedRounds, print_end, print_verdic
 from fedct_flwr.cli.repeats import begun_repeats, new_repeats, run_repeats
 from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
@@ -197,7 +196,7 @@ def simulate(
     out.show(document, *tables)
     for note in document["notes"]:
         console.print(f"[yellow]{escape(note)}[/]")
-    _print_gaps(console, config, folder, rows)
+    _print_gaps(console, simulation, rows)
     print_verdict(console, verdict)
     print_end(console, config, how, folder, time.monotonic() - started)
     out.say(write_at_end(folder))
@@ -230,14 +229,16 @@ def _run(console: Console, simulation: Simulation, runner: Runner) -> None:
         raise
 
 
-def _print_gaps(console: Console, config: RunConfig, folder: RunFolder, rows: Sequence[scores.SiloScores]) -> None:
+def _print_gaps(console: Console, simulation: Simulation, rows: Sequence[scores.SiloScores]) -> None:
     """Say why there is no score where there is none."""
+    config, folder = simulation.config, simulation.folder
     last = folder.rounds()[-1]["silos"]
+    kept = config.save_models and not simulation.algorithm.asks_students()
     for row in rows:
         silo, models = escape(row.silo), row.tests["pooled"].models
         if row.silo not in last:
             console.print(f"[yellow]{silo} had no part in the last round: no scores[/]")
-        elif config.save_models and not config.method.votes and "federated" not in models:
+        elif kept and "federated" not in models:
             console.print(f"[yellow]no model was kept of {silo}: see {escape(str(folder.path / LOG))}[/]")
         if config.baselines != "none" and row.silo in last and "local" not in models:
             console.print(f"[yellow]the learner of {silo} could not be trained alone[/]")

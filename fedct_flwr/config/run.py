@@ -285,9 +285,9 @@ class RunConfig(OwnSettings):
             raise ValueError(f"algorithm {self.algorithm!r} always has {fixed} rounds: leave num-server-rounds out")
         if wrong := self.method.wrong(self):
             raise ValueError(wrong)
-        if self.corruption == "collusion" and (self.method.votes or not PROTECTIONS[self.protection].reads_votes):
+        if self.corruption == "collusion" and not PROTECTIONS[self.protection].reads_votes:
             raise ValueError(
-                "colluders send the labels of their own model, and with this algorithm or protection others are sent: "
+                "colluders send the labels of their own model, and with this protection others are sent: "
                 "choose another corruption, such as 'label-shift'"
             )
         return self

@@ -28,6 +28,11 @@ class Algorithm(Method):
     leaves: ClassVar[str]
     """What leaves a silo where there are classes, in plain words."""
 
+    @classmethod
+    def asks_students(cls) -> bool:
+        """Whether silos' students answer, which are taught once."""
+        return cls.kind is not None and not cls.kind.own_model
+
     @abstractmethod
     def check(self, config: RunConfig, dataset: FederatedDataset | None) -> None:
         """Raise ConfigError for settings that the algorithm cannot work with, before anything runs.

@@ -20,7 +20,7 @@ from fedct_flwr.learners.guard_soft import SoftGuard
 from fedct_flwr.scoring import both_accuracies
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Answers, Examples, HardLabels, SiloName, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
 
 
 class Cost(NamedTuple):
@@ -91,6 +91,8 @@ class Kind(Protocol):
     """Whether a silo's answer is one label for each example, by which silos can be compared."""
     labels: ClassVar[bool] = True
     """Whether what is decided on are labels, which a global model can learn."""
+    learns_labels: ClassVar[bool] = True
+    """Whether the silo's own model learns the labels in an instruction's ``targets``."""
     own_targets: ClassVar[bool] = False
     """Whether each silo has targets of its own; otherwise all learn the table of the consensus."""
     decided: ClassVar[Decided] = LABELS
@@ -172,6 +174,18 @@ class Kind(Protocol):
     def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
         """Take out of a message what ``put_learning`` put in. Raises Refused."""
         return None
+
+    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
+        """The numbers that an instruction gives to learn; None where it gives none."""
+        return None
+
+    def teaches(self, instruction: Instruction) -> bool:
+        """Whether an instruction gives the silo's own model something to learn."""
+        return bool((instruction.targets != ABSTAIN).any())
+
+    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
+        """What decides how much the silo learns of that; None where it is set, or cannot be weighed."""
+        return bench.guard
 
     def learning_size(self, terms: Terms) -> int:
         """Bytes that this takes, at most."""

@@ -20,6 +20,7 @@ class Counts(Kind):
     policy: ClassVar[str] = "counts"
     field: ClassVar[str] = "counts"
     own_model: ClassVar[bool] = False
+    learns_labels: ClassVar[bool] = False
     shared: ClassVar[str] = "its students' votes on public examples"
     unprotected: ClassVar[str] = (
         "the labels are what students at the silos voted for, who learned from models of the silos' records without "

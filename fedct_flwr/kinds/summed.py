@@ -22,10 +22,12 @@ from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.kinds.words import CLASSES, Decided
 from fedct_flwr.learners.base import Learner
+from fedct_flwr.learners.guard import Guard
+from fedct_flwr.learners.guard_soft import SoftGuard
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import HardLabels, SiloName, VoteCounts, Votes
 from fedct_flwr.wire import labels_pb2
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, Terms
+from fedct_flwr.wire.content import Fit, Instruction, Scores, Soft, SoftTargets, Terms
 from fedct_flwr.wire.probabilities import UNITS, quantized
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -134,6 +136,18 @@ class Summed(OnlyReady):
         """As the kind whose answers are added."""
         self.inner.check_learner(learner)
 
+    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
+        """As the kind whose answers are added."""
+        return self.inner.soft_targets(instruction)
+
+    def teaches(self, instruction: Instruction) -> bool:
+        """As the kind whose answers are added."""
+        return self.inner.teaches(instruction)
+
+    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
+        """As the kind whose answers are added."""
+        return self.inner.guard_of(bench)
+
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         """As the kind whose answers are added."""
         self.inner.put_learning(instruction, message, terms)
@@ -206,6 +220,7 @@ class SummedCounts(SummedVotes):
     policy: ClassVar[str] = "count-sum"
     in_short: ClassVar[str] = "parts of secure sums of students' votes, each number counted as a label"
     own_model: ClassVar[bool] = False
+    learns_labels: ClassVar[bool] = False
     inner: ClassVar[Kind] = COUNTS
     unprotected: ClassVar[str] = COUNTS.unprotected
 
@@ -219,6 +234,7 @@ class SummedProbabilities(Summed):
 
     name: ClassVar[str] = "sums of probabilities"
     policy: ClassVar[str] = "soft-sum"
+    learns_labels: ClassVar[bool] = False
     inner: ClassVar[Kind] = PROBABILITIES
     unprotected: ClassVar[str] = PROBABILITIES.unprotected
     decided: ClassVar[Decided] = CLASSES

@@ -13,7 +13,8 @@ from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind
 from fedct_flwr.kinds.words import CLASSES, Decided
 from fedct_flwr.learners.base import Choosing, Distillable, Learner, Resumable
-from fedct_flwr.learners.guard_soft import Lesson
+from fedct_flwr.learners.guard import Guard
+from fedct_flwr.learners.guard_soft import Lesson, SoftGuard
 from fedct_flwr.learners.soft import check_in_turn
 from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels, SoftVotes, Votes
 from fedct_flwr.wire import labels_pb2
@@ -30,6 +31,7 @@ class Targeted(Kind):
     """Numbers ``(examples, width)``, see ``Terms.width``. Each silo learns a mix of its own of all silos' numbers."""
 
     policy: ClassVar[str] = "soft"
+    learns_labels: ClassVar[bool] = False
     own_targets: ClassVar[bool] = True
     decided: ClassVar[Decided] = CLASSES
     of: ClassVar[str]
@@ -178,6 +180,18 @@ class Targeted(Kind):
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
         """Rows ``(query.size, width)``."""
         return self._take(message, self.field, instruction.query.size, terms)
+
+    def soft_targets(self, instruction: Instruction) -> SoftTargets | None:
+        """Those of ``soft``, if it has any yet."""
+        return (instruction.soft or Soft()).targets
+
+    def teaches(self, instruction: Instruction) -> bool:
+        """Where there are such targets: labels there are none."""
+        return self.soft_targets(instruction) is not None
+
+    def guard_of(self, bench: Bench) -> Guard | SoftGuard | None:
+        """Of others' numbers."""
+        return bench.soft_guard
 
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         """Put ``soft`` into the message."""

@@ -14,11 +14,12 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, HardLabels, TrainingError
+from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels, TrainingError
 from fedct_flwr.verdict import Verdict, verdict
 from fedct_flwr.wire.content import Instruction
 
@@ -105,13 +106,13 @@ class Judge:
 
     def before(self, question: Instruction) -> None:
         """See that the silo's own model is known, before its learner learns a question."""
-        if self._can_test and _teaches(question) and self._alone() is None:
+        if self._can_test and self._teaches(question) and self._alone() is None:
             with contextlib.suppress(TrainingError):
                 self._keep(self._site.learner.fit(*self._site.private))
 
     def after(self, question: Instruction, before: Judgment | None) -> Judgment:
         """What there is to say once it has learned a question."""
-        site, learned, round_ = self._site, _teaches(question), question.round
+        site, learned, round_ = self._site, self._teaches(question), question.round
         if self._can_test and not learned:
             self._keep(site.learner)
         # The first of this run: an earlier run has begun anew.
@@ -120,7 +121,7 @@ class Judge:
             found = verdict(alone, site.learner.predict(site.own_test.X), site.own_test.y)
             tests |= {str(round_): found} if found else {}
         choice = site.learner.choice if isinstance(site.learner, OwnChoice) else None
-        guard = site.soft_guard if question.soft else site.guard
+        guard = kind_of(question, site.terms).guard_of(site)
         trust = guard.last if guard and learned else None
         evidence = trust.evidence if trust else None
         return Judgment(
@@ -138,6 +139,9 @@ class Judge:
         site = self._site
         return bool(site.own_test.size and site.schema.classes) and not isinstance(site.learner, Resumable)
 
+    def _teaches(self, question: Instruction) -> bool:
+        return kind_of(question, self._site.terms).teaches(question)
+
     def _keep(self, learner: Learner) -> None:
         self._state.put(self._name, learner.predict(self._site.own_test.X).astype(_STORED).tobytes())
 
@@ -145,11 +149,6 @@ class Judge:
         kept = self._state.get(self._name)
         found = np.frombuffer(kept, dtype=_STORED) if kept else np.zeros(0, dtype=_STORED)
         return found.astype(LABEL_DTYPE) if len(found) == self._site.own_test.size > 0 else None
-
-
-def _teaches(question: Instruction) -> bool:
-    """Whether there are labels, probabilities or values to learn."""
-    return bool((question.targets != ABSTAIN).any() or (question.soft and question.soft.targets))
 
 
 def facts_of(judgment: Judgment) -> dict[str, Any]:

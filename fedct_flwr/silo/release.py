@@ -9,7 +9,7 @@ the next question of the same price.
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from dp_accounting import NoOpDpEvent
 
-from fedct_flwr.config import PrivacySettings, SiloConfig
+from fedct_flwr.config import PrivacySettings, SiloConfig, TransferSettings
 from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.labelers.labeler import Asked, Labeler
 from fedct_flwr.labelers.protect import decides_labeler
@@ -202,24 +202,45 @@ class _Kept(NamedTuple):
         return _HEADER.pack(self.question, len(self.event), len(self.labels)) + self.event + self.labels + self.dump
 
 
-def labeler_of(site: Site, votes: int, keep: Path | None = None) -> Labeler:
-    """Who answers questions for so many votes on each example (0: labels). Raises ConfigError or DataError.
+class Answering(NamedTuple):
+    """Who answers in place of the personal model or of bare students.
 
-    ``keep`` is the folder where a simulation keeps its students.
+    ``decisive`` is what decides what that labeler is, beside the silo's settings: as it is said today, and before.
     """
-    if not votes:
-        return site.labeler
+
+    labeler: Labeler
+    decisive: Sequence[Mapping[str, object]] = ({},)
+
+
+def by_labeler(site: Site) -> Answering:
+    """The silo's labeler. Raises ConfigError."""
+    return Answering(site.labeler)
+
+
+def by_students(site: Site, votes: int, keep: Path | None) -> Answering:
+    """The silo's students, so many ``votes`` on each example. Raises ConfigError or DataError.
+
+    ``keep`` is the folder where a simulation keeps them.
+    """
     from fedct_flwr.labelers.students import StudentVotes
 
-    return StudentVotes(site.students(votes, keep))
+    return Answering(StudentVotes(site.students(votes, keep)), decides_students(site.transfer, votes))
 
 
-def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState, votes: int = 0) -> bytes:
+def decides_students(transfer: TransferSettings, votes: int) -> list[Mapping[str, object]]:
+    """What decides what students are, for so many votes on each example, as in ``Answering``."""
+    said = transfer.model_dump(mode="json"), transfer.as_before_lessons
+    return [{"transfer": found, "votes": votes} for found in said if found is not None]
+
+
+def settings_digest(
+    site: Site, labels: Mapping[str, object], state: LocalState, of_labeler: Sequence[Mapping[str, object]] = ({},)
+) -> bytes:
     """SHA-256 (32 bytes) over what decides what a labeler is; ``labels``: what the labels of its records mean.
 
-    It did not always have the names of classes and columns, nor students' lessons. A study that began without them, or
-    when there were none, goes on under the digest that it has: under another its labeler would begin anew, and find the
-    budget spent.
+    ``of_labeler`` is as in ``Answering``. It did not always have the names of classes and columns, nor students'
+    lessons. A study that began without them, or when there were none, goes on under the digest that it has: under
+    another its labeler would begin anew, and find the budget spent.
     """
     decisive: dict[str, object] = {
         "labeler": decides_labeler(site.privacy, site.settings),
@@ -227,13 +248,7 @@ def settings_digest(site: Site, labels: Mapping[str, object], state: LocalState,
         "public": site.public.fingerprint.hex(),
     }
     named = {"schema": _of_schema(site.schema)}
-    versions = [decisive | named, decisive]
-    if votes:
-        transfer = site.transfer
-        taught = {"transfer": transfer.model_dump(mode="json"), "votes": votes}
-        versions = [taught | version for version in versions]
-        if (before := transfer.as_before_lessons) is not None:
-            versions += [version | {"transfer": before} for version in versions]
+    versions = [version | dict(own) for own in of_labeler for version in (decisive | named, decisive)]
     now, *earlier = (_digest(version) for version in versions)
     begun = (digest for digest in earlier if state.get(_name(site.terms.study, digest), 0) is not None)
     return next(begun, now)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fedct_flwr.secure_sum.terms import Terms as SumTerms
     from fedct_flwr.silo.joint import Purse
     from fedct_flwr.silo.noisy_sum import NoiseAdder
-    from fedct_flwr.silo.release import Release
+    from fedct_flwr.silo.release import Answering, Release
 
 WITHOUT_GATE: Final = "FEDCT_WITHOUT_GATE"
 """Set to 1, a real silo answers without a gate and without a log: for measurements and tests only."""
@@ -63,8 +63,8 @@ class Workplace:
     ``sends_scores``: whether test scores go on replies. ``hands_out_weights``: whether baselines that share weights may
     run here, which is in simulation only.
 
-    ``release_of`` makes what answers in place of the personal model or the bare students, for so many votes on each
-    example (0: labels); None where no protection is set, so their own labels and votes leave.
+    ``release_of`` makes what leaves of what answers in place of the personal model or the bare students; None where no
+    protection is set, so their own labels and votes leave.
     """
 
     site: Site
@@ -74,7 +74,7 @@ class Workplace:
     resumes: bool
     sends_scores: bool
     hands_out_weights: bool
-    release_of: "Callable[[int], Release] | None" = None
+    release_of: "Callable[[Answering], Release] | None" = None
     students: Path | None = None
     before: Path | None = None
     judgment: Path | None = None
@@ -89,7 +89,19 @@ class Workplace:
     @cached_property
     def release(self) -> "Release | None":
         """What answers in place of the personal model."""
-        return self.release_of(0) if self.release_of else None
+        if self.release_of is None:
+            return None
+        from fedct_flwr.silo.release import by_labeler
+
+        return self.release_of(by_labeler(self.site))
+
+    def release_of_students(self, votes: int) -> "Release | None":
+        """What answers in place of bare students, so many votes on each example."""
+        if self.release_of is None:
+            return None
+        from fedct_flwr.silo.release import by_students
+
+        return self.release_of(by_students(self.site, votes, self.students))
 
 
 def silo_named(context: Context) -> SiloName:
@@ -220,29 +232,29 @@ def _model_digest(config: SiloConfig) -> bytes:
     return hashlib.sha256(json.dumps(config.decides_model, sort_keys=True).encode()).digest()
 
 
-def _own_release(config: SiloConfig, site: Site, votes: int) -> "Release":
+def _own_release(config: SiloConfig, site: Site, answering: "Answering") -> "Release":
     """A real silo's: its ledger and its labeler outlive runs, and its noise cannot be predicted."""
     check_installed(config.privacy)
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.privacy.common_budget import common_budget
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SecureNoise
-    from fedct_flwr.silo.release import Release, labeler_of, settings_digest
+    from fedct_flwr.silo.release import Release, settings_digest
 
     state, labels = FolderState(config.state), ("label", "mapping", "test")
     return Release(
-        labeler_of(site, votes),
+        answering.labeler,
         Ledger(config.state, common=common_budget(config)),
         state,
         site.terms.study,
-        settings_digest(site, {name: config.decides_model[name] for name in labels}, state, votes),
+        settings_digest(site, {name: config.decides_model[name] for name in labels}, state, answering.decisive),
         budget_of(config.privacy),
         noise=lambda question: SecureNoise(),
         secure=True,
     )
 
 
-def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[int], Release]":
+def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) -> "Callable[[Answering], Release]":
     """A simulated silo's: all of it in the run's folder, which a resumed run goes on with, and the noise of a seed.
 
     Raises ConfigError where there is no such folder on this machine: nobody would know what was spent.
@@ -251,23 +263,23 @@ def _simulated_releases(config: RunConfig, site: Site, run: RunFolder | None) ->
     from fedct_flwr.privacy.budget import budget_of
     from fedct_flwr.privacy.ledger import Ledger
     from fedct_flwr.privacy.randomness import SimulatedNoise
-    from fedct_flwr.silo.release import Release, labeler_of, settings_digest
+    from fedct_flwr.silo.release import Release, settings_digest
 
     if run is None:
         raise ConfigError(
             f"protection = {site.privacy.protection!r} keeps a ledger in the run's folder, which is not on this "
             "machine: set run-dir, or protection = 'none'"
         )
-    folder, students = run.silo_privacy(site.silo), run.silo_students(site.silo) if config.save_models else None
+    folder = run.silo_privacy(site.silo)
     state = FolderState(folder)
 
-    def release_of(votes: int) -> Release:
+    def release_of(answering: "Answering") -> Release:
         return Release(
-            labeler_of(site, votes, students),
+            answering.labeler,
             Ledger(folder),
             state,
             site.terms.study,
-            settings_digest(site, {}, state, votes),
+            settings_digest(site, {}, state, answering.decisive),
             budget_of(site.privacy),
             noise=lambda question: SimulatedNoise(generator(config.seed, "noise", site.silo, question.hex())),
             secure=False,

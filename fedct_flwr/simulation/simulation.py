@@ -90,7 +90,7 @@ class Simulation:
         yield from self.dataset.notes
         config, silos = self.config, len(self.dataset.silos)
         settings = [config.learner_settings(position, silos) for position in range(len(config.learner))]
-        if config.method.votes:
+        if self.algorithm.asks_students():
             # Teachers and students choose nothing.
             settings = [one.of_parts for one in settings]
         settings += [config.student_settings()] if config.student else []

@@ -26,7 +26,7 @@ from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply, longest_reply
-from fedct_flwr.wire.content import Instruction, Reply, Soft, Terms
+from fedct_flwr.wire.content import Instruction, Reply, Soft, SoftTargets, Terms
 from fedct_flwr.wire.refusal import Refused
 
 OF_CLASSES = Terms("heart", bytes(32), 8, ("a", "b", "c"))
@@ -52,6 +52,20 @@ def test_a_question_asks_for_this_kind_alone_and_arrives_as_it_was_sent(kind: Ki
     read = decode_instruction(encode_instruction(question, terms), terms)
     assert kind_of(read, terms) is kind
     assert read.query == question.query
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values(), *SUMS.values()], ids=lambda kind: kind.name)
+def test_a_question_teaches_what_the_kind_learns(kind: Kind) -> None:
+    terms, question = terms_of(kind), question_of(kind)
+    assert not kind.teaches(question)
+    assert kind.soft_targets(question) is None
+    labeled = replace(question, targets=np.zeros(8, dtype=np.int16))
+    targets = SoftTargets(question.query, np.ones((ASKED, terms.width), dtype=np.float32), 1.0)
+    told = replace(question, soft=Soft(targets=targets))
+    of_numbers = kind.name in ("probabilities", "values", "sums of probabilities")
+    assert (kind.soft_targets(told) is targets) == kind.teaches(told) == of_numbers
+    assert kind.teaches(labeled) is not of_numbers
+    assert kind.learns_labels == (kind.own_model and not of_numbers)
 
 
 @every

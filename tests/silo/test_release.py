@@ -28,7 +28,7 @@ from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.privacy.randomness import simulated
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import release, workplace
-from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget, settings_digest
+from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget, decides_students, settings_digest
 from fedct_flwr.silo.site import Site, simulated_site
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.workplace import open_workplace
@@ -217,7 +217,7 @@ def test_other_classes_or_columns_make_another_labeler(silo: Silo) -> None:
 def test_a_study_that_began_before_they_counted_goes_on_where_it_stood(
     silo: Silo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def as_it_was(site: Site, labels: Mapping[str, object], state: FolderState, votes: int) -> bytes:
+    def as_it_was(site: Site, labels: Mapping[str, object], state: FolderState, of_labeler: object) -> bytes:
         decisive = {
             "labeler": decides_labeler(site.privacy, site.settings),
             "labels": dict(labels),
@@ -236,7 +236,8 @@ def test_a_study_that_began_before_they_counted_goes_on_where_it_stood(
 
 def test_students_that_were_taught_before_there_were_lessons_go_on_if_there_are_none(silo: Silo) -> None:
     site, state = open_workplace(silo.context()).site, FolderState(silo.state)
-    now = settings_digest(site, {}, state, votes=2)
+    taught = decides_students(site.transfer, votes=2)
+    now = settings_digest(site, {}, state, taught)
     decisive = {
         "labeler": decides_labeler(site.privacy, site.settings),
         "labels": {},
@@ -250,9 +251,9 @@ def test_students_that_were_taught_before_there_were_lessons_go_on_if_there_are_
     }
     before = hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
     state.put(f"labeler-{site.terms.study}-{before.hex()[:16]}", b"")
-    assert settings_digest(site, {}, state, votes=2) == before != now
-    taught = replace(site, transfer=site.transfer.model_copy(update={"lessons": 3}))
-    assert settings_digest(taught, {}, state, votes=2) not in (before, now)
+    assert settings_digest(site, {}, state, taught) == before != now
+    more = replace(site, transfer=site.transfer.model_copy(update={"lessons": 3}))
+    assert settings_digest(more, {}, state, decides_students(more.transfer, votes=2)) not in (before, now)
 
 
 def test_a_lower_budget_needs_nobody(silo: Silo) -> None:
