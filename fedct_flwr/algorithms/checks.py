@@ -57,11 +57,11 @@ def check_run(
     """
     algorithm = find_algorithm(config)
     if algorithm.in_sums:
-        quantity = subject.schema.quantity
-        if quantity and algorithm.predicts_quantities:
-            raise ConfigError(
-                f"secure = true adds labels or probabilities of classes, and this data set predicts {quantity}: leave "
-                "secure out, or predict classes"
+        # What another algorithm lacks for a quantity is said below.
+        if algorithm.predicts_quantities:
+            subject.schema.outcome.check_classes(
+                "secure = true adds labels or probabilities of classes, and this data set predicts "
+                f"{subject.schema.quantity}: leave secure out, or predict classes"
             )
         # Either raises ConfigError for too few silos.
         if dataset is None:
@@ -77,7 +77,8 @@ def check_run(
     _refuse(config, given.keys() - kept, _of_settings(config, algorithm))
     if why := "epsilon" in kept and _why("epsilon", config, _of_settings(config, algorithm)):
         raise ConfigError(f"{why.rpartition(': ')[0]}: this run cannot go on as it began, start a new one")
-    config.check_fits(silos, len(subject.public), subject.schema.quantity)
+    subject.schema.outcome.check_settings(config)
+    config.check_fits(silos, len(subject.public))
     subject.schema.positive(config.positive_class)
     algorithm.check(config, dataset)
     check_student(config, subject.schema, subject.public)

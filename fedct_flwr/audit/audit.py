@@ -121,11 +121,10 @@ class Audit:
 
 def check(config: RunConfig, dataset: FederatedDataset) -> None:
     """Raise ConfigError for a run that no attack here is for."""
-    if dataset.schema.quantity:
-        raise ConfigError(
-            f"the run predicts a number ({dataset.schema.quantity}), and membership attacks here are for classes: "
-            "audit a run with classes"
-        )
+    dataset.schema.outcome.check_classes(
+        f"the run predicts a number ({dataset.schema.quantity}), and membership attacks here are for classes: "
+        "audit a run with classes"
+    )
     if not config.method.one_architecture:
         raise ConfigError(
             f"algorithm {config.algorithm!r} matches neurons of networks of several widths: audit 'fedavg' in its place"

@@ -21,7 +21,7 @@ from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.seeding import generator
 from fedct_flwr.silo.site import Site
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, Examples, HardLabels, SiloName
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, HardLabels, SiloName
 
 _SHARES: Final = "labels of this silo"
 
@@ -37,10 +37,9 @@ def rehearse(
     Others' labels are not known before the study, so models learn from own records alone. With a protection, its
     labeler answers as often as the plan says. Raises ConfigError for a quantity, DataError for too few records.
     """
-    if site.schema.quantity:
-        raise ConfigError(
-            f"the study predicts a number ({site.schema.quantity}), and membership attacks here are for classes"
-        )
+    site.schema.outcome.check_classes(
+        f"the study predicts a number ({site.schema.quantity}), and membership attacks here are for classes"
+    )
     started = time.monotonic()
     own = SiloData(site.silo, site.private, site.own_test, site.groups)
     candidates = choose([own], how.candidates, how.seed)

@@ -78,8 +78,7 @@ def predict(
         probabilities, calibrated = by.apply(probabilities), True
     if decided:
         labels = decided.decide(probabilities)
-    classes = shown_classes(schema)
-    header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in classes])]
+    header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in shown_classes(schema)])]
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
@@ -89,9 +88,8 @@ def predict(
     if probabilities is not None:
         numbers = probabilities.tolist()
         added = numbers if json_ else [[f"{value:.6g}" for value in row] for row in numbers]
-    shown = labels.tolist() if schema.quantity else [classes[label] for label in labels]
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
-    rows = ([*own, answer, *more] for own, answer, more in zip(kept, shown, added, strict=True))
+    rows = ([*own, answer, *more] for own, answer, more in zip(kept, schema.outcome.shown(labels), added, strict=True))
     write_table([*before.column_names, *header], rows, output, about if json_ else None)
 
 

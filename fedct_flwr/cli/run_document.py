@@ -11,7 +11,6 @@ from fedct_flwr.datasets.inspection import Finding
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
 from fedct_flwr.runs.scores import SiloScores, comparable, means
-from fedct_flwr.scoring import measure_of
 from fedct_flwr.simulation.scoreboard import of_global_models
 from fedct_flwr.text.printable import plain
 
@@ -58,7 +57,7 @@ def run_document(
         "rounds": len(folder.rounds()),
         "fixed_point": folder.read_json("result.json").get("fixed_point"),
         "leaves": f"{left} and test scores" if config.report_scores else left,
-        "measure": measure_of(folder.quantity).name,
+        "measure": folder.outcome.measure.name,
         "silos": plain(list(rows)),
         "mean": mean,
         "global_models": of_global_models(folder),

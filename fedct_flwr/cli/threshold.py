@@ -55,8 +55,7 @@ class Threshold:
         # A comparison with NaN is always false.
         if math.isnan(value) or not 0 <= value <= 1:
             raise ConfigError(f"--threshold {value:g} is no probability: give a number from 0 to 1")
-        if schema.quantity:
-            raise ConfigError("--threshold is for classes, and the model predicts a number: leave it out")
+        schema.outcome.check_classes("--threshold is for classes, and the model predicts a number: leave it out")
         if len(schema.classes) != 2:
             raise ConfigError(
                 f"--threshold is for two classes, and the model knows {len(schema.classes)}: leave it out, and decide "

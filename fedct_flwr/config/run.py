@@ -1,7 +1,7 @@
 """The settings of a run, as Flower's run config holds them."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -302,13 +302,8 @@ class RunConfig(OwnSettings):
         most = num_public if self.method.asks_once and not self.method.pays_by_label else WHOLE_SET_UP_TO
         return self.query_size or min(num_public, most)
 
-    def check_fits(self, silos: Collection[str], num_public: int, quantity: str = "") -> None:
-        """Raise ConfigError if the settings ask for silos, public examples or classes that the data set does not have.
-
-        It has no classes where a ``quantity`` is predicted.
-        """
-        if quantity:
-            self.check_quantity(quantity)
+    def check_fits(self, silos: Collection[str], num_public: int) -> None:
+        """Raise ConfigError if the settings ask for silos or public examples that the data set does not have."""
         for silo in self.roster:
             if silo not in silos:
                 raise ConfigError(f"roster names {silo!r}, which is no silo of the data set: {suggest(silo, silos)}")
@@ -338,8 +333,9 @@ class RunConfig(OwnSettings):
                     f"{name} has no effect on real silos, which have data and learners of their own: leave it out"
                 )
 
-    def check_quantity(self, quantity: str, names: Sequence[str] = _OF_CLASSES) -> None:
-        """Raise ConfigError for those of these settings that need classes, where a ``quantity`` is predicted."""
+    def check_quantity(self, quantity: str, *named: str) -> None:
+        """Raise ConfigError for one of these settings, or of all, that needs classes: a ``quantity`` is predicted."""
+        names = named or _OF_CLASSES
         what = f"the outcome {quantity!r} of {self.data!r} is a number"
         if "algorithm" in names and not self.method.predicts_quantities:
             able = sorted((name for name, method in methods().items() if method.predicts_quantities), reverse=True)

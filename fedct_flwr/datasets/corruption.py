@@ -66,8 +66,7 @@ def corrupted(dataset: FederatedDataset, config: RunConfig) -> FederatedDataset:
     classes = len(dataset.schema.classes)
     if config.corruption == "none":
         return dataset
-    if dataset.schema.quantity:
-        config.check_quantity(dataset.schema.quantity, ["corruption"])
+    dataset.schema.outcome.check_settings(config, "corruption")
     if config.corruption_number >= classes or (config.corruption == "label-shift" and config.corruption_number == 0):
         least = 1 if config.corruption == "label-shift" else 0
         raise ConfigError(

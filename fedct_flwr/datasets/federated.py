@@ -54,12 +54,7 @@ class FederatedDataset:
         for silo in self.silos:
             if silo.private.size == 0:
                 raise DataError(f"silo {silo.name!r} has no records to train on: add records or leave the silo out")
-        if self.schema.quantity:
-            return
-        seen = {int(c) for silo in self.silos for c in np.unique(silo.private.y)}
-        if len(seen) < 2:
-            only = self.schema.classes[seen.pop()]
-            raise DataError(f"all private records of {self.name!r} are of class {only!r}: at least two are needed")
+        self.schema.outcome.check_records((silo.private for silo in self.silos), self.name)
 
     @cached_property
     def fewest_records(self) -> int:

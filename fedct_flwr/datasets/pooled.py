@@ -31,8 +31,7 @@ def split_over_silos(
     Raises DataError if there are not enough records, ConfigError for a split that subclasses, or a ``schema`` without
     classes, do not allow.
     """
-    if schema.quantity:
-        config.check_quantity(schema.quantity, ["partition"])
+    schema.outcome.check_settings(config, "partition")
     private, public = config.private_size or private, config.public_size or public
     wanted = private + public + (test is None)
     if wanted > records.size:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
+from fedct_flwr.datasets.outcome import Outcome, outcome_of
 from fedct_flwr.text.printable import fault, formula_fault, listed, quoted
-from fedct_flwr.types import MAX_CLASSES, ConfigError, DataError
+from fedct_flwr.types import ConfigError, DataError
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,12 @@ class Schema:
 
     def __post_init__(self) -> None:
         """Check the label space."""
-        if self.quantity and not self.classes:
-            return
-        if self.quantity:
-            raise DataError(f"a study predicts classes or a quantity, found both {self.quantity!r} and classes")
-        if not 2 <= len(self.classes) <= MAX_CLASSES:
-            # Too many are no classes but perhaps patients' names: none of them is quoted.
-            only = f" ({self.classes[0]!r})" if len(self.classes) == 1 else ""
-            raise DataError(
-                f"a study needs between 2 and {MAX_CLASSES} classes, found {len(self.classes)}{only}: "
-                "check that the label column is the right one"
-            )
-        if len(set(self.classes)) != len(self.classes):
-            raise DataError(f"class names repeat: {listed(self.classes)}")
+        self.outcome.check(self.classes)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is predicted."""
+        return outcome_of(self.classes, self.quantity)
 
     @classmethod
     def numeric(cls, classes: tuple[str, ...], names: tuple[str, ...]) -> Self:

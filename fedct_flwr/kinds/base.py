@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings, Policy
+from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.facts import Decision, Facts, facts_of_labels
 from fedct_flwr.kinds.words import AGREEMENT, LABELS, Decided, Near
@@ -203,7 +204,12 @@ class Kind(Protocol):
         terms: Terms,
     ) -> Facts:
         """What the round log says of a round in which silos cast these votes, and told these scores."""
-        return facts_of_labels(votes, scores, decision, terms)
+        agreement = {silo: self.agreed(cast, decision.decided) for silo, cast in votes.items()}
+        return facts_of_labels(agreement, scores, decision, terms)
+
+    def agreed(self, votes: Votes, decided: HardLabels) -> float:
+        """The share of a silo's votes that are the label decided on, of the examples that have one; 0 if none has."""
+        return agreed(votes, decided)
 
     def empty_table(self, num_public: int) -> Answers:
         """What silos share before the first round, ``(num_public,)``: no label."""

@@ -4,6 +4,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from fedct_flwr.consensus.counting import counts_agreed
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind
 from fedct_flwr.types import ConfigError, HardLabels, Votes
@@ -76,6 +77,10 @@ class Counts(Kind):
         if message.counts.count != instruction.query.size:
             raise Refused(Refusal.LENGTH)
         return unpack_counts(message.counts.packed, message.counts.count, terms.num_classes, instruction.votes)
+
+    def agreed(self, votes: Votes, decided: HardLabels) -> float:
+        """Of all students' votes."""
+        return counts_agreed(votes, decided)
 
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
         """Raise ConfigError: students answer, and the silo's own model has no part in it."""

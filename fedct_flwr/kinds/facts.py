@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.types import ABSTAIN, Answers, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.content import Fit, Scores, Terms
 
@@ -38,7 +37,7 @@ class Facts(NamedTuple):
 
 
 def facts_of_labels(
-    votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
+    agreement: Mapping[SiloName, float], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
 ) -> Facts:
     """How many labels changed and abstain, and how far silos agree with them.
 
@@ -47,7 +46,6 @@ def facts_of_labels(
     silo's votes that equal the consensus, and the mean of the silos'. ``accuracy_spread`` is the standard deviation of
     the silos' accuracies on the pooled test set, where at least two report one.
     """
-    agreement = {silo: agreed(cast, decision.decided) for silo, cast in votes.items()}
     of_silos = {silo: {"agreement": share} for silo, share in agreement.items()}
     return _facts(fmean(agreement.values()), of_silos, scores, decision, terms)
 

@@ -2,10 +2,11 @@
 
 from typing import ClassVar, Final
 
+from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.kinds.targeted import Targeted
 from fedct_flwr.learners.base import Learner
 from fedct_flwr.learners.soft import check_soft, soft_labels, train_soft
-from fedct_flwr.types import Examples, Features, SoftVotes
+from fedct_flwr.types import Examples, Features, HardLabels, SoftVotes, Votes
 from fedct_flwr.wire.content import Terms
 from fedct_flwr.wire.probabilities import pack_probabilities, probabilities_size, unpack_probabilities
 
@@ -41,6 +42,10 @@ class Probabilities(Targeted):
     def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
         """Probabilities ``(count, classes)``. Raises Refused (LENGTH, PROBABILITIES)."""
         return unpack_probabilities(packed, count, terms.num_classes)
+
+    def agreed(self, votes: Votes, decided: HardLabels) -> float:
+        """Of the likeliest classes."""
+        return agreed(votes.argmax(axis=1), decided)
 
     def check_learner(self, learner: Learner) -> None:
         """Raise ConfigError for a learner that knows no probabilities."""

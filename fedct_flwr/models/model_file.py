@@ -47,12 +47,7 @@ class Model:
 
     def predict(self, X: Features) -> Answers:
         """The class or the value of each example ``(n,)``. Raises TrainingError; DataError for what is no class."""
-        labels = self.learner.predict(X)
-        if self.schema.quantity:
-            return labels
-        if not ((labels >= 0) & (labels < len(self.schema.classes))).all():
-            raise DataError("the model predicts what is no class of its own study: the file is damaged or forged")
-        return labels
+        return self.schema.outcome.check_answers(self.learner.predict(X))
 
     @property
     def calibrated(self) -> bool:

@@ -40,7 +40,7 @@ def settings(runs: Sequence[Run]) -> Section:
         special = [key for key in keys if len({str(run.settings.get(key)) for run in runs}) > 1]
         title, columns = "Settings that differ", ["Key", *(run.label for run in runs)]
     facts = [
-        ["classes", *(", ".join(run.classes) or f"none: {run.quantity} is a number" for run in runs)],
+        ["classes", *(run.outcome.words or UNKNOWN for run in runs)],
         ["public examples", *(UNKNOWN if run.num_public is None else f"{run.num_public:,}" for run in runs)],
         ["public set, SHA-256", *(run.fingerprint or UNKNOWN for run in runs)],
         ["silos", *(count(len(run.course.silos), "silo") for run in runs)],

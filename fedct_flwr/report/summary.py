@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.algorithms.table import ALGORITHMS, what_leaves
 from fedct_flwr.config import STUDY
+from fedct_flwr.datasets.outcome import Outcome, outcome_of
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.spending import SILOS_TOGETHER
@@ -19,7 +20,6 @@ from fedct_flwr.report.round_log import Course, RoundLog, finite
 from fedct_flwr.report.spending import Books, spending
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import FILE, SiloScores, means, read
-from fedct_flwr.scoring import measure_of
 from fedct_flwr.types import SiloName
 
 Status: TypeAlias = Literal["unfinished", "completed", "failed"]
@@ -80,9 +80,14 @@ class Run:
     """What is predicted, where it is a number."""
 
     @property
+    def outcome(self) -> Outcome:
+        """What is predicted."""
+        return outcome_of(self.classes, self.quantity)
+
+    @property
     def measure(self) -> str:
         """What its scores are."""
-        return measure_of(self.quantity).name
+        return self.outcome.measure.name
 
     @property
     def study(self) -> str:

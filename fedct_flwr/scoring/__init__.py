@@ -8,7 +8,6 @@ from fedct_flwr.scoring.measures import (
     accuracy,
     balanced_accuracy,
     both_accuracies,
-    measure_of,
     r_squared,
 )
 
@@ -20,6 +19,5 @@ __all__ = [
     "accuracy",
     "balanced_accuracy",
     "both_accuracies",
-    "measure_of",
     "r_squared",
 ]

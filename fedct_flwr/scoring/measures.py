@@ -79,8 +79,3 @@ class Measure(NamedTuple):
 
 BALANCED_ACCURACY: Final = Measure("balanced accuracy", balanced_accuracy)
 R_SQUARED: Final = Measure("R²", r_squared)
-
-
-def measure_of(quantity: str) -> Measure:
-    """Balanced accuracy, or R² where it is the value of a ``quantity`` that is predicted (empty: classes)."""
-    return R_SQUARED if quantity else BALANCED_ACCURACY

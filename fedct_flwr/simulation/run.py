@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
@@ -28,10 +27,9 @@ from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes
 from fedct_flwr.runs.scores import TESTS, SiloScores
-from fedct_flwr.scoring import measure_of
 from fedct_flwr.simulation import score_table, scoreboard
 from fedct_flwr.simulation.drawn import Drawn
-from fedct_flwr.simulation.silo_model import SiloModel, as_labels
+from fedct_flwr.simulation.silo_model import SiloModel
 from fedct_flwr.types import ConfigError, RunError, SiloName
 
 DataFrame: TypeAlias = Any
@@ -137,17 +135,16 @@ class Run(Drawn):
 
         Raises RunError for a run that has left none: one that has not ended, or in which silos share weights.
         """
-        path = self.path / ("values.csv" if self._folder.quantity else "labels.csv")
+        outcome = self._folder.outcome
+        path = self.path / outcome.table
         try:
             with path.open(encoding="utf-8", newline="") as file:
                 cells = [row[1] for row in list(csv.reader(file))[1:]]
-            if self._folder.quantity:
-                return np.array([float(cell) if cell else np.nan for cell in cells])
+            return outcome.read(cells)
         except FileNotFoundError:
             raise RunError(f"{self.path} has no {path.name}: the run has left no consensus") from None
         except (OSError, ValueError, IndexError):
             raise RunError(f"{path} is damaged: start a new run") from None
-        return as_labels(cell or None for cell in cells)
 
     @cached_property
     def dataset(self) -> FederatedDataset:
@@ -187,7 +184,7 @@ class Run(Drawn):
     @property
     def measure(self) -> str:
         """What scores are."""
-        return measure_of(self._folder.quantity).name
+        return self._folder.outcome.measure.name
 
     def _headline(self) -> str:
         how = find_algorithm(self.config)

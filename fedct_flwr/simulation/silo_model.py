@@ -1,6 +1,5 @@
 """The model that a silo ends with, for records as the silos have them."""
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,7 @@ class SiloModel:
         folder of images, which come by name.
         Raises DataError for columns that do not fit, TrainingError for a model that cannot predict.
         """
-        answers = self.learner.predict(self._features(records))
-        return answers if self.schema.quantity else as_labels([self.schema.classes[c] for c in answers])
+        return self.schema.outcome.as_written(self.learner.predict(self._features(records)))
 
     def predict_proba(self, records: Any) -> NDArray[np.float64]:
         """The probability of each of ``schema.classes``, ``(n, classes)``. Raises DataError if the model knows none."""
@@ -58,26 +56,3 @@ class SiloModel:
         if self._label in table.column_names:
             table = table.drop_columns([self._label])
         return encode(table, columns, "the table of records")
-
-
-def as_labels(names: Iterable[str | None]) -> NDArray[Any]:
-    """Classes by name as whoever has labeled the records wrote them: whole numbers, truth values, or text.
-
-    None stands for no label.
-
-    >>> as_labels(["0", "1"]), as_labels(["true", "false"]), as_labels(["ill", None])
-    (array([0, 1]), array([ True, False]), array(['ill', None], dtype=object))
-    """
-    found = list(names)
-    values = _values(sorted({name for name in found if name is not None}))
-    labels = [None if name is None else values[name] for name in found]
-    return np.array(labels, dtype=object) if None in labels else np.array(labels)
-
-
-def _values(classes: Sequence[str]) -> dict[str, Any]:
-    if set(classes) <= {"true", "false"}:
-        return {name: name == "true" for name in classes}
-    try:
-        return {name: int(name) for name in classes}
-    except ValueError:
-        return {name: name for name in classes}

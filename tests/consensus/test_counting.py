@@ -19,6 +19,7 @@ from fedct_flwr.consensus.counting import (
     agreed,
     consistent,
     counting,
+    counts_agreed,
     plurality,
     qualified,
     tally,
@@ -361,13 +362,17 @@ class TestAgreed:
             (np.int16([0, 1, 2]), [0, ABSTAIN, ABSTAIN], 1.0),
             (np.int16([0, ABSTAIN, 2]), [0, 1, ABSTAIN], 0.5),
             (np.int16([0, 1, 2]), [ABSTAIN] * 3, 0.0),
-            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [0, 1, 1], 0.5),
-            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [0, ABSTAIN, ABSTAIN], 1.0),
-            (np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]]), [ABSTAIN] * 3, 0.0),
         ],
     )
     def test_is_the_share_of_votes_that_are_the_label(self, votes: np.ndarray, decided: list[int], share: float):
         assert agreed(votes, np.int16(decided)) == pytest.approx(share)
+
+    @pytest.mark.parametrize(
+        ("decided", "share"), [([0, 1, 1], 0.5), ([0, ABSTAIN, ABSTAIN], 1.0), ([ABSTAIN] * 3, 0.0)]
+    )
+    def test_each_student_has_a_vote(self, decided: list[int], share: float):
+        counts = np.int32([[2, 0, 0], [1, 1, 0], [0, 0, 2]])
+        assert counts_agreed(counts, np.int16(decided)) == pytest.approx(share)
 
 
 class TestCounting:

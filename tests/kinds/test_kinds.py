@@ -114,6 +114,19 @@ def test_nothing_is_decided_before_the_first_round_and_then_each_silo_has_facts(
     assert all(kind.near.column in of_silo for of_silo in facts.of_silos.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "votes"),
+    [
+        ("hard", np.int16([0, 1, 2])),
+        ("counts", np.int32([[2, 0, 0], [0, 0, 2], [1, 1, 0]])),
+        ("probabilities", np.float32([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.5, 0.4, 0.1]])),
+    ],
+)
+def test_votes_agree_with_the_label_that_they_are_for(name: str, votes: np.ndarray) -> None:
+    assert KINDS[name].agreed(votes, np.int16([0, 0, ABSTAIN])) == 0.5
+    assert KINDS[name].agreed(votes, np.full(3, ABSTAIN, dtype=np.int16)) == 0.0
+
+
 @pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=NOISY_SUMS)
 def test_a_question_for_a_sum_with_noise_arrives_and_takes_signed_numbers(kind: Summed) -> None:
     question = replace(kind.question(3, Query(7, ASKED), question_of(HARD).targets, STUDENTS, Soft()), noise=4.5)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, recall_score
 
-from fedct_flwr.scoring import accuracy, balanced_accuracy, both_accuracies, measure_of, r_squared
+from fedct_flwr.scoring import accuracy, balanced_accuracy, both_accuracies, r_squared
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels
 
 
@@ -91,10 +91,6 @@ def test_r_squared_is_the_share_of_the_variance(predicted: list[int], expected: 
 @pytest.mark.parametrize("size", [0, 1])
 def test_there_is_no_variance_of_fewer_than_two(size: int) -> None:
     assert math.isnan(r_squared(Answers([1] * size), Examples(np.zeros((size, 1)), np.ones(size))))
-
-
-def test_what_models_are_compared_by() -> None:
-    assert (measure_of("").name, measure_of("progression").name) == ("balanced accuracy", "R²")
 
 
 def test_both_accuracies_ask_a_model_once() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
+from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -64,6 +64,5 @@ def predict(
     labels = np.concatenate([trained.predict(X) for X in in_chunks(records.X)])
     about = Said(records.unknown)
     about.say(len(records.names))
-    names = shown_classes(study.schema)
-    classes = (names[label] for label in labels)
+    classes = study.schema.outcome.shown(labels)
     write_table(["record", "class"], zip(records.names, classes, strict=True), output, about if json_ else None)

@@ -1,0 +1,53 @@
+"""What differs between a study of classes and one of a quantity."""
+
+import numpy as np
+import pytest
+
+from fedct_flwr.datasets.outcome import Classes, Outcome, Quantity, outcome_of
+from fedct_flwr.types import ConfigError, DataError, Examples
+
+CLASSES, DAYS = Classes(("0", "1")), Quantity("days")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "measure", "table"),
+    [(CLASSES, "balanced accuracy", "labels.csv"), (DAYS, "R²", "values.csv")],
+)
+def test_models_are_compared_and_decisions_kept_as_the_outcome_says(outcome: Outcome, measure: str, table: str) -> None:
+    assert (outcome.measure.name, outcome.table) == (measure, table)
+
+
+def test_a_quantity_is_named_and_classes_are_listed() -> None:
+    assert outcome_of(("0", "1"), "") == CLASSES
+    assert outcome_of((), "days") == DAYS
+    assert (CLASSES.words, DAYS.words) == ("0, 1", "none: days is a number")
+
+
+def test_answers_are_told_by_the_names_of_classes_or_as_numbers() -> None:
+    labels, values = np.int16([1, 0]), np.float64([1.5, 2.0])
+    assert (CLASSES.shown(labels), DAYS.shown(values)) == (["1", "0"], [1.5, 2.0])
+    assert CLASSES.as_written(labels).tolist() == [1, 0]
+    assert DAYS.as_written(values) is values
+    assert CLASSES.read(["1", ""]).tolist() == [1, None]
+    np.testing.assert_array_equal(DAYS.read(["1.5", ""]), [1.5, np.nan])
+
+
+def test_a_model_of_classes_says_no_other_class() -> None:
+    assert DAYS.check_answers(np.float64([-3.0])).tolist() == [-3.0]
+    assert CLASSES.check_answers(np.int16([0, 1])).tolist() == [0, 1]
+    for strange in ([2], [-1]):
+        with pytest.raises(DataError, match="no class of its own study"):
+            CLASSES.check_answers(np.int16(strange))
+
+
+def test_records_of_one_class_teach_nothing() -> None:
+    same = [Examples(np.zeros((2, 1)), np.int16([1, 1]))] * 2
+    DAYS.check_records(same, "wards")
+    with pytest.raises(DataError, match="all private records of 'wards' are of class '1'"):
+        CLASSES.check_records(same, "wards")
+
+
+def test_what_needs_classes_is_refused_for_a_quantity() -> None:
+    CLASSES.check_classes("audit a run with classes")
+    with pytest.raises(ConfigError, match="audit a run with classes"):
+        DAYS.check_classes("audit a run with classes")
