@@ -56,6 +56,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedct_flwr.hospital.bounded_transport import BoundedTransport, TooLongError
 from fedct_flwr.hospital.held_tasks import WAIT_HEADER
 from fedct_flwr.hospital.link import Heard
 from fedct_flwr.types import ConfigError, FedctError
@@ -63,8 +64,6 @@ from fedct_flwr.types import ConfigError, FedctError
 ACQUIRE_TASK: Final = "/flwr.proto.Runtime/AcquireTask"
 
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
-_ANSWER_SECONDS: Final = 120.0
-_ANSWER_BYTES: Final = 64 * 2**20
 _MESSAGE_BYTES: Final = 64 * 2**20
 """All objects of one message together. A labels' message has a byte for some of its labels."""
 _MAX_OBJECTS: Final = 64
@@ -167,7 +166,7 @@ class SuperNode:
         )
         # Flower's own would ask the environment for a proxy, follow redirections, and wait for an answer without end.
         self._client.close()
-        self._transport = _BoundedTransport()
+        self._transport = BoundedTransport(PROTOBUF_MEDIA_TYPE)
         self._client._client = httpx.Client(
             transport=self._transport,
             timeout=_TIMEOUT,
@@ -361,7 +360,7 @@ class SuperNode:
                 f"the SuperNode at {self.address} answered with HTTP status {code}: see that it is of the same "
                 "version of Flower"
             ) from None
-        except _TooLongError:
+        except TooLongError:
             raise EndlessAnswerError(f"what answers at {self.address} does not come to an end") from None
         except (httpx.HTTPError, ValueError):
             raise SuperNodeError(f"what answers at {self.address} is no SuperNode") from None
@@ -374,14 +373,6 @@ class SuperNode:
 
 class _UnreadableError(Exception):
     """A message is not there or is not one."""
-
-
-class _TooLongError(httpx.HTTPError):
-    """An answer was broken off. None of httpx' own, which Flower's client would ask for again."""
-
-
-class _OddError(httpx.HTTPError):
-    """An answer that no SuperNode gives. None of httpx' own either."""
 
 
 class _Credentials:
@@ -408,52 +399,6 @@ class _Credentials:
             return self._signature.intercept(context, call_next)
         context.request.headers[TASK_TOKEN_HEADER] = self.token
         return call_next(context)
-
-
-class _BoundedTransport(httpx.BaseTransport):
-    """HTTP whose answers end: each has at most so many bytes, and takes at most so many seconds."""
-
-    def __init__(self) -> None:
-        limits = httpx.Limits(max_connections=4, max_keepalive_connections=2)
-        self.link: Heard | None = None
-        self._inner = httpx.HTTPTransport(verify=False, trust_env=False, limits=limits)  # plain HTTP: nothing to verify
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        response = self._inner.handle_request(request)
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.status_code == httpx.codes.OK and kind != PROTOBUF_MEDIA_TYPE:
-            # An empty answer is a good one to protobuf, and anything that listens may give it.
-            response.close()
-            raise _OddError("an answer in no form of Flower's")
-        self.link = Heard.read(response.headers)
-        if "content-encoding" in response.headers:
-            response.close()
-            raise httpx.RemoteProtocolError("an encoded answer, which nobody asked for", request=request)
-        return httpx.Response(
-            response.status_code,
-            headers=response.headers,
-            stream=_BoundedStream(response),
-            extensions=response.extensions,
-        )
-
-    def close(self) -> None:
-        self._inner.close()
-
-
-class _BoundedStream(httpx.SyncByteStream):
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-
-    def __iter__(self) -> Iterator[bytes]:
-        size, end = 0, time.monotonic() + _ANSWER_SECONDS
-        for chunk in self._response.iter_raw():
-            size += len(chunk)
-            if size > _ANSWER_BYTES or time.monotonic() > end:
-                raise _TooLongError("an answer without end")
-            yield chunk
-
-    def close(self) -> None:
-        self._response.close()
 
 
 def _names(tree: ObjectTree) -> list[str]:

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 
-from fedct_flwr.hospital import supernode
+from fedct_flwr.hospital import bounded_transport, supernode
 from fedct_flwr.hospital.link import Link
 from fedct_flwr.hospital.noted_calls import tell_agents
 from fedct_flwr.hospital.supernode import SuperNode, SuperNodeError, TaskLostError
@@ -399,7 +399,7 @@ class _Odd(BaseHTTPRequestHandler):
 def test_whatever_answers_in_the_supernodes_place_gets_one_sentence(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: RuntimeApi
 ) -> None:
-    monkeypatch.setattr(supernode, "_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr(bounded_transport, "_BYTES", 100_000)
     # A proxy that is not there: whoever asks it gets no answer at all.
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     server = HTTPServer(("127.0.0.1", 0), _Odd)
