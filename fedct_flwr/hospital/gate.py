@@ -25,8 +25,8 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Self
 
 from flwr.app import RecordDict
 
@@ -46,6 +46,7 @@ from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.site import joint_of, terms_of
+from fedct_flwr.types import SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
@@ -63,6 +64,30 @@ class Held(Refused):
     def __init__(self, reason: Refusal, record: RecordDict | None) -> None:
         super().__init__(reason)
         self.record = record
+
+
+@dataclass
+class _Wrong:
+    """Why a message is refused, and what is known of it: the ``number`` of its round, the digest of what is asked.
+
+    As a context it notes what goes wrong in there, ``at`` which kind of message, and no exception leaves it.
+    """
+
+    silo: SiloName
+    at: str = ""
+    reason: Refusal = Refusal.INTERNAL
+    number: int = 0
+    asked: str = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Refused):
+            self.reason = error.reason
+        elif isinstance(error, Exception):
+            logger.error("The gate of %s: an unexpected error %s", self.silo, self.at, exc_info=error)
+        return isinstance(error, Exception)
 
 
 class Gate:
@@ -104,28 +129,22 @@ class Gate:
         A question that is let in counts from here on.
         """
         with self._one_at_a_time:
-            reason, number, asked = Refusal.INTERNAL, 0, ""
-            try:
+            with _Wrong(self._silo, "at a request") as wrong:
                 self._check_approved()
                 if asks_for_weights(content):
                     raise Refused(Refusal.WEIGHTS)
                 payload = from_record(content)
                 instruction = decode_instruction(payload, self._terms)
-                number, asked = instruction.round, _digest(payload)
+                wrong.number, wrong.asked = instruction.round, _digest(payload)
                 self._check_asked(instruction)
                 longest = longest_reply(instruction, self._silo, self._terms, scores=self._policy.metrics)
-                known = self._books.admitted(run_id, number, asked) is not None
-                entry = self._entry(Event.ADMITTED, run_id, instruction, asked, code_hash)
+                known = self._books.admitted(run_id, wrong.number, wrong.asked) is not None
+                entry = self._entry(Event.ADMITTED, run_id, instruction, wrong.asked, code_hash)
                 self._check_limits((Spent() if known else Spent().plus(entry))._replace(bytes=longest))
                 if not known:
                     self._put_down(entry)
-            except Refused as refused:
-                reason = refused.reason
-            except Exception:
-                logger.exception("The gate of %s: an unexpected error at a request", self._silo)
-            else:
                 return payload
-            raise Held(reason, self._refuse(reason, run_id, code_hash, number, asked))
+            raise Held(wrong.reason, self._refuse(wrong, run_id, code_hash))
 
     def release(self, content: RecordDict, request_payload: bytes, run_id: int, code_hash: str) -> RecordDict | None:
         """What goes back: the reply, if it may leave, or else a refusal; None: nothing is sent. Never raises.
@@ -134,21 +153,15 @@ class Gate:
         towards the bytes; another answer to a round that was answered may not.
         """
         with self._one_at_a_time:
-            reason, number, asked = Refusal.INTERNAL, 0, ""
-            try:
+            with _Wrong(self._silo, "at a reply") as wrong:
                 self._check_approved()
                 instruction = decode_instruction(request_payload, self._terms)
-                number, asked = instruction.round, _digest(request_payload)
+                wrong.number, wrong.asked = instruction.round, _digest(request_payload)
                 self._check_asked(instruction)
                 payload = self._checked_reply(content, instruction)
-                self._put_down(self._released(payload, instruction, run_id, asked, code_hash))
-            except Refused as refused:
-                reason = refused.reason
-            except Exception:
-                logger.exception("The gate of %s: an unexpected error at a reply", self._silo)
-            else:
+                self._put_down(self._released(payload, instruction, run_id, wrong.asked, code_hash))
                 return to_record(payload)
-            return self._refuse(reason, run_id, code_hash, number, asked)
+            return self._refuse(wrong, run_id, code_hash)
 
     def add(self, content: RecordDict, run_id: int, code_hash: str) -> RecordDict | None:
         """What goes back to a message of a secure sum, or else a refusal; None: nothing is sent. Never raises.
@@ -157,8 +170,7 @@ class Gate:
         of a fault. What it says counts towards the bytes.
         """
         with self._one_at_a_time:
-            reason = Refusal.INTERNAL
-            try:
+            with _Wrong(self._silo, "in a secure sum") as wrong:
                 self._check_approved()
                 if self._adding is None:
                     raise Refused(Refusal.POLICY)
@@ -174,13 +186,8 @@ class Gate:
                 )
                 self._check_limits(Spent().plus(entry))
                 self._put_down(entry)
-            except Refused as refused:
-                reason = refused.reason
-            except Exception:
-                logger.exception("The gate of %s: an unexpected error in a secure sum", self._silo)
-            else:
                 return to_record(reply)
-            return self._refuse(reason, run_id, code_hash, 0, "")
+            return self._refuse(wrong, run_id, code_hash)
 
     def _use_up(self, shape: Shape) -> None:
         """Write that the silo adds to the sum of a question, before it does. Raises Refused (NOT_LOGGED)."""
@@ -195,7 +202,7 @@ class Gate:
         ``send``: whether somebody is there to take it; otherwise the log says that nothing left.
         """
         with self._one_at_a_time:
-            return self._refuse(reason, run_id, code_hash, 0, "", send=send)
+            return self._refuse(_Wrong(self._silo, reason=reason), run_id, code_hash, send=send)
 
     def spent(self) -> Spent:
         """What counts towards the limits so far, over all approvals of this study and public set."""
@@ -281,10 +288,8 @@ class Gate:
             logger.exception("Silo %s cannot write its egress log", self._silo)
             raise Refused(Refusal.NOT_LOGGED) from None
 
-    def _refuse(
-        self, reason: Refusal, run_id: int, code_hash: str, number: int, asked: str, *, send: bool = True
-    ) -> RecordDict | None:
-        payload = encode_refusal(self._silo, reason)
+    def _refuse(self, wrong: _Wrong, run_id: int, code_hash: str, *, send: bool = True) -> RecordDict | None:
+        payload = encode_refusal(self._silo, wrong.reason)
         # Only totals that a refusal adds to keep it back.
         step = Spent().plus(LogEntry(Event.REFUSED, bytes=len(payload)))
         send = send and all(used + more <= limit for used, more, limit in self._totals(step) if more)
@@ -302,18 +307,18 @@ class Gate:
                 self._terms.study,
                 self._terms.public_fingerprint.hex(),
                 run_id,
-                number,
+                wrong.number,
                 bytes=len(payload) if send else 0,
                 payload=_digest(payload) if send else "",
                 code=_hash_only(code_hash),
-                reason=reason.name,
-                request=asked,
+                reason=wrong.reason.name,
+                request=wrong.asked,
             )
             self._log.append(entry)
         except Exception:
             logger.exception("Silo %s cannot write its egress log", self._silo)
             record = to_record(self._not_logged)
-        logger.warning("Silo %s sends no labels: %s", self._silo, reason.sentence)
+        logger.warning("Silo %s sends no labels: %s", self._silo, wrong.reason.sentence)
         return record if send else None
 
 
