@@ -3,6 +3,7 @@
 Each refit is attacked with all others as shadow runs, so its own memberships are read by nobody.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -21,14 +22,9 @@ def lira(signals: _Floats, members: NDArray[np.bool_]) -> _Floats:
     Normal distributions with one variance for all (Carlini et al., IEEE S&P 2022, Algorithm 1, with few shadow
     models). A record's own effect is shrunk towards the mean effect of all. Raises ValueError below 3 refits.
     """
-    refits = len(signals)
-    if refits < 3:
-        raise ValueError(f"{refits} refits: shadow runs need 3")
-    scores = np.zeros(signals.shape)
-    for own in range(refits):
-        others = np.arange(refits) != own
-        scores[own] = _ratio(signals[own], signals[others], members[others])
-    return scores
+    if len(signals) < 3:
+        raise ValueError(f"{len(signals)} refits: shadow runs need 3")
+    return _by_others(len(signals), lambda own, others: _ratio(signals[own], signals[others], members[others]))
 
 
 def _ratio(signal: _Floats, shadows: _Floats, members: NDArray[np.bool_]) -> _Floats:
@@ -48,13 +44,17 @@ def rmia(probability: _Floats, population: _Floats) -> _Floats:
     Liu, Shokri, "Low-cost high-power membership inference attacks", ICML 2024, with gamma 1, offline). Raises
     ValueError below 2 refits.
     """
-    refits = len(probability)
-    if refits < 2:
-        raise ValueError(f"{refits} refits: reference runs need 2")
-    scores = np.zeros(probability.shape)
-    for own in range(refits):
-        others = np.arange(refits) != own
+    if len(probability) < 2:
+        raise ValueError(f"{len(probability)} refits: reference runs need 2")
+
+    def beaten(own: int, others: NDArray[np.bool_]) -> _Floats:
         mine = probability[own] / (probability[others].mean(axis=0) + _TINY)
         theirs = population[own] / (population[others].mean(axis=0) + _TINY)
-        scores[own] = np.searchsorted(np.sort(theirs), mine, side="right") / max(1, len(theirs))
-    return scores
+        return np.asarray(np.searchsorted(np.sort(theirs), mine, side="right") / max(1, len(theirs)))
+
+    return _by_others(len(probability), beaten)
+
+
+def _by_others(refits: int, score: Callable[[int, NDArray[np.bool_]], _Floats]) -> _Floats:
+    """Scores ``(refits, candidates)`` of each refit by all others, which a mask ``(refits,)`` tells."""
+    return np.stack([score(own, np.arange(refits) != own) for own in range(refits)])

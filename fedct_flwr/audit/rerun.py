@@ -28,9 +28,8 @@ from server_app.main import app as server_app
 
 _NAME: Final = "audited"
 _FIXED: Final[Mapping[str, Any]] = {
-    "data": _NAME, "data-dir": "", "bad-silos": "", "baselines": "none", "resume": False,
+    "data": _NAME, "bad-silos": "", "baselines": "none", "resume": False,
     "tracking": "none", "report-scores": False, "student": "", "student-params": "{}", "run-dir": "", "roster": "",
-    "label-column": "", "text-columns": "", "group-column": "",
 }  # fmt: skip
 """The data set that is handed in has been read and corrupted already, and nobody wants its models."""
 _IN_THE_OPEN: Final[Mapping[str, Any]] = {"secure": False, "min-summands": 0, "may-collude": 1}
@@ -55,11 +54,13 @@ def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge 
     with tempfile.TemporaryDirectory(prefix="fedct-audit-") as folder, _named(dataset), _silent():
         path = Path(folder) / "run"
         averages = isinstance(find_algorithm(config), WeightSharing)
+        defaults = RunConfig.defaults()
         in_sums = config.method.in_sums and not config.method.trains_together
         again = RunConfig.from_flower(
             {
                 **config.to_flower(),
                 **_FIXED,
+                **{key: defaults[key] for key in datasets.SETTINGS["files"]},
                 **(_IN_THE_OPEN if in_sums and not config.method.noise_in_shares else {}),
                 "seed": seed,
                 "run-dir": str(path),
