@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -59,6 +60,11 @@ def _keys_of_run() -> frozenset[str]:
 def of_run(field: str) -> Any:
     """The default of a field of the run config, for algorithms that have the same setting."""
     return RunConfig.model_fields[field].default
+
+
+def _of_learner(field: str) -> Any:
+    """A field of ``LearnerSettings`` with its default and limits."""
+    return copy(LearnerSettings.model_fields[field])
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str | int | float | bool]:
@@ -130,21 +136,14 @@ class RunConfig(OwnSettings):
     calibration: Literal["none", "sigmoid", "isotonic"] = "none"
     """How the probabilities of each silo's model are fitted to private records that it has not learned. The classes
     that a model says, and so the labels that leave, stay the same. Isotonic needs about a thousand records."""
-    local_steps: int = Field(default=50, ge=1, le=MAX_INT)
-    """For networks: minibatch steps per round, the paper's communication period b."""
-    batch_size: int = Field(default=64, ge=1, le=MAX_INT)
-    """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
-    learning_rate: float = Field(default=1e-3, gt=0)
-    """For networks."""
-    weight_decay: float = Field(default=0.0, ge=0)
-    """For networks."""
-    optimizer: Optimizer = "adam"
-    """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""
-    epochs: int = Field(default=0, ge=0, le=MAX_INT)
-    """For networks that are trained once, not from round to round (teachers, students): how many times over their
-    examples; 0: local-steps for each round."""
-    device: str = "auto"
-    """For networks: auto, cpu, cuda, cuda:1, mps."""
+    local_steps: int = _of_learner("local_steps")
+    batch_size: int = _of_learner("batch_size")
+    learning_rate: float = _of_learner("learning_rate")
+    weight_decay: float = _of_learner("weight_decay")
+    optimizer: Optimizer = _of_learner("optimizer")
+    epochs: int = _of_learner("epochs")
+    device: str = _of_learner("device")
+    """For networks, from ``local_steps`` on: as under ``[learner]`` of a real silo, see ``LearnerSettings``."""
     student: str = ""
     """Learner of one global model, trained at the end on the public set and its final labels; empty: none. What is said
     above of preprocessing and of networks is said of it too; a network takes local-steps for each round."""
