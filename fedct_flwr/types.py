@@ -1,6 +1,7 @@
 """Array aliases with their shapes, the abstention label, and the errors a user can act on."""
 
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from enum import Enum
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,19 @@ class FedctError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+
+
+class Numbered(Enum):
+    """Reasons with one sentence each, of which only the number travels."""
+
+    def __init__(self, number: int, sentence: str) -> None:
+        self.number = number
+        self.sentence = sentence
+
+    @classmethod
+    def find(cls, number: int) -> Self | None:
+        """The reason with this number on the wire; None if there is none."""
+        return next((reason for reason in cls if reason.number == number), None)
 
 
 class ConfigError(FedctError):

@@ -45,6 +45,17 @@ def lazy_commands(package: str, helps: Mapping[str, str], panels: Mapping[str, s
     return Commands
 
 
+def lazy_group(package: str, helps: Mapping[str, str], about: str) -> typer.Typer:
+    """A group of such commands, in a folder of their own; ``about`` is its help."""
+    return typer.Typer(
+        cls=lazy_commands(package, helps),
+        help=about,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings=SETTINGS,
+    )
+
+
 def load_command(package: str, name: str) -> click.Command:
     """The command itself. Its help is the function's docstring, each paragraph in one line."""
     function_name = name.replace("-", "_")

@@ -5,6 +5,8 @@ log before it unprovable.
 """
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -56,24 +58,30 @@ def create_node_key(path: Path) -> None:
 
 def load_egress_key(path: Path) -> Ed25519PrivateKey:
     """The key that signs the egress log. Raises ConfigError."""
-    try:
-        key = load_pem_private_key(_read(path), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
+    key = _loaded(path, partial(load_pem_private_key, password=None))
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError(f"{path} holds no Ed25519 private key in PEM: put back the one that 'fedct silo init' made")
+        raise _none_in(path, "private")
     return key
 
 
 def load_public_key(path: Path) -> Ed25519PublicKey:
     """The key that proves the egress log. Raises ConfigError."""
-    try:
-        key = load_pem_public_key(_read(path))
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
+    key = _loaded(path, load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigError(f"{path} holds no Ed25519 public key in PEM: put back the one that 'fedct silo init' made")
+        raise _none_in(path, "public")
     return key
+
+
+def _loaded(path: Path, load: Callable[[bytes], object]) -> object:
+    """A key of any kind; None for a file that holds none. Raises ConfigError for one that cannot be read."""
+    try:
+        return load(_read(path))
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+
+
+def _none_in(path: Path, what: str) -> ConfigError:
+    return ConfigError(f"{path} holds no Ed25519 {what} key in PEM: put back the one that 'fedct silo init' made")
 
 
 def _read(path: Path) -> bytes:

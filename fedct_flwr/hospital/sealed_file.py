@@ -62,37 +62,35 @@ def digest(path: Path) -> str:
 
 def write_question(path: Path, question: Question, secret: Path) -> None:
     """Seal a question. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
-    _write(path, asdict(question) | _text(question.payload), secret, _QUESTION)
+    _write(path, question, secret, _QUESTION)
 
 
 def read_question(path: Path, secret: Path) -> Question:
     """Open a question. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
-    return _typed(Question, path, _opened(path, secret, _QUESTION))
+    return _read_as(Question, path, secret, _QUESTION)
 
 
 def write_answer(path: Path, answer: Answer, secret: Path) -> None:
     """Seal an answer. Raises ConfigError for a secret that cannot be read, OSError if there is no room."""
-    _write(path, asdict(answer) | _text(answer.payload), secret, _ANSWER)
+    _write(path, answer, secret, _ANSWER)
 
 
 def read_answer(path: Path, secret: Path) -> Answer:
     """Open an answer. Raises DataError if the file is none of this silo's, ConfigError without a secret."""
-    return _typed(Answer, path, _opened(path, secret, _ANSWER))
+    return _read_as(Answer, path, secret, _ANSWER)
 
 
-def _typed(kind: type[_Sealed], path: Path, content: dict[str, Any]) -> _Sealed:
+def _read_as(kind: type[_Sealed], path: Path, secret: Path, purpose: bytes) -> _Sealed:
     """What a file holds. The gate cannot log a question with a number that is none."""
+    content = _opened(path, secret, purpose)
     types = {one.name: get_origin(one.type) or one.type for one in fields(kind)}
     if content.keys() != types.keys() or any(type(value) is not types[name] for name, value in content.items()):
         raise _odd(path)
     return kind(**content)
 
 
-def _text(payload: bytes) -> dict[str, str]:
-    return {"payload": base64.b64encode(payload).decode()}
-
-
-def _write(path: Path, content: dict[str, Any], secret: Path, purpose: bytes) -> None:
+def _write(path: Path, sealed: Question | Answer, secret: Path, purpose: bytes) -> None:
+    content = asdict(sealed) | {"payload": base64.b64encode(sealed.payload).decode()}
     write_atomically(path, _fernet(secret, purpose).encrypt(json.dumps(content).encode()))
 
 

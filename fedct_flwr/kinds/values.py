@@ -62,11 +62,7 @@ class Values(Targeted):
         return Fit(r_squared(learner, own), r_squared(learner, pooled))
 
     def facts(
-        self,
-        votes: Mapping[SiloName, Votes],
-        scores: Iterable[Scores | Fit | None],
-        decision: Decision,
-        terms: Terms,
+        self, votes: Mapping[SiloName, Votes], scores: Iterable[Scores | Fit | None], decision: Decision, terms: Terms
     ) -> Facts:
         """How far silos lie off the consensus."""
         return facts_of_values(votes, decision)

@@ -10,8 +10,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from fedct_flwr.learners.answered import values_of
 from fedct_flwr.learners.catalog import SOME_REGRESSORS
-from fedct_flwr.learners.sklearn import SklearnLearner, is_kind, last_step, said, seeded, weight_parameter
-from fedct_flwr.types import Answers, Features, LearnerError, TrainingError, Values
+from fedct_flwr.learners.sklearn import SklearnLearner, is_kind, last_step, seeded, weight_parameter
+from fedct_flwr.types import Answers, Features, LearnerError, Values
 
 
 def prepare_regressor(estimator: Any, name: str, random_state: int) -> Any:
@@ -32,13 +32,7 @@ class SklearnRegressor(SklearnLearner):
     ) -> Self:
         """Train a fresh clone on values ``(n,)``."""
         weights = {} if sample_weight is None else {weight_parameter(self._template): sample_weight}
-        try:
-            model = clone(self._template)
-            model.fit(self._transform(*parts), y, **weights)
-        except Exception as error:
-            raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
-        self._trained = model
-        return self
+        return self._train(clone, parts, y, weights)
 
     def predict(self, X: Features) -> Values:
         """The value of each example, ``(n,)``, finite."""

@@ -4,7 +4,7 @@ skops is imported where a file is written or read: it loads all of scikit-learn,
 that a silo or a command needs.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Final, Self
@@ -132,13 +132,16 @@ class SklearnLearner:
         if self._balanced:
             sample_weight = balanced_weights(y, sample_weight)
         weights = {} if sample_weight is None or alone else {weight_parameter(self._template): sample_weight}
+        if alone:
+            return self._train(lambda template: DummyClassifier(strategy="most_frequent"), parts, y, weights)
+        return self._train(Relabeled if classes[-1] != len(classes) - 1 else clone, parts, y, weights)
+
+    def _train(
+        self, fresh: Callable[[Any], Any], parts: Sequence[Features], y: Answers, weights: Mapping[str, Any]
+    ) -> Self:
+        """Train what is made ``fresh`` of the template. Raises TrainingError."""
         try:
-            if alone:
-                model = DummyClassifier(strategy="most_frequent")
-            elif classes[-1] != len(classes) - 1:
-                model = Relabeled(self._template)
-            else:
-                model = clone(self._template)
+            model = fresh(self._template)
             model.fit(self._transform(*parts), y, **weights)
         except Exception as error:
             raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error

@@ -310,26 +310,29 @@ def _at_random(plan: Plan) -> Release:
 
 def randomized_response(plan: Plan, seed: int) -> Draft:
     """Each label randomized, as dearly as the budget allows."""
-    if math.isinf(plan.epsilon):
-        return "none", _as_it_is(plan)
-    mechanism = _affordable(plan, lambda epsilon: RandomizedResponse(plan.num_classes, epsilon))
-    return (
-        f"epsilon {mechanism.epsilon:.2g} a label",
-        lambda labels, noise, rng: _ballots(mechanism(labels, noise), plan.num_classes),
-    )
+
+    def draft(found: RandomizedResponse) -> Draft:
+        return (
+            f"epsilon {found.epsilon:.2g} a label",
+            lambda labels, noise, rng: _ballots(found(labels, noise), plan.num_classes),
+        )
+
+    return _by_answer(plan, lambda epsilon: RandomizedResponse(plan.num_classes, epsilon), draft)
 
 
 def _xor(plan: Plan, seed: int) -> Draft:
-    if math.isinf(plan.epsilon):
-        return "none", _as_it_is(plan)
-    mechanism = _affordable(plan, lambda theta: Xor(plan.num_classes, theta))
-    return (
-        f"epsilon {mechanism.theta:.2g} a bit",
-        lambda labels, noise, rng: mechanism(labels, noise).astype(np.int32),
-    )
+    def draft(found: Xor) -> Draft:
+        return f"epsilon {found.theta:.2g} a bit", lambda labels, noise, rng: found(labels, noise).astype(np.int32)
+
+    return _by_answer(plan, lambda theta: Xor(plan.num_classes, theta), draft)
 
 
 _Paid = TypeVar("_Paid", RandomizedResponse, Xor)
+
+
+def _by_answer(plan: Plan, make: Callable[[float], _Paid], draft: Callable[[_Paid], Draft]) -> Draft:
+    """The labels as they are where no budget bounds them, or else by the best mechanism that it covers."""
+    return ("none", _as_it_is(plan)) if math.isinf(plan.epsilon) else draft(_affordable(plan, make))
 
 
 def _affordable(plan: Plan, make: Callable[[float], _Paid]) -> _Paid:

@@ -48,13 +48,14 @@ def spent_words(account: Spending) -> str:
 
 def together_words(account: Spending) -> list[str]:
     """What other studies add, in a sentence; nothing where there is none."""
-    if not account.others:
-        return []
     others = "another study has" if account.others == 1 else f"{account.others:,} other studies have"
-    return [
-        f"On the same records {others} spent too: all together epsilon {account.together:.3g} at delta "
-        f"{account.delta:g}, which no budget bounds"
-    ]
+    return said_of_others(account, f"On the same records {others} spent too:")
+
+
+def said_of_others(account: Spending, begin: str) -> list[str]:
+    """What all studies together cost, after these words; nothing where there is no other."""
+    together = f"epsilon {account.together:.3g} at delta {account.delta:g}, which no budget bounds"
+    return [f"{begin} all together {together}"] if account.others else []
 
 
 def sheet(

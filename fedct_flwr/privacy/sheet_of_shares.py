@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context
 from typing import Final
 
-from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, ledgers, scores, verdict
+from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, ledgers, said_of_others, scores, verdict
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.printable import printable
 
@@ -109,13 +109,8 @@ def sheet_of_silo_in_sums(study: str, account: Spending, honest: int, may_collud
 
 def _other_studies(account: Spending) -> list[str]:
     """What sums of other studies have spent; nothing where there are none."""
-    if not account.others:
-        return []
     others = "another study" if account.others == 1 else f"{account.others:,} other studies"
-    return [
-        f"**Sums with noise of {others} have spent too:** all together epsilon {account.together:.3g} at delta "
-        f"{account.delta:g}, which no budget bounds."
-    ]
+    return [f"{said}." for said in said_of_others(account, f"**Sums with noise of {others} have spent too:**")]
 
 
 def without_noise(labels: int) -> list[str]:

@@ -1,12 +1,11 @@
 """Why a step of a secure sum is refused: a fixed set of faults with one sentence each. Only the number travels."""
 
-from enum import Enum
 from typing import Self
 
-from fedct_flwr.types import FedctError
+from fedct_flwr.types import FedctError, Numbered
 
 
-class Fault(Enum):
+class Fault(Numbered):
     """What is wrong with a message or with a sum, and what to do."""
 
     MALFORMED = 1, "the message is not one of this protocol's, or has another length: update the older side"
@@ -27,17 +26,12 @@ class Fault(Enum):
     SPOILED = 16, "the shares or numbers of the sum do not fit, so a silo sent garbage: discard this sum"
     UNCHARGED = 17, "the silo did not charge its ledger for this sum: nothing was sent"
 
-    def __init__(self, number: int, sentence: str) -> None:
-        self.number = number
-        self.sentence = sentence
-
     @classmethod
     def from_number(cls, number: int) -> Self:
         """The fault with this number on the wire. Raises SumRefused for a number that is none."""
-        for fault in cls:
-            if fault.number == number:
-                return fault
-        raise SumRefused(Fault.MALFORMED)
+        if (found := cls.find(number)) is None:
+            raise SumRefused(Fault.MALFORMED)
+        return found
 
 
 class SumRefused(FedctError):

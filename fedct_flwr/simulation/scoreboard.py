@@ -1,6 +1,6 @@
 """The scores at the end of a run: every silo alone, co-trained, and with all data in one place."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from warnings import warn
@@ -39,31 +39,6 @@ class Predictions(NamedTuple):
     pooled: dict[str, Predicted]
 
 
-def predictions(
-    config: RunConfig,
-    algorithm: Algorithm,
-    dataset: FederatedDataset,
-    folder: RunFolder,
-    progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
-    tell: Callable[[str], None] = warn,
-) -> Iterator[Predictions]:
-    """Train the baselines, load the models that silos ended with from the run folder, and ask all of them.
-
-    ``progress`` goes through the silos, and may tell how far it is. A silo that had no part in the last round has none:
-    its model is not the run's, and its learner, which may have failed or hung, is not tried again. ``tell`` is told of
-    each model that cannot be read or cannot predict, in a sentence.
-    """
-    last, references = folder.rounds()[-1]["silos"], References(config, dataset)
-    for position, silo in enumerate(progress(dataset.silos)):
-        models: dict[str, Predictor] = {}
-        if silo.name in last:
-            models |= references.of(position)
-            if kept := readable_model(config, algorithm, dataset, position, folder, tell):
-                models["federated"] = kept
-                describe_model(config, algorithm, dataset, position, folder, kept)
-        yield _asked(models, dataset, position, tell)
-
-
 def score(
     config: RunConfig,
     algorithm: Algorithm,
@@ -72,12 +47,24 @@ def score(
     progress: Callable[[Sequence[SiloData]], Iterable[SiloData]] = iter,
     tell: Callable[[str], None] = warn,
 ) -> list[SiloScores]:
-    """The scores of all ``predictions``; NaN stands for a model that was not kept, or that there is none of."""
-    rounds = folder.rounds()
-    return [
-        _row(found, config, dataset, position, _bytes_sent(rounds, found.silo))
-        for position, found in enumerate(predictions(config, algorithm, dataset, folder, progress, tell))
-    ]
+    """Train the baselines, load the models that silos ended with from the run folder, and score all of them.
+
+    ``progress`` goes through the silos, and may tell how far it is. A silo that had no part in the last round has no
+    model: its model is not the run's, and its learner, which may have failed or hung, is not tried again. ``tell`` is
+    told of each model that cannot be read or cannot predict, in a sentence. NaN stands for a model that was not kept,
+    or that there is none of.
+    """
+    rounds, references, rows = folder.rounds(), References(config, dataset), []
+    for position, silo in enumerate(progress(dataset.silos)):
+        models: dict[str, Predictor] = {}
+        if silo.name in rounds[-1]["silos"]:
+            models |= references.of(position)
+            if kept := readable_model(config, algorithm, dataset, position, folder, tell):
+                models["federated"] = kept
+                describe_model(config, algorithm, dataset, position, folder, kept)
+        found = _asked(models, dataset, position, tell)
+        rows.append(_row(found, config, dataset, position, _bytes_sent(rounds, silo.name)))
+    return rows
 
 
 def _asked(

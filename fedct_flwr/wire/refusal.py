@@ -1,13 +1,12 @@
 """Why a message is refused: a fixed set of reasons, each with one sentence, and the error that carries it."""
 
-from enum import Enum
 from typing import Self
 
-from fedct_flwr.types import FedctError
+from fedct_flwr.types import FedctError, Numbered
 from fedct_flwr.wire import labels_pb2
 
 
-class Refusal(Enum):
+class Refusal(Numbered):
     """Reasons to refuse a message or an instruction; only the number travels, never a text."""
 
     MALFORMED = labels_pb2.REFUSAL_MALFORMED, "the message is not one of this protocol's"
@@ -39,17 +38,12 @@ class Refusal(Enum):
     PROBABILITIES = labels_pb2.REFUSAL_PROBABILITIES, "probabilities are negative, not finite, or do not sum to 1"
     VALUES = labels_pb2.REFUSAL_VALUES, "values are not finite numbers, or far too large"
 
-    def __init__(self, number: int, sentence: str) -> None:
-        self.number = number
-        self.sentence = sentence
-
     @classmethod
     def from_number(cls, number: int) -> Self:
         """The reason with this number on the wire. Raises Refused if there is none."""
-        for reason in cls:
-            if reason.number == number:
-                return reason
-        raise Refused(Refusal.MALFORMED)
+        if (found := cls.find(number)) is None:
+            raise Refused(Refusal.MALFORMED)
+        return found
 
 
 class Refused(FedctError):

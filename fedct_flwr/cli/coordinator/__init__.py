@@ -1,8 +1,6 @@
 """``fedct coordinator``: what the coordinator of a study needs beside Flower. One file for each command."""
 
-import typer
-
-from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
+from fedct_flwr.cli.lazy import lazy_group
 
 HELPS = {
     "init": "Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.",
@@ -21,10 +19,4 @@ HELPS = {
     "stop": "End a run that is under way.",
 }
 
-app = typer.Typer(
-    cls=lazy_commands(__name__, HELPS),
-    help="For the coordinator of a study: certificates, the silos' nodes, and runs.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings=SETTINGS,
-)
+app = lazy_group(__name__, HELPS, "For the coordinator of a study: certificates, the silos' nodes, and runs.")

@@ -1,8 +1,6 @@
 """``fedct silo``: all that a silo needs, from its settings to the proof of what has left. One file for each command."""
 
-import typer
-
-from fedct_flwr.cli.lazy import SETTINGS, lazy_commands
+from fedct_flwr.cli.lazy import lazy_group
 
 HELPS = {
     "join": "Make a silo's folder from the coordinator's invitation.",
@@ -26,10 +24,6 @@ HELPS = {
     "revoke": "Withdraw the approval: from now on nothing leaves.",
 }
 
-app = typer.Typer(
-    cls=lazy_commands(__name__, HELPS),
-    help="For a silo: what would leave it, under which limits, and the proof of what has left.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings=SETTINGS,
+app = lazy_group(
+    __name__, HELPS, "For a silo: what would leave it, under which limits, and the proof of what has left."
 )

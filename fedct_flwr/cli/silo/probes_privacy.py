@@ -1,9 +1,15 @@
 """Whether what ``[privacy]`` and ``sum-epsilon`` under ``[policy]`` promise can be kept here."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from fedct_flwr.cli.silo.findings import Finding, Silo, bad, good, warning
+from fedct_flwr.config import SiloConfig
 from fedct_flwr.types import FedctError
+
+if TYPE_CHECKING:
+    # Needs the extra privacy.
+    from fedct_flwr.privacy.spending import Spending
 
 
 def privacy(silo: Silo) -> Iterator[Finding]:
@@ -51,15 +57,8 @@ def _of_records(silo: Silo) -> Iterator[Finding]:
             error,
         )
         return
-    try:
-        found = account_of(config, agreed.name)
-    except FedctError as error:
-        yield _no_ledger(error)
-        return
-    yield good(
-        f"privacy: {name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in "
-        f"total; {found.epsilon:.3g} spent"
-    )
+    promise = f"{name}, epsilon {promised.epsilon:g}, delta {promised.delta:g} for each record in total"
+    yield _spent(silo, account_of, promise)
 
 
 def _of_sums(silo: Silo) -> Iterator[Finding]:
@@ -86,16 +85,18 @@ def _of_sums(silo: Silo) -> Iterator[Finding]:
             error,
         )
         return
-    try:
-        found = account_of_sums(config, agreed.name)
-    except FedctError as error:
-        yield _no_ledger(error)
-        return
-    yield good(
-        f"privacy: noise in secure sums, epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a "
-        f"whole in total; {found.epsilon:.3g} spent"
+    yield _spent(
+        silo,
+        account_of_sums,
+        f"noise in secure sums, epsilon {policy.sum_epsilon:g}, delta {policy.sum_delta:g} for this silo as a whole in "
+        "total",
     )
 
 
-def _no_ledger(error: FedctError) -> Finding:
-    return bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
+def _spent(silo: Silo, account: "Callable[[SiloConfig, str], Spending]", promise: str) -> Finding:
+    """A promise, and what the ledger says was spent of it."""
+    try:
+        found = account(silo.config, silo.study.name)
+    except FedctError as error:
+        return bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
+    return good(f"privacy: {promise}; {found.epsilon:.3g} spent")
