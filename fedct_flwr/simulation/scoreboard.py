@@ -92,7 +92,7 @@ def _row(
         "own": on_test(config, dataset, dataset.silos[position].test, found.own),
         "pooled": on_test(config, dataset, dataset.test, found.pooled),
     }
-    measure = "balanced_accuracy" if dataset.schema.classes else "r_squared"
+    measure = dataset.schema.outcome.measure.key
     own, pooled = (
         {method: test.models[method].value(measure) if method in test.models else float("nan") for method in METHODS}
         for test in tests.values()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedct_flwr.datasets.outcome import Classes, Outcome, Quantity, outcome_of
+from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, Measure
 from fedct_flwr.types import ConfigError, DataError, Examples
 
 CLASSES, DAYS = Classes(("0", "1")), Quantity("days")
@@ -11,10 +12,10 @@ CLASSES, DAYS = Classes(("0", "1")), Quantity("days")
 
 @pytest.mark.parametrize(
     ("outcome", "measure", "table"),
-    [(CLASSES, "balanced accuracy", "labels.csv"), (DAYS, "R²", "values.csv")],
+    [(CLASSES, BALANCED_ACCURACY, "labels.csv"), (DAYS, R_SQUARED, "values.csv")],
 )
-def test_models_are_compared_and_decisions_kept_as_the_outcome_says(outcome: Outcome, measure: str, table: str) -> None:
-    assert (outcome.measure.name, outcome.table) == (measure, table)
+def test_models_are_compared_and_decisions_kept_by_outcome(outcome: Outcome, measure: Measure, table: str) -> None:
+    assert (outcome.measure, outcome.table) == (measure, table)
 
 
 def test_a_quantity_is_named_and_classes_are_listed() -> None:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, recall_score
 
-from fedct_flwr.scoring import accuracy, balanced_accuracy, both_accuracies, r_squared
+from fedct_flwr.scoring import BALANCED_ACCURACY, R_SQUARED, accuracy, balanced_accuracy, both_accuracies, r_squared
+from fedct_flwr.scoring.assessment import OF_CLASSES, OF_VALUES
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels
 
 
@@ -91,6 +92,10 @@ def test_r_squared_is_the_share_of_the_variance(predicted: list[int], expected: 
 @pytest.mark.parametrize("size", [0, 1])
 def test_there_is_no_variance_of_fewer_than_two(size: int) -> None:
     assert math.isnan(r_squared(Answers([1] * size), Examples(np.zeros((size, 1)), np.ones(size))))
+
+
+def test_each_measure_is_a_metric_that_assessments_have() -> None:
+    assert (BALANCED_ACCURACY.key, R_SQUARED.key) == (OF_CLASSES[0], OF_VALUES[0])
 
 
 def test_both_accuracies_ask_a_model_once() -> None:
