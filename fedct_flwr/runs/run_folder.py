@@ -25,19 +25,22 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from fedct_flwr.consensus.counting import State, Trust
-from fedct_flwr.datasets.outcome import Classes, Outcome, Quantity, outcome_of
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.files.json_lines import JsonLines
 from fedct_flwr.runs.places import LOCK, check_new
 from fedct_flwr.runs.records import RoundRecord, WeightsRecord
 from fedct_flwr.runs.versions import check_version, versions
 from fedct_flwr.types import ABSTAIN, Answers, HardLabels, RunError, SiloName, Values
+
+if TYPE_CHECKING:
+    # Loads what reads tables.
+    from fedct_flwr.datasets.outcome import Outcome
 
 _ERROR: Final = "error.txt"
 _ROUNDS: Final = "rounds.jsonl"
@@ -159,8 +162,10 @@ class RunFolder:
         return str(self.read_json("config.json").get("quantity", ""))
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> "Outcome":
         """What is predicted. Raises RunError if this is no run folder."""
+        from fedct_flwr.datasets.outcome import outcome_of
+
         return outcome_of(tuple(self.read_json("config.json").get("classes", ())), self.quantity)
 
     @property
@@ -244,7 +249,7 @@ class RunFolder:
         writer.writerow(["example", "label"])
         writer.writerows([i, "" if c == ABSTAIN else classes[c]] for i, c in enumerate(targets))
         with self._writing("the final labels"):
-            write_atomically(self.path / Classes.table, text.getvalue().encode())
+            write_atomically(self.path / "labels.csv", text.getvalue().encode())
 
     def save_values(self, values: Values, quantity: str) -> None:
         """Write the final value of each public example to ``values.csv``, empty where none was asked for."""
@@ -253,7 +258,7 @@ class RunFolder:
         writer.writerow(["example", quantity])
         writer.writerows([i, "" if np.isnan(value) else str(value)] for i, value in enumerate(values))
         with self._writing("the final values"):
-            write_atomically(self.path / Quantity.table, text.getvalue().encode())
+            write_atomically(self.path / "values.csv", text.getvalue().encode())
 
     def note_error(self, details: str) -> None:
         """Keep what is known of an error that nobody foresaw,."""
