@@ -60,7 +60,7 @@ def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge 
             {
                 **config.to_flower(),
                 **_FIXED,
-                **{key: defaults[key] for key in datasets.SETTINGS["files"]},
+                **{key: defaults[key] for used in datasets.SETTINGS.values() for key in used},
                 **(_IN_THE_OPEN if in_sums and not config.method.noise_in_shares else {}),
                 "seed": seed,
                 "run-dir": str(path),

@@ -93,6 +93,12 @@ def test_protected_labels_tell_little_and_no_bound_exceeds_the_promise() -> None
     assert found.of(COORDINATOR).guesses.right.value < 0.65
 
 
+def test_settings_of_data_that_were_read_already_are_not_asked_for_again() -> None:
+    of_files = {"label_column": "ill", "text_columns": "note", "accept": "one-per-record:ward"}
+    shares = {"public_fraction": 0.85, "test_fraction": 0.1}
+    assert audited(How(refits=2, candidates=60), algorithm="fedct", **of_files, **shares).refits == 2
+
+
 def test_probabilities_are_attacked_by_confidence() -> None:
     found = audited(How(refits=3, candidates=60), algorithm="dd", learner="naive-bayes", num_server_rounds=2)
     assert {"confidence", "lira", "rmia"} <= set(found.of(COORDINATOR).attacks)
