@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from syrupy.extensions.amber import AmberSnapshotExtension
 
+_SENTENCE: Final = re.compile(r"(?<=[.:;?]) (?=\S)")
 _FRAMES: Final = re.compile(r"[─-╿━]+")
 _CHANGING: Final = [
     (re.compile(r"SHA256:[\w+/=-]{20,}"), "<fingerprint>"),
@@ -29,7 +30,15 @@ def by_sentence(text: str, folder: Path) -> str:
     told = below.sub("<tmp>", " ".join(_FRAMES.sub(" ", text).split()))
     for changing, name in _CHANGING:
         told = changing.sub(name, told)
-    return re.sub(r"(?<=[.:;?]) (?=\S)", "\n", told)
+    return _SENTENCE.sub("\n", told)
+
+
+def sentences_with(page: str, *marks: str) -> list[str]:
+    """The sentences of a page that hold one of these words, each of which has to be there."""
+    told = _SENTENCE.split(" ".join(page.split()))
+    found = {mark: [one for one in told if mark in one] for mark in marks}
+    assert all(found.values()), [mark for mark, held in found.items() if not held]
+    return [one for one in told if any(one in held for held in found.values())]
 
 
 def extension(folder: Path) -> type[AmberSnapshotExtension]:

@@ -328,10 +328,10 @@ def test_an_integer_that_flower_cannot_carry_is_refused(key: str) -> None:
         ({"learner-params": "[{}, {}]"}, ["learner-params"]),
         ({"data": "files"}, ["data-dir"]),
         ({"data": "files", "label-column": "y"}, ["data-dir"]),
-        ({"data": "adult", "outcome": "number"}, ["data = 'files'", "studies with real silos have classes"]),
+        ({"data": "adult", "outcome": "number"}, ["data", "outcome"]),
         ({"data": "files", "data-dir": "/", "label-column": "y", "outcome": "size"}, ["outcome", "'number'"]),
-        ({"data-dir": "/data"}, ["data-dir has no effect on 'heart-disease'"]),
-        ({"label-column": "3"}, ["label-column has no effect on 'heart-disease'"]),
+        ({"data-dir": "/data"}, ["data-dir"]),
+        ({"label-column": "3"}, ["label-column"]),
         ({"data": STUDY}, ["data-dir", "roster"]),
         ({"data": STUDY, "data-dir": "/study"}, ["roster"]),
         ({"data": STUDY, "roster": "a,b"}, ["data-dir"]),
@@ -340,9 +340,12 @@ def test_an_integer_that_flower_cannot_carry_is_refused(key: str) -> None:
         ({"public-fraction": 0.5, "test-fraction": 0.5}, ["public-fraction", "test-fraction"]),
     ],
 )
-def test_settings_that_do_not_go_together_are_named(settings: dict[str, Any], concerned: list[str]) -> None:
+def test_settings_that_do_not_go_together_are_named(
+    settings: dict[str, Any], concerned: list[str], wording: SnapshotAssertion
+) -> None:
     text = message({**REQUIRED, **settings})
     assert [key for key in concerned if key not in text] == []
+    assert text == wording
 
 
 @pytest.mark.parametrize(
