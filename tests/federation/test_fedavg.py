@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 from safetensors.numpy import load_file
+from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
@@ -154,28 +155,22 @@ def refuses(message: Message, context: Context) -> Message:
     return client_app(message, context)
 
 
-MALFORMED = "the message is not one of this protocol's"
-
-
 @pytest.mark.parametrize(
-    ("behave", "reason"),
+    "behave",
     [
-        (raises, "the silo's app failed; see the log at the silo"),
-        (refuses, "the silo shares labels only, and was asked for weights"),
-        (sends(lambda weights: {name: value * np.nan for name, value in weights.items()}), MALFORMED),
-        (sends(lambda weights: {name: value[:1] for name, value in weights.items()}), MALFORMED),
-        (sends(lambda weights: {"other": np.zeros(3)}), MALFORMED),
-        (sends(lambda weights: weights, num_examples=0), MALFORMED),
-        (
-            lambda message, context: Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), reply_to=message),
-            MALFORMED,
-        ),
-        (lambda message, context: Message(RecordDict(), reply_to=message), MALFORMED),
+        raises,
+        refuses,
+        sends(lambda weights: {name: value * np.nan for name, value in weights.items()}),
+        sends(lambda weights: {name: value[:1] for name, value in weights.items()}),
+        sends(lambda weights: {"other": np.zeros(3)}),
+        sends(lambda weights: weights, num_examples=0),
+        lambda message, context: Message(RecordDict({"arrays": ArrayRecord([np.zeros(3)])}), reply_to=message),
+        lambda message, context: Message(RecordDict(), reply_to=message),
     ],
     ids=["raises", "refuses", "nan", "other shapes", "other names", "weighs nothing", "nameless", "empty"],
 )
 def test_a_silo_that_fails_is_left_out_and_its_words_go_no_further(
-    federation: Federation, caplog: pytest.LogCaptureFixture, behave: Any, reason: str
+    federation: Federation, caplog: pytest.LogCaptureFixture, behave: Any, wording: SnapshotAssertion
 ) -> None:
     def in_the_second_round(message: Message, context: Context) -> Message:
         return (behave if message.metadata.group_id == "2" else client_app)(message, context)
@@ -186,17 +181,18 @@ def test_a_silo_that_fails_is_left_out_and_its_words_go_no_further(
     first, entry = folder.rounds()
     assert first["absent"] == {}
     assert list(entry["silos"]) == ["cleveland", "long-beach", "zurich"]
-    assert entry["absent"] == {"budapest": reason}
+    assert entry["absent"] == wording
     assert SECRET not in (folder.path / "rounds.jsonl").read_text()
     if behave is not refuses:  # here the silo's own log is the coordinator's
         assert SECRET not in caplog.text
 
 
-def test_a_silo_that_hangs_is_not_asked_again_and_the_others_go_on(federation: Federation) -> None:
+def test_a_silo_that_hangs_is_not_asked_again_and_the_others_go_on(
+    federation: Federation, wording: SnapshotAssertion
+) -> None:
     federation.behave[FAULTY] = federation.hang
     folder = federation.run(**{**FEDAVG, "num_server_rounds": 4}, round_deadline=DEADLINE)
-    silent, busy = "no reply within the deadline", "still busy with an earlier round"
-    assert [entry["absent"] for entry in folder.rounds()] == [{"budapest": silent}, *[{"budapest": busy}] * 3]
+    assert [entry["absent"] for entry in folder.rounds()] == wording
     assert [len(entry["silos"]) for entry in folder.rounds()] == [3] * 4
 
 
@@ -212,6 +208,6 @@ def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
 
 def test_without_a_quorum_the_run_fails_with_one_sentence(federation: Federation) -> None:
     federation.behave = {0: raises, 1: raises}
-    with pytest.raises(RunError, match=r"round 1 has 2 valid replies but min-silos is 3: "):
+    with pytest.raises(RunError, match=r"^round 1 has 2 valid .* min-silos is 3: "):
         federation.run(**FEDAVG, min_silos=3)
     assert RunFolder(federation.path / "run").read_json("result.json")["status"] == "failed"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message
+from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.privacy.budget import PrivacyUnit
@@ -119,26 +120,24 @@ def test_a_silo_refuses_noise_that_is_dearer_than_its_budget(
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    "settings",
     [
-        ({"mechanism": "laplace"}, "laplace noise does not come in shares that silos can add: set mechanism to 'gaus"),
-        ({"mechanism": "gumbel"}, "gumbel noise does not come in shares"),
-        ({"mechanism": "confident-gaussian"}, "confident-gaussian noise does not come in shares"),
-        (
-            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "laplace"},
-            "laplace noise does not come in shares",
-        ),
-        ({"delta": 0.0}, "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say$"),
-        ({"gamma": 1e5}, "noise in shares has a scale of 1e-05 votes of a silo; set gamma"),
-        ({"epsilon": 1e-9}, "no noise keeps what is planned"),
-        ({"may_collude": 3}, "min-summands"),
-        ({"min_summands": 5}, "min-summands"),
+        {"mechanism": "laplace"},
+        {"mechanism": "gumbel"},
+        {"mechanism": "confident-gaussian"},
+        {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "laplace"},
+        {"delta": 0.0},
+        {"gamma": 1e5},
+        {"epsilon": 1e-9},
+        {"may_collude": 3},
+        {"min_summands": 5},
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
-    federation: Federation, settings: Any, sentence: str
+    federation: Federation, settings: Any, wording: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ConfigError, match=sentence) as refused:
+    with pytest.raises(ConfigError) as refused:
         federation.run(**{**PATE, **settings})
+    assert str(refused.value) == wording
     assert "\n" not in str(refused.value)
     assert not federation.sent

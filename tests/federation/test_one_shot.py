@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.checks import check_run
@@ -67,10 +68,13 @@ def test_one_round_labels_the_public_set_the_same_each_time(federation: Federati
     assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()
 
 
-def test_the_default_number_of_rounds_is_one_too_and_another_is_refused(federation: Federation) -> None:
+def test_the_default_number_of_rounds_is_one_too_and_another_is_refused(
+    federation: Federation, wording: SnapshotAssertion
+) -> None:
     assert len(federation.run(**{**FEDKT, "num_server_rounds": 10}).rounds()) == 1
-    with pytest.raises(ConfigError, match="'fedkt' asks the silos once: set num-server-rounds to 1, or leave it out"):
+    with pytest.raises(ConfigError) as caught:
         federation.run(**{**FEDKT, "num_server_rounds": 3})
+    assert str(caught.value) == wording
 
 
 def test_silos_send_the_fewest_bits_that_hold_their_students_votes(federation: Federation) -> None:
@@ -169,57 +173,37 @@ MLP = {"learner": "tests.federation.learners.network", "learner_params": "{}"}
 
 class TestRefused:
     @pytest.mark.parametrize(
-        ("settings", "sentence"),
+        "settings",
         [
-            (
-                {"algorithm": "fedct", "partitions": 2},
-                "partitions has no effect on algorithm 'fedct': set algorithm to 'fedkt', or",
-            ),
-            ({"algorithm": "pate", "gamma": 1.0}, "gamma has no effect on algorithm 'pate'"),
-            ({"algorithm": "dp-pate", "privacy_level": "L1"}, "privacy-level has no effect on algorithm 'dp-pate'"),
-            (
-                {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "confident-gaussian"},
-                "fedkt labels every example under noise",
-            ),
-            ({"algorithm": "pate", "lessons": 9}, "lessons has no effect on algorithm 'pate'"),
-            ({"algorithm": "fedkt", "gamma": 1.0}, "fedkt adds no noise at privacy-level = 'L0'"),
-            ({"algorithm": "fedavg", "gamma": 1.0}, "gamma has no effect on algorithm 'fedavg'"),
-            (
-                {"algorithm": "fedkt", "bad_silos": "zurich", "corruption": "collusion"},
-                "colluders send the labels of their own model",
-            ),
-            ({"algorithm": "fedkt", "protection": "teachers"}, "protects records by privacy-level = 'L2', and not by"),
-            ({"algorithm": "fedkt", "teachers": 60}, "silo 'zurich': 2 partitions of 60 teachers need 120 records"),
-            ({"algorithm": "dp-pate", "delta": 0.0}, "Gaussian noise promises nothing at delta = 0: set delta to 1e-5"),
-            ({"algorithm": "dp-pate", "delta": 0.0, "gamma": 0.1, "mechanism": "confident-gaussian"}, "at delta = 0"),
-            (
-                {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "gaussian", "delta": 0.0},
-                "Gaussian noise promises nothing at delta = 0",
-            ),
-            (
-                {"algorithm": "fedkt", "privacy_level": "L2", "mechanism": "gaussian", "delta": 0.0},
-                "Gaussian noise promises nothing at delta = 0",
-            ),
-            (
-                {"algorithm": "fedkt", "privacy_level": "L2", "noise": "gaussian"},
-                "noise has no effect on protection = 'none': set protection to 'teachers', or leave it out",
-            ),
-            (
-                {"algorithm": "fedct", "noise": "gaussian", "protection": "dp-linear"},
-                "noise has no effect on protection = 'dp-linear': set protection to 'teachers', or leave it out$",
-            ),
-            ({"algorithm": "fedct", "epochs": 3}, "epochs has no effect on learner 'decision-tree'"),
-            ({"algorithm": "fedct", "epochs": 3, **MLP}, "epochs has no effect without algorithm = 'fedkt'"),
-            ({"algorithm": "fedavg", "epochs": 3, **MLP}, "epochs has no effect without algorithm = 'fedkt'"),
-            ({"algorithm": "pate", "epochs": 3, **MLP}, "epochs has no effect without algorithm = 'fedkt'"),
-            ({"algorithm": "fedkt", "report_scores": True}, "report-scores has no effect on algorithm 'fedkt'"),
+            {"algorithm": "fedct", "partitions": 2},
+            {"algorithm": "pate", "gamma": 1.0},
+            {"algorithm": "dp-pate", "privacy_level": "L1"},
+            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "confident-gaussian"},
+            {"algorithm": "pate", "lessons": 9},
+            {"algorithm": "fedkt", "gamma": 1.0},
+            {"algorithm": "fedavg", "gamma": 1.0},
+            {"algorithm": "fedkt", "bad_silos": "zurich", "corruption": "collusion"},
+            {"algorithm": "fedkt", "protection": "teachers"},
+            {"algorithm": "fedkt", "teachers": 60},
+            {"algorithm": "dp-pate", "delta": 0.0},
+            {"algorithm": "dp-pate", "delta": 0.0, "gamma": 0.1, "mechanism": "confident-gaussian"},
+            {"algorithm": "fedkt", "privacy_level": "L1", "mechanism": "gaussian", "delta": 0.0},
+            {"algorithm": "fedkt", "privacy_level": "L2", "mechanism": "gaussian", "delta": 0.0},
+            {"algorithm": "fedkt", "privacy_level": "L2", "noise": "gaussian"},
+            {"algorithm": "fedct", "noise": "gaussian", "protection": "dp-linear"},
+            {"algorithm": "fedct", "epochs": 3},
+            {"algorithm": "fedct", "epochs": 3, **MLP},
+            {"algorithm": "fedavg", "epochs": 3, **MLP},
+            {"algorithm": "pate", "epochs": 3, **MLP},
+            {"algorithm": "fedkt", "report_scores": True},
         ],
     )
     def test_in_one_sentence_before_anything_runs(
-        self, federation: Federation, settings: dict[str, Any], sentence: str
+        self, federation: Federation, settings: dict[str, Any], wording: SnapshotAssertion
     ) -> None:
-        with pytest.raises(ConfigError, match=sentence) as refused:
+        with pytest.raises(ConfigError) as refused:
             federation.run(num_server_rounds=1, **settings)
+        assert str(refused.value) == wording
         assert "\n" not in str(refused.value)
         assert not (federation.path / "run").exists()
 
@@ -243,20 +227,23 @@ class TestRefused:
         dataset = datasets.load(config)
         assert check_run(config, dataset, Subject.simulated(dataset), [silo.name for silo in dataset.silos])
 
-    def test_a_run_in_which_all_silos_abstain_fails(self, federation: Federation) -> None:
+    def test_a_run_in_which_all_silos_abstain_fails(self, federation: Federation, wording: SnapshotAssertion) -> None:
         """Students that are never of one mind: which class they call, their random state decides."""
-        with pytest.raises(RunError, match="no label was agreed upon for any of 228 public examples"):
+        with pytest.raises(RunError) as caught:
             federation.run(
                 **FEDKT, partitions=20, teachers=2, learner="tests.federation.learners.Contrary", learner_params="{}"
             )
+        assert str(caught.value) == wording
 
 
 @pytest.mark.parametrize("settings", [{"algorithm": "dp-pate"}, {"algorithm": "fedkt", "privacy-level": "L1"}])
-def test_a_delta_that_lets_a_silo_be_published_is_warned_of(settings: dict[str, Any]) -> None:
+def test_a_delta_that_lets_a_silo_be_published_is_warned_of(
+    settings: dict[str, Any], wording: SnapshotAssertion
+) -> None:
     config = RunConfig.from_flower({"study": "s", "data": "d", "delta": 0.25, **settings})
     assert find_algorithm(config).cautions(config, 3) == []
     (warning,) = find_algorithm(config).cautions(config, 4)
-    assert warning.startswith("delta is 0.25, which allows a mechanism that publishes one of the 4 silos")
+    assert warning == wording
 
 
 def test_without_noise_a_row_on_which_no_silo_is_consistent_abstains(federation: Federation) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message
+from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr import datasets
@@ -118,21 +119,19 @@ def test_it_repeats_exactly_whatever_the_order_of_replies(federation: Federation
 
 
 @pytest.mark.parametrize(
-    ("settings", "reason"),
+    "settings",
     [
-        (
-            {"learner": "tests.federation.learners.linear", "learner_params": "{}"},
-            "none that is hidden: use fashion-mn",
-        ),
-        ({"learner": "decision-tree", "learner_params": "{}"}, "learner 'decision-tree' has none: use a network"),
-        ({"num_server_rounds": 2}, "asks the silos once: set num-server-rounds to 1"),
-        ({"algorithm": "fedavg", "pfnm_gamma": 2.0}, "pfnm-gamma has no effect on algorithm 'fedavg'"),
+        {"learner": "tests.federation.learners.linear", "learner_params": "{}"},
+        {"learner": "decision-tree", "learner_params": "{}"},
+        {"num_server_rounds": 2},
+        {"algorithm": "fedavg", "pfnm_gamma": 2.0},
     ],
 )
 def test_what_cannot_be_matched_stops_the_run_before_it_begins(
-    federation: Federation, settings: dict[str, Any], reason: str
+    federation: Federation, settings: dict[str, Any], wording: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ConfigError, match=reason) as caught:
+    with pytest.raises(ConfigError) as caught:
         federation.run(**{**PFNM, **settings})
+    assert str(caught.value) == wording
     assert "\n" not in str(caught.value)
     assert federation.sent == []

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
@@ -100,10 +102,13 @@ def test_nor_without_all_of_their_students(federation: Federation) -> None:
     assert list(learned(federation, **FEDKT, resume=True)[1]["scores"]) == ["student"]
 
 
-def test_nor_with_students_that_cannot_be_written(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
+def test_nor_with_students_that_cannot_be_written(
+    federation: Federation, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
+) -> None:
     unwritable = {"learner": "tests.federation.learners.Unwritable", "learner_params": "{}"}
     assert list(learned(federation, **FEDKT, **unwritable)[1]["scores"]) == ["student"]
-    assert "The student was not kept in" in caplog.text
+    said = {record.getMessage() for record in caplog.records if record.levelname == "WARNING"}
+    assert {re.sub(r"\S+\.skops", "PATH", each) for each in said} == wording
 
 
 def test_without_test_data_nothing_is_scored(federation: Federation) -> None:
@@ -128,7 +133,7 @@ def test_the_card_tells_what_is_known(federation: Federation) -> None:
     assert (card["labels"]["rounds"], card["labels"]["quorum"]) == (len(folder.rounds()), 0.9)
     text = path.with_suffix(".md").read_text()
     assert "Nothing is promised" in text
-    assert all(word in text for word in (card["sha256"], "random-forest", "with a quorum of 0.9", "cleveland"))
+    assert all(word in text for word in (card["sha256"], "random-forest", "quorum of 0.9", "cleveland"))
 
 
 def test_nobody_agrees_so_there_is_nothing_to_learn(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +200,9 @@ def test_a_run_that_is_over_is_gone_on_with_for_a_student(federation: Federation
     assert (folder.path / told["file"]).is_file()
 
 
-def test_the_one_shot_example(federation: Federation, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_one_shot_example(
+    federation: Federation, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
+) -> None:
     example = Path(__file__).parents[2] / "examples" / "one_shot"
     settings = tomllib.loads((example / "run.toml").read_text())
     assert settings["algorithm"] == "fedkt"
@@ -208,9 +215,9 @@ def test_the_one_shot_example(federation: Federation, caplog: pytest.LogCaptureF
     test = datasets.load(RunConfig.from_flower({"study": "one-shot", "data": "heart-disease"})).test
     share = max((test.y == 0).mean(), (test.y == 1).mean())
     assert told["most_frequent_class"] == pytest.approx(share)
-    assert said[0].endswith(f" (of the most frequent class alone: {share:.3f})")
+    assert said[0].endswith(f"{share:.3f})")
     card = (folder.path / told["file"]).with_suffix(".md").read_text()
-    assert f"| the most frequent class alone | {share:.3f} | |" in card
+    assert [line for line in card.splitlines() if "frequent" in line] == wording
     model = load_model(folder.path / told["file"])
     records = read_unlabeled(model.schema, None, "color", example / "new.csv")
     assert set(model.predict(records.X)) == {0, 1}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
+from syrupy.assertion import SnapshotAssertion
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import metadata
 
@@ -120,7 +121,7 @@ def test_a_store_that_cannot_be_opened_is_told_before_the_first_round(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(to_mlflow.STORE, str(federation.path / "mlruns"))
-    with pytest.raises(RunError, match=r"tracking = 'mlflow': its store cannot be opened .* set tracking to 'none'"):
+    with pytest.raises(RunError, match=r"^tracking = 'mlflow': .* set tracking to 'none'$"):
         federation.run(tracking="mlflow")
     folder = RunFolder(federation.path / "run")
     assert folder.rounds() == []
@@ -181,7 +182,10 @@ def test_weight_sharing_is_followed_too(federation: Federation) -> None:
 
 
 def test_a_tracker_that_fails_in_the_middle_ends_nothing_and_says_so_once(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    federation: Federation,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    wording: SnapshotAssertion,
 ) -> None:
     def fails(*_: Any) -> None:
         raise OSError("the disk is full\nand more")
@@ -191,7 +195,7 @@ def test_a_tracker_that_fails_in_the_middle_ends_nothing_and_says_so_once(
     folder = federation.run(tracking="tensorboard", **TWO_ROUNDS)
     assert folder.read_json("result.json")["status"] == "completed"
     (warning,) = [line.getMessage() for line in caplog.records if "goes on without it" in line.getMessage()]
-    assert warning == "tracking = 'tensorboard': the run goes on without it, as it failed: the disk is full"
+    assert warning == wording
 
 
 def test_a_resumed_run_goes_on_without_a_store_that_is_gone(

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import datasets
 from fedct_flwr.config import LearnerSettings, PrivacySettings, RunConfig
@@ -77,19 +78,20 @@ def shared(num_features: int, num_classes: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("settings", "learner", "records", "reason"),
+    ("settings", "learner", "records"),
     [
-        (privacy("dp-sgd"), LearnerSettings(name=f"{__name__}.shared"), 168, "gradients cannot be clipped"),
-        (privacy("teachers", teachers=50), LEARNER, 49, "fewer records than the 50 teachers"),
-        (privacy("teachers"), LearnerSettings(name="decision-tree", params={"a": 1}), 168, "has no parameter 'a'"),
-        (privacy("dp-linear", epsilon=1e-9), LEARNER, 168, "no noise keeps what is planned within epsilon 1e-09"),
+        (privacy("dp-sgd"), LearnerSettings(name=f"{__name__}.shared"), 168),
+        (privacy("teachers", teachers=50), LEARNER, 49),
+        (privacy("teachers"), LearnerSettings(name="decision-tree", params={"a": 1}), 168),
+        (privacy("dp-linear", epsilon=1e-9), LEARNER, 168),
     ],
 )
 def test_what_cannot_be_kept_is_said_before_anything_runs(
-    settings: PrivacySettings, learner: LearnerSettings, records: int, reason: str
+    settings: PrivacySettings, learner: LearnerSettings, records: int, wording: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ConfigError, match=reason):
+    with pytest.raises(ConfigError) as caught:
         labeler(settings, learner, records)
+    assert str(caught.value).partition(": ")[0] == wording
 
 
 @pytest.mark.parametrize(("records", "number"), [(3, 2), (168, 8), (2000, 100), (10**6, 250)])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.base import Saveable
@@ -79,19 +80,19 @@ def pipeline() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    "name",
     [
-        ("logistic-regression", "'logistic-regression' predicts classes, and here a number is predicted: use one of"),
-        ("cifar10-cnn", "'cifar10-cnn' predicts classes"),
-        ("sklearn.svm.SVC", "'sklearn.svm.SVC' is no regressor, and here a number is predicted: use one of"),
-        ("tests.federation.learners.network", "is no regressor"),
-        ("ridgee", "did you mean 'ridge'"),
+        "logistic-regression",
+        "cifar10-cnn",
+        "sklearn.svm.SVC",
+        "tests.federation.learners.network",
+        "ridgee",
     ],
 )
-def test_what_predicts_no_number_is_refused_with_what_does(name: str, said: str) -> None:
+def test_what_predicts_no_number_is_refused_with_what_does(name: str, wording: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         make(name)
-    assert said in str(caught.value)
+    assert str(caught.value) == wording
 
 
 def test_where_classes_are_predicted_a_name_of_regressors_alone_says_so() -> None:
@@ -104,9 +105,10 @@ def test_without_sample_weights_nobody_learns_others_values() -> None:
         check_soft(make("sklearn.neighbors.KNeighborsRegressor"))
 
 
-def test_what_goes_wrong_in_training_or_predicting_is_a_training_error() -> None:
-    with pytest.raises(TrainingError, match="Ridge could not be trained"):
+def test_what_goes_wrong_in_training_or_predicting_is_a_training_error(wording: SnapshotAssertion) -> None:
+    with pytest.raises(TrainingError) as caught:
         make("ridge").fit(X, np.full(60, np.nan))
+    assert str(caught.value).partition(": ")[0] == wording
     with pytest.raises(TrainingError, match="could not predict"):
         make("ridge").fit(X, Y).predict(X[:, :1])
     with pytest.raises(TrainingError, match="infinite numbers"):

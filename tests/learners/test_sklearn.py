@@ -17,6 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from syrupy.assertion import SnapshotAssertion
 from threadpoolctl import threadpool_limits
 
 from fedct_flwr.learners.base import Saveable
@@ -204,8 +205,8 @@ class TestUnknownLearner:
         ("name", "params", "message"),
         [
             ("logistic-regresion", {}, "did you mean 'logistic-regression'"),
-            ("quantum", {}, "or give an import path"),
-            ("", {}, "or give an import path"),
+            ("quantum", {}, r"'quantum'.* random-forest,.*import path"),
+            ("", {}, r"''.* random-forest,.*import path"),
             ("decision-tree", {"max_dept": 3}, "no parameter 'max_dept': did you mean 'max_depth'"),
             (f"{HERE}.needs_a_depth", {}, "needs more parameters: there are depth"),
             ("sklearn.treee.DecisionTreeClassifier", {}, "No module named 'sklearn.treee'"),
@@ -281,11 +282,13 @@ class TestTraining:
         with pytest.raises(TrainingError, match=type(estimator).__name__):
             SklearnLearner(estimator).fit(*blobs([0, 1]))
 
-    def test_on_data_that_the_learner_cannot_take(self):
+    def test_on_data_that_the_learner_cannot_take(self, wording: SnapshotAssertion):
         X, y = blobs([0, 1])
         X[0, 0] = np.nan
-        with pytest.raises(TrainingError, match=r"LogisticRegression could not be trained.*NaN"):
+        with pytest.raises(TrainingError) as caught:
             learner("logistic-regression").fit(X, y)
+        assert str(caught.value).partition(": ")[0] == wording
+        assert "NaN" in str(caught.value)
 
     def test_labels_that_cannot_be_predicted_are_a_training_error_too(self):
         """The coordinator then hears "training failed" and not "an unexpected error"."""
@@ -323,10 +326,11 @@ class TestModelFile:
             trained.save(path)
         assert not path.exists()
 
-    def test_with_types_from_elsewhere_is_refused(self, path: Path):
+    def test_with_types_from_elsewhere_is_refused(self, path: Path, wording: SnapshotAssertion):
         SklearnLearner(Majority()).fit(*blobs([0, 1])).save(path)
-        with pytest.raises(DataError, match=rf"needs {HERE}\.Majority: load it only if you wrote it yourself"):
+        with pytest.raises(DataError) as caught:
             load_model(path)
+        assert str(caught.value) == wording
 
     def test_with_types_from_a_named_package_is_loaded(self, path: Path):
         X, y = blobs([0, 1, 1])
@@ -340,31 +344,40 @@ class TestModelFile:
         with pytest.raises(DataError, match=r"zipfile\.is_zipfile"):
             load_model(path, packages=[HERE.partition(".")[0]])
 
-    def test_that_is_missing_is_explained(self, path: Path):
-        with pytest.raises(DataError, match="cannot read the model"):
+    def test_that_is_missing_is_explained(self, path: Path, wording: SnapshotAssertion):
+        with pytest.raises(DataError) as caught:
             load_model(path)
+        assert str(caught.value).partition(": ")[0] == wording
 
     @pytest.mark.parametrize(
         "schema", [None, "", "no json", "{}", "[]", "null", '{"protocol": 0}', '{"protocol": 9999}']
     )
-    def test_whose_contents_are_garbage_is_refused(self, schema: str | None, path: Path):
+    def test_whose_contents_are_garbage_is_refused(self, schema: str | None, path: Path, wording: SnapshotAssertion):
         path.write_bytes(archive(schema))
-        with pytest.raises(DataError, match="cannot read the model"):
+        with pytest.raises(DataError) as caught:
             load_model(path)
+        assert str(caught.value).partition(": ")[0] == wording
 
-    @pytest.mark.parametrize("content", [b"", b"garbage", bytes(500), np.random.default_rng(0).bytes(500)])
-    def test_that_is_garbage_is_refused(self, content: bytes, path: Path):
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"garbage", bytes(500), np.random.default_rng(0).bytes(500)],
+        ids=["empty", "text", "zeros", "noise"],
+    )
+    def test_that_is_garbage_is_refused(self, content: bytes, path: Path, wording: SnapshotAssertion):
         path.write_bytes(content)
-        with pytest.raises(DataError, match="cannot read the model"):
+        with pytest.raises(DataError) as caught:
             load_model(path)
+        assert str(caught.value).partition(": ")[0] == wording
 
-    def test_that_was_cut_off_is_refused(self, path: Path):
+    def test_that_was_cut_off_is_refused(self, path: Path, wording: SnapshotAssertion):
         learner("naive-bayes").fit(*blobs([0, 1])).save(path)
-        whole = path.read_bytes()
+        whole, said = path.read_bytes(), set()
         for size in np.linspace(0, len(whole) - 1, 100).astype(int):
             path.write_bytes(whole[:size])
-            with pytest.raises(DataError, match="cannot read the model"):
+            with pytest.raises(DataError) as caught:
                 load_model(path)
+            said.add(str(caught.value).partition(": ")[0])
+        assert sorted(said) == wording
 
 
 def archive(schema: str | None) -> bytes:

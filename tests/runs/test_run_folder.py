@@ -405,13 +405,13 @@ class TestLock:
 
 class TestRounds:
     def test_a_line_holds_the_whole_record(self, folder: RunFolder):
-        folder.append_round(record(1, absent={"bergen": "no reply within the deadline"}))
+        folder.append_round(record(1, absent={"bergen": "too late"}))
         (line,) = folder.rounds()
         assert line["round"] == 1
         assert line["silos"] == {
             "oslo": {"bytes_sent": 90, "seconds": 0.25, "agreement": 0.75, "scores": None, "quality": None}
         }
-        assert line["absent"] == {"bergen": "no reply within the deadline"}
+        assert line["absent"] == {"bergen": "too late"}
         assert line["fixed_point"] is False
 
     def test_none_yet(self, folder: RunFolder):

@@ -22,9 +22,9 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def test_each_round_has_its_own(folder: RunFolder) -> None:
-    keep_error(folder, 1, "bonn", TrainingError("Tree could not be trained: ValueError: no"))
+    keep_error(folder, 1, "bonn", TrainingError("no tree: ValueError: no"))
     keep_error(folder, 2, "celle", KeyError("x"))
-    assert errors_of(folder, 1) == {"bonn": "Tree could not be trained: ValueError: no"}
+    assert errors_of(folder, 1) == {"bonn": "no tree: ValueError: no"}
     assert last_errors(folder) == {"celle": "KeyError: 'x'"}
     assert all_errors(folder) == {**errors_of(folder, 1), **errors_of(folder, 2)}
     assert errors_of(folder, 3) == {}
@@ -73,7 +73,7 @@ def test_a_run_that_fails_raises_type_text_and_silo(tmp_path: Path, wording: Sna
 
 def test_a_run_that_goes_on_without_a_silo_warns(tmp_path: Path) -> None:
     learners = {"ahlen": "decision-tree", "bonn": RAISING, "celle": "decision-tree"}
-    with pytest.warns(UserWarning, match=f"bonn: Raising could not be trained: ValueError: {SECRET}"):
+    with pytest.warns(UserWarning, match=f"bonn: Raising .*: ValueError: {SECRET}"):
         run = fedct_flwr.simulate(
             SILOS, PUBLIC, label="label", learner=learners, run_dir=tmp_path / "run", rounds=2, progress=False
         )

@@ -10,6 +10,7 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 from flwr.common.constant import SUPERLINK_NODE_ID
 from flwr.supercore.task_identity import TaskIdentity
+from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app
 from fedct_flwr.config import RunConfig
@@ -119,21 +120,21 @@ def test_a_silo_that_forgot_its_answer_gives_the_same_again(silo: Silo) -> None:
 
 
 def test_more_votes_than_the_silo_has_students_are_refused_and_its_log_says_why(
-    silo: Silo, caplog: pytest.LogCaptureFixture
+    silo: Silo, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
 ) -> None:
     assert silo.ask(3)[1] is Refusal.CONFIG
-    assert "asks for the votes of 3 students but this silo has 2 at most" in caplog.text
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == wording
     silo.write(transfer={"partitions": 3})
     assert silo.ask(3)[1].sum(axis=1).max() == 3
 
 
 def test_too_few_records_are_refused_and_the_silos_own_log_says_how_many_teachers_fit(
-    silo: Silo, caplog: pytest.LogCaptureFixture
+    silo: Silo, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
 ) -> None:
     silo.write(transfer={"teachers": 200})
     payload, outcome = silo.ask(2)
     assert outcome is Refusal.CONFIG
-    assert "2 partitions of 200 teachers need 400 records, and the silo has 168: set teachers to 84" in caplog.text
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == wording
     assert b"168" not in payload
 
 

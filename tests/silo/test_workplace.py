@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from flwr.app import Context, RecordDict
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import workplace
@@ -125,9 +126,10 @@ def test_a_silo_is_named_before_its_data_is_read(tmp_path: Path) -> None:
         open_workplace(context(node))
 
 
-def test_a_silo_without_settings_has_no_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no file .*silo\.toml"):
+def test_a_silo_without_settings_has_no_name(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    with pytest.raises(ConfigError) as caught:
         silo_named(context({"silo-file": str(tmp_path / "silo.toml")}))
+    assert str(caught.value) == wording
 
 
 # --- simulated silos
