@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr import DataError, datasets, simulate
 from fedct_flwr.config import RunConfig
@@ -124,15 +125,15 @@ def test_labels_are_classes_of_the_same_names_as_in_files(label: Made, classes: 
 
 
 @pytest.mark.parametrize(
-    ("label", "said"),
+    "label",
     [
-        (lambda n: [1e300, 0.0] * (n // 2), "too large to tell apart"),
-        (lambda n: [date(2020, 1, 1)] * n, "labels must be numbers or text"),
-        (lambda n: [1.0, np.nan] * (n // 2), "3 records without a label"),
+        lambda n: [1e300, 0.0] * (n // 2),
+        lambda n: [date(2020, 1, 1)] * n,
+        lambda n: [1.0, np.nan] * (n // 2),
     ],
 )
-def test_what_is_no_label(label: Made, said: str) -> None:
-    assert said in error(range, label=label)
+def test_what_is_no_label(label: Made, wording: SnapshotAssertion) -> None:
+    assert error(range, label=label) == wording
 
 
 def test_files_that_nobody_reads_are_a_warning(tmp_path: Path) -> None:

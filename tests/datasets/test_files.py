@@ -88,18 +88,16 @@ def test_the_label_column_may_hold_numbers(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        (("1", "high"), "{}: column 'ill' at silo north holds numbers, and 1 of 2 cells are text"),
-        (("1", ""), "{} has 1 record without a finite 'ill': fill them in or take them out"),
-        (("inf", "1"), "{} has 1 record without a finite 'ill'"),
-        (("1e300000", "nan"), "{} has 2 records without a finite 'ill'"),
-    ],
+    "values",
+    [("1", "high"), ("1", ""), ("inf", "1"), ("1e300000", "nan")],
+    ids=["text", "nothing", "infinite", "far too large"],
 )
-def test_what_is_no_number_is_named_and_not_quoted(values: tuple[str, str], said: str, folder: Folder) -> None:
+def test_what_is_no_number_is_named_and_not_quoted(
+    values: tuple[str, str], folder: Folder, wording: SnapshotAssertion
+) -> None:
     path = folder(north="age,ward,ill\n" + "".join(f"1,a,{value}\n" for value in values))
     text = error(path, outcome="number")
-    assert said.format(path / "north.csv") in text
+    assert text == wording
     assert "high" not in text
 
 
@@ -484,28 +482,22 @@ def test_columns_left_out_codes_and_dates(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        (
-            'leave-out = ["agee"]',
-            "leave-out in data.toml names 'agee', which no file here has: did you mean 'age'?",
-        ),
-        ('categories = ["wards"]', "did you mean 'ward'?"),
-        ('group = "patient"', "group in data.toml names 'patient'"),
-        (
-            '[files."north.csv"]\nleave-out = ["sex"]',
-            "leave-out in data.toml names 'sex', which north.csv does not have",
-        ),
-        ('[files."nord.csv"]\ndecimal = ","', "did you mean 'north.csv'?"),
-        ("decimel = 3", "did you mean 'decimal'?"),
+        'leave-out = ["agee"]',
+        'categories = ["wards"]',
+        'group = "patient"',
+        '[files."north.csv"]\nleave-out = ["sex"]',
+        '[files."nord.csv"]\ndecimal = ","',
+        "decimel = 3",
     ],
 )
-def test_a_name_in_data_toml_that_nothing_has(folder: Folder, text: str, said: str) -> None:
+def test_a_name_in_data_toml_that_nothing_has(folder: Folder, text: str, wording: SnapshotAssertion) -> None:
     path = folder()
     told(path, text)
     with pytest.raises(ConfigError) as caught:
         load(path)
-    assert said in str(caught.value)
+    assert str(caught.value) == wording
 
 
 def test_a_column_that_only_one_file_has_may_be_left_out_everywhere(folder: Folder) -> None:

@@ -240,7 +240,7 @@ def test_an_image_takes_a_byte_for_each_value_and_one_is_large_at_a_time(tmp_pat
 # --- from end to end
 
 
-@pytest.mark.filterwarnings("ignore:images are read with:fedct_flwr.types.DataWarning")
+@pytest.mark.filterwarnings("ignore:images are read:fedct_flwr.types.DataWarning")
 def test_silos_with_images_co_train(tmp_path: Path) -> None:
     for silo in ("north", "south"):
         for number in range(24):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.spending import NoiseOnVotes, Spending
@@ -24,9 +25,10 @@ def test_a_result_tells_all_of_it(noise: NoiseOnVotes, unit: PrivacyUnit) -> Non
     "wrong",
     [{"epsilon": None}, {"delta": "x"}, {"unit": "patient"}, {"queries": math.inf}, {"epsilon_gumbel": []}],
 )
-def test_what_is_no_result_is_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="no result of noise on votes"):
+def test_what_is_no_result_is_refused(wrong: dict[str, Any], wording: SnapshotAssertion) -> None:
+    with pytest.raises(ValueError, match=r"^\w") as caught:
         Spending.from_result({**SPENT.to_result(), **wrong})
+    assert str(caught.value).partition(": ")[0] == wording
 
 
 @pytest.mark.parametrize("missing", ["unit", "mechanism", "queries", "scale", "delta", "epsilon", "accountant"])
