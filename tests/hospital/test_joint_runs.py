@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.hospital.gate import Held
@@ -23,6 +24,7 @@ from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.messages import from_record
+from fedct_flwr.wire.refusal import Refusal
 from server_app.main import app as server_app
 from tests.hospital.gates import CODE
 from tests.hospital.test_adding import Hospital, opened
@@ -128,14 +130,17 @@ def test_a_run_opens_fifteen_sums_and_spends_what_was_approved(federation: Feder
         assert list(hospital.silo.config.state.glob(f"model-{STUDY}*"))
 
 
-def test_sums_that_are_not_opened_end_a_run_that_goes_on_without_adding_twice(federation: Federation) -> None:
+def test_sums_that_are_not_opened_end_a_run_that_goes_on_without_adding_twice(
+    federation: Federation, wording: SnapshotAssertion
+) -> None:
     def never_opened(silo: str, message: Message) -> None:
         if message.metadata.group_id in ("3", "4", "5") and step_of(message) is Step.OPEN:
             raise RuntimeError
 
     federation.fault = never_opened
-    with pytest.raises(RunError, match="no sum was opened for 3 steps in a row"):
+    with pytest.raises(RunError) as caught:
         federation.run()
+    assert str(caught.value).rpartition("; ")[2] == wording
     folder = federation.run(resume=True)
     assert folder.read_json("result.json")["joint"]["lost"] == 3
     assert [line["round"] for line in folder.rounds()] == list(range(1, STEPS + 2))
@@ -197,6 +202,6 @@ def test_with_a_silo_that_is_gone_three_go_on(federation: Federation) -> None:
 def test_a_run_beyond_the_budget_ends_in_one_sentence(federation: Federation) -> None:
     federation.run()
     federation.folder = federation.folder.with_name("second")
-    with pytest.raises(RunError, match="the silo's privacy budget does not cover another answer"):
+    with pytest.raises(RunError, match=Refusal.PRIVACY_BUDGET.sentence):
         federation.run(seed=1)
     assert federation.charges() == {STEPS}
