@@ -60,7 +60,7 @@ def test_the_audit_of_sums_with_noise_tells_what_they_hide_of_each_silo(fedct: F
     assert sums["lower_epsilon"] < 3.0
     # What the ledgers promise, and how well it held, stand on one page.
     page = fedct("privacy-sheet", here / "run").out
-    assert f"- On the sums with noise: {sums['sentence']}." in page
+    assert [line for line in page.splitlines() if line.startswith("- On ") and line.endswith(f": {sums['sentence']}.")]
     assert "epsilon 3, delta 1e-05, for this run" in page
     assert sums["sentence"] in (here / "run" / "audit.md").read_text("utf-8")
 

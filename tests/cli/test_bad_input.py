@@ -79,34 +79,34 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
     "data with files of one's own": (
         ["--data-dir", "/nowhere", "--label", "y", "--data", "heart-disease"],
         SETTINGS,
-        "--data has no effect with --data-dir: leave it out",
+        "--data-dir",
     ),
     "a promise that nobody keeps": (
         ["--set", "epsilon=1.0"],
         SETTINGS,
-        "nothing is protected, as epsilon has no effect",
+        "epsilon",
     ),
     "how to split hospitals": (
         ["--set", "num-silos=3"],
         SETTINGS,
-        "num-silos has no effect on data set 'heart-disease'",
+        "num-silos",
     ),
     "a seed for a run that has one": (
         ["--resume", "nowhere", "--seed", "1"],
         SETTINGS,
-        "--seed has no effect with --resume: leave it out",
+        "--seed",
     ),
     "settings for a run that has its own": (
         ["--resume", "nowhere", "--set", "quorum=1"],
         SETTINGS,
-        "--set has no effect with --resume",
+        "--set",
     ),
     "a run folder by setting the key": (["--set", "run-dir=x"], SETTINGS, "use --run-dir"),
     "a function that makes no learner": (["--learner", "os.getcwd"], SETTINGS, "is no classifier"),
     "a class that is no learner's": (
         ["--learner", "subprocess.Popen", "--learner-params", '{"args": "touch popen-was-called", "shell": true}'],
         SETTINGS,
-        "is neither like scikit-learn's classes nor a torch module",
+        "subprocess.Popen",
     ),
     "resuming by setting the key": (["--set", "resume=true"], SETTINGS, "--resume"),
     "no such folder": (["--data-dir", "/nowhere", "--label", "y"], DATA, "/nowhere"),
@@ -117,10 +117,13 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
 
 
 @pytest.mark.parametrize("mistake", list(MISTAKES))
-def test_a_mistake_is_one_sentence_with_its_exit_code(fedct: Callable[..., Outcome], mistake: str) -> None:
+def test_a_mistake_is_one_sentence_with_its_exit_code(
+    fedct: Callable[..., Outcome], mistake: str, wording: SnapshotAssertion
+) -> None:
     arguments, code, said = MISTAKES[mistake]
     outcome = fedct("simulate", *arguments)
     assert said in outcome.sentence
+    assert outcome.sentence == wording
     assert outcome.code == code
     assert outcome.out == ""
 
@@ -351,13 +354,15 @@ def test_what_the_command_line_does_not_know_is_a_matter_of_settings(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code"),
     [
-        (["--data", "hart-disease"], SETTINGS, "Error: unknown data set 'hart-disease': did you mean 'heart-disease'?"),
-        (["--resume", "nowhere"], RUN, "is no complete run folder: cannot read config.json"),
+        (["--data", "hart-disease"], SETTINGS),
+        (["--resume", "nowhere"], RUN),
     ],
 )
-def test_the_installed_command_says_the_same(here: Path, arguments: list[str], code: int, said: str) -> None:
+def test_the_installed_command_says_the_same(
+    here: Path, arguments: list[str], code: int, wording: SnapshotAssertion
+) -> None:
     ended = subprocess.run(
         [str(FEDCT), "simulate", *arguments],
         cwd=here,
@@ -368,6 +373,6 @@ def test_the_installed_command_says_the_same(here: Path, arguments: list[str], c
         timeout=PATIENCE,
     )
     assert (ended.returncode, ended.stdout) == (code, "")
-    assert said in ended.stderr
+    assert ended.stderr == wording
     assert ended.stderr.count("\n") == 1
     assert files_below(here.parent) == ["here", "home"]

@@ -170,11 +170,9 @@ def test_a_file_without_a_certificate_is_named(files: Files, tmp_path: Path, wor
     assert str(caught.value) == wording
 
 
-def test_an_authority_without_its_key_signs_nothing(files: Files, tmp_path: Path) -> None:
+def test_an_authority_without_its_key_signs_nothing(files: Files, tmp_path: Path, wording: SnapshotAssertion) -> None:
     (tmp_path / "ca.key").write_text("nothing")
-    for key, said in (
-        (tmp_path / "ca.key", "holds no key"),
-        (tmp_path / "gone.key", "cannot read the authority's key"),
-    ):
-        with pytest.raises(ConfigError, match=said):
+    for key in (tmp_path / "ca.key", tmp_path / "gone.key"):
+        with pytest.raises(ConfigError) as caught:
             create_server_certificate(tmp_path / "s.pem", tmp_path / "s.key", HOSTS, files.ca, key)
+        assert str(caught.value) == wording

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_origin, get_type_hints, is_typeddict
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import documents, main
 from fedct_flwr.cli.lazy import load_command
@@ -16,6 +17,7 @@ from fedct_flwr.text.printable import json_text, plain
 from tests.cli.runner import Outcome
 from tests.cli.silos import Kit
 from tests.hospitals import write_study_folder
+from tests.wording import sentences_with
 
 Run = Callable[..., Outcome]
 
@@ -49,15 +51,16 @@ def simulated(fedct: Run, here: Path) -> tuple[Outcome, Path]:
     return fedct("simulate", *arguments, "--run-dir", "run", "--json"), here / "run"
 
 
-def test_a_simulation_in_which_a_number_is_predicted(fedct: Run, here: Path) -> None:
+def test_a_simulation_in_which_a_number_is_predicted(fedct: Run, here: Path, wording: SnapshotAssertion) -> None:
     how = ("--in-process", "--data", "diabetes", "--algorithm", "dd", "--learner", "ridge", "--rounds", "1")
     document = json.loads(fedct("simulate", *how, "--run-dir", "run", "--json").out)
     check(document, documents.Run)
-    assert (document["measure"], document["leaves"]) == ("R²", "predicted values of public examples")
+    assert document["measure"] == "R²"
+    assert document["leaves"] == wording
     mean = document["mean"]["pooled"]
     assert mean["local"] < mean["centralized"] < 1
     sheet = fedct("privacy-sheet", here / "run").out
-    assert "the values that the models themselves predict, without noise" in " ".join(sheet.split())
+    assert sentences_with(sheet, "models themselves") == wording
     assert "probabilities" not in sheet
 
 

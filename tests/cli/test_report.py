@@ -42,27 +42,29 @@ def test_it_overwrites_only_by_force(fedct: Callable[..., Outcome], here: Path, 
     assert (here / "page.html").read_text("utf-8").startswith("<!doctype html>")
 
 
-def test_a_run_without_a_finished_round_is_said(fedct: Callable[..., Outcome], here: Path) -> None:
+def test_a_run_without_a_finished_round_is_said(
+    fedct: Callable[..., Outcome], here: Path, wording: SnapshotAssertion
+) -> None:
     begin(here / "run")
     outcome = fedct("report", "run")
     assert outcome.code == 0
-    assert outcome.out.startswith("no round of run has ended yet: the page says so\n")
+    assert outcome.out.splitlines()[0] == wording
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "code"),
     [
-        (["nowhere"], 4, "there is no run folder nowhere"),
-        (["empty"], 4, "empty is no complete run folder: cannot read config.json"),
-        (["newer"], 4, "the run in newer is of fedct-flwr 99.1 and this is"),
-        (["damaged"], 4, "rounds.jsonl is damaged"),
-        (["run", "--output", "none/page.html"], 2, "there is no folder none: make it"),
-        (["run", "--output", "/dev/null", "--force"], 2, "/dev/null is no file: name another one with --output"),
-        (["run", "--output", "empty"], 2, "empty is a folder: name a file with --output"),
+        (["nowhere"], 4),
+        (["empty"], 4),
+        (["newer"], 4),
+        (["damaged"], 4),
+        (["run", "--output", "none/page.html"], 2),
+        (["run", "--output", "/dev/null", "--force"], 2),
+        (["run", "--output", "empty"], 2),
     ],
 )
 def test_bad_input_is_one_sentence(
-    fedct: Callable[..., Outcome], here: Path, arguments: list[str], code: int, words: str
+    fedct: Callable[..., Outcome], here: Path, arguments: list[str], code: int, wording: SnapshotAssertion
 ) -> None:
     (here / "empty").mkdir()
     finished(here / "run")
@@ -73,7 +75,7 @@ def test_bad_input_is_one_sentence(
     output = [] if "--output" in arguments else ["--output", "page.html"]
     outcome = fedct("report", *arguments, *output)
     assert outcome.code == code
-    assert words in outcome.sentence
+    assert outcome.sentence == wording
     assert not (here / "page.html").exists()
 
 
@@ -86,15 +88,13 @@ def test_a_run_that_is_not_there_is_said_before_where_a_page_would_go(
 
 
 def test_without_the_extra_it_says_how_to_get_it(
-    fedct: Callable[..., Outcome], here: Path, monkeypatch: pytest.MonkeyPatch
+    fedct: Callable[..., Outcome], here: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
 ) -> None:
     finished(here / "run")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     outcome = fedct("report", "run")
-    assert (outcome.code, outcome.sentence) == (
-        2,
-        "a report needs the extra 'report': pip install 'fedct-flwr[report]'",
-    )
+    assert outcome.code == 2
+    assert outcome.sentence == wording
 
 
 def folder_in_its_place(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,23 +120,18 @@ def half_a_jinja(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     page._environment.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [
-        (folder_in_its_place, "cannot write {run}/report.html: Is a directory"),
-        (damaged_scores, "{run}/scores.json is damaged: take it away, and the run goes without scores"),
-        (no_extra, "a report needs the extra 'report': pip install 'fedct-flwr[report]'"),
-        (half_a_plotly, "a report needs {run}/plotly.min.js, which is not there: pip install --force-reinstall plotly"),
-        (half_a_jinja, "cannot import name 'DictLoader' from 'jinja2' (unknown location)"),
-    ],
-)
+@pytest.mark.parametrize("fault", [folder_in_its_place, damaged_scores, no_extra, half_a_plotly, half_a_jinja])
 def test_what_stands_in_the_way_at_a_runs_end_is_one_line(
-    here: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[RunFolder, pytest.MonkeyPatch], None], words: str
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Callable[[RunFolder, pytest.MonkeyPatch], None],
+    wording: SnapshotAssertion,
 ) -> None:
     run = finished(here / "run")
     fault(run, monkeypatch)
-    line = f"no report was written: {words.format(run=run.path)}; after that: fedct report run"
-    assert write_at_end(run) == line
+    line = write_at_end(run)
+    assert "\n" not in line
+    assert line == wording
 
 
 def test_a_fault_of_the_reports_own_is_not_hidden(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -481,17 +481,17 @@ def test_a_proxy_without_a_way_to_it_is_named(number: int, wording: SnapshotAsse
 
 
 @pytest.mark.parametrize(
-    ("headers", "mark", "said"),
+    ("headers", "mark"),
     [
-        ({SILENT_HEADER: "2", TROUBLE_HEADER: ""}, "✓", "the coordinator answered it 2 s ago"),
-        ({SILENT_HEADER: "2", TROUBLE_HEADER: "broken"}, "!", "no word from the coordinator for 2 s"),
-        ({SILENT_HEADER: "600", TROUBLE_HEADER: "broken"}, "✗", "no word from the coordinator for 10 min"),
-        ({SILENT_HEADER: "600", TROUBLE_HEADER: ""}, "✗", "the SuperNode no longer calls it"),
-        ({}, "✓", "it listens at"),
+        ({SILENT_HEADER: "2", TROUBLE_HEADER: ""}, "✓"),
+        ({SILENT_HEADER: "2", TROUBLE_HEADER: "broken"}, "!"),
+        ({SILENT_HEADER: "600", TROUBLE_HEADER: "broken"}, "✗"),
+        ({SILENT_HEADER: "600", TROUBLE_HEADER: ""}, "✗"),
+        ({}, "✓"),
     ],
 )
 def test_a_supernode_is_asked_when_the_coordinator_answered(
-    fedct: Fedct, kit: Kit, headers: dict[str, str], mark: str, said: str
+    fedct: Fedct, kit: Kit, headers: dict[str, str], mark: str, wording: SnapshotAssertion
 ) -> None:
     class Says(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -509,7 +509,7 @@ def test_a_supernode_is_asked_when_the_coordinator_answered(
         found = finding(fedct("silo", "check", kit.folder).out, "SuperNode")
         server.shutdown()
     assert found.startswith(f"{mark} SuperNode: ")
-    assert said in found
+    assert found == wording
 
 
 @pytest.mark.parametrize("ahead", [-120.0, 120.0])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo.page import document
 from fedct_flwr.hospital.books import Spent
@@ -17,6 +18,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit, make_kit
+from tests.wording import sentences_with
 
 
 def test_what_left_about_the_same_records_is_added_up(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
@@ -42,14 +44,16 @@ def test_a_folder_is_named_once(fedct: Fedct, kit: Kit) -> None:
     assert fedct("silo", "overview", kit.folder, kit.folder / "silo.toml").code == ConfigError.exit_code
 
 
-def test_status_and_approval_tell_of_limits_that_studies_share(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+def test_status_and_approval_tell_of_limits_that_studies_share(
+    fedct: Fedct, kit: Kit, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     kit.file.write_text(
         f"{kit.file.read_text('utf-8')}\n[records]\nfolder = '{tmp_path / 'common'}'\nmax-queries = 300\n", "utf-8"
     )
     books = SharedBooks(tmp_path / "common", "another", {"max_rounds": 9, "max_queries": 300, "max_bytes": 9000})
     books.charge(Spent(rounds=1, queries=228, bytes=40))
     page = " ".join(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out.split())
-    assert "Limits over all studies of these records" in page
+    assert sentences_with(page, "over all studies") == wording
     assert "Labels: 300, of which 228 are used" in page
     assert "Counted for 1 silo folder in" in page
     said = json.loads(fedct("silo", "status", kit.folder, "--json").out)["records"]
@@ -79,7 +83,9 @@ def sharing(fedct: Fedct, kit: Kit, tmp_path: Path) -> tuple[Kit, Kit]:
     return kit, other
 
 
-def test_limits_over_all_studies_are_told_once(fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path) -> None:
+def test_limits_over_all_studies_are_told_once(
+    fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     folders = [one.folder for one in sharing]
     said = json.loads(fedct("silo", "overview", *folders, "--json").out)
     assert said["limits"] == [
@@ -92,7 +98,7 @@ def test_limits_over_all_studies_are_told_once(fedct: Fedct, sharing: tuple[Kit,
     # A study's own limit is a million.
     assert [study["labels_left"] for study in said["studies"]] == [72, 72]
     shown = " ".join(fedct("silo", "overview", *folders).out.split())
-    assert f"Limits over all studies of {folders[0]}, {folders[1]}, counted in {tmp_path / 'common'}: " in shown
+    assert sentences_with(shown, "over all studies") == wording
     assert "1 of 100 rounds, 228 of 300 labels, 40 of 10,000,000 bytes used; 1 silo folder counted" in shown
     assert "not counted with it" not in shown
 
@@ -115,33 +121,35 @@ def test_a_study_about_the_same_records_that_is_not_counted_is_named(
     assert f"{third.folder} is about the same records as another study" in shown
 
 
-def test_books_that_cannot_be_read_are_told(fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path) -> None:
+def test_books_that_cannot_be_read_are_told(
+    fedct: Fedct, sharing: tuple[Kit, Kit], tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     (tmp_path / "common" / "ledger.mark").write_bytes(b"another\n")
     folders = [one.folder for one in sharing]
     assert json.loads(fedct("silo", "overview", *folders, "--json").out)["limits"][0]["used"] is None
     shown = " ".join(fedct("silo", "overview", *folders).out.split())
     assert "what has left cannot be told, so nothing leaves. Run 'fedct silo check'" in shown
     found = " ".join(fedct("silo", "check", folders[0], "--offline").out.split())
-    assert "✗ limits over all studies: what has left cannot be told from" in found
+    assert sentences_with(found, "over all studies", "cannot be told") == wording
 
 
-def test_a_check_tells_of_limits_over_all_studies(fedct: Fedct, sharing: tuple[Kit, Kit]) -> None:
+def test_a_check_tells_of_limits_over_all_studies(
+    fedct: Fedct, sharing: tuple[Kit, Kit], wording: SnapshotAssertion
+) -> None:
     def found(kit: Kit) -> str:
         return " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
 
-    assert "✓ limits over all studies: 1 of 100 rounds, 228 of 300 labels, 40 of 10,000,000 bytes used" in found(
-        sharing[0]
-    )
+    assert sentences_with(found(sharing[0]), "over all studies", "228 of 300") == wording
     sharing[1].edit("max-queries = 300", "max-queries = 228")
-    assert "! limits over all studies: 1 of 100 rounds, 228 of 228 labels" in found(sharing[1])
+    assert sentences_with(found(sharing[1]), "over all studies", "228 of 228") == wording
 
 
-def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit) -> None:
+def test_a_check_tells_of_a_folder_that_is_not_mounted(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
     with kit.file.open("a", encoding="utf-8") as file:
         # A place where nobody, not even root, makes a folder.
         file.write("\n[records]\nfolder = '/proc/self/limits'\n")
     found = " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
-    assert "✗ limits over all studies: this user cannot write into …/limits, so nothing leaves" in found
+    assert sentences_with(found, "over all studies", "…/limits") == wording
     assert "compose.limits.yaml says how" in found
 
 

@@ -1,6 +1,7 @@
 """The page of a silo: who gets it, what is on it, and how it looks in a real browser, light and dark."""
 
 import http.client
+import re
 import shutil
 import socket
 import threading
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo.page import PageServer, document, serve
 from fedct_flwr.hospital.log_entry import Event, LogEntry
@@ -49,17 +51,11 @@ def filled(kit: Kit) -> Kit:
     return kit
 
 
-def test_the_page_tells_status_what_left_and_limits(filled: Kit) -> None:
+def test_the_page_tells_status_what_left_and_limits(filled: Kit, wording: SnapshotAssertion) -> None:
     text = document(filled.config)
-    for said in (
-        "Silo cleveland",
-        "not approved, so nothing leaves",
-        "228",
-        "62",
-        "Limits of this study",
-        "10,000,000",
-    ):
+    for said in ("Silo cleveland", "not approved, so nothing leaves", "228", "62", "10,000,000"):
         assert said in text
+    assert re.findall(r"<h2>(.*?)</h2>", text) == wording
     assert "<script" not in text
 
 
@@ -106,11 +102,12 @@ def test_it_listens_at_the_loopback_address_alone_with_a_new_token_each_time(fil
             serve(filled.file, server.server_port)
 
 
-def test_a_folder_that_cannot_be_read_is_one_sentence(filled: Kit) -> None:
+def test_a_folder_that_cannot_be_read_is_one_sentence(filled: Kit, wording: SnapshotAssertion) -> None:
     with served(filled) as server:
         filled.file.write_text("no settings at all", "utf-8")
         status, _, text = ask(server, f"/{server.token}/")
-        assert (status, text) == (500, "the silo's folder cannot be read: fedct silo check")
+        assert status == 500
+        assert text == wording
 
 
 def test_a_caller_who_says_nothing_keeps_nobody_waiting(filled: Kit) -> None:

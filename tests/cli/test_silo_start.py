@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.hospital.approval import approve, revoke
 from fedct_flwr.hospital.log_entry import Event, read_entries
@@ -55,10 +56,11 @@ def test_where_the_log_is_not_intact(fedct: Fedct, approved_kit: Kit) -> None:
     assert (outcome.code, "not intact" in outcome.sentence) == (RunError.exit_code, True)
 
 
-def test_where_another_agent_is_at_work(fedct: Fedct, approved_kit: Kit) -> None:
+def test_where_another_agent_is_at_work(fedct: Fedct, approved_kit: Kit, wording: SnapshotAssertion) -> None:
     with approved_kit.log():
         outcome = fedct("silo", "start", approved_kit.folder)
-    assert (outcome.code, "stop its agent first" in outcome.sentence) == (RunError.exit_code, True)
+    assert outcome.code == RunError.exit_code
+    assert outcome.sentence == wording
 
 
 @contextmanager
