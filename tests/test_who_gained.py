@@ -79,6 +79,12 @@ def test_a_consensus_near_its_most_frequent_class(dataset: datasets.FederatedDat
     assert bool(found) == (warned or diseased == 20)
 
 
+def test_a_consensus_without_labels():
+    rounds = log(healthy=0, diseased=0)
+    assert len(list(warnings([], rounds, None))) == 1
+    assert not list(warnings([], [*rounds, *log(healthy=5, diseased=5)], None))
+
+
 def test_without_records_the_first_consensus_is_the_measure():
     first, last = log(a=80, b=20)[0], log(a=97, b=3)[0]
     assert len(list(warnings([], [first, last], None))) == 1

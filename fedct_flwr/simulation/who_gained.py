@@ -141,6 +141,11 @@ def warnings(
         )
     last = rounds[-1] if rounds else {}
     counts = last.get("class_counts") or {}
+    if counts and not any(counts.values()):
+        yield (
+            "the last consensus labels no public example, so silos learn from their own records alone: silos disagree "
+            "too much for the algorithm, or have too few records"
+        )
     yield from _near_majority(counts, _expected(rounds, dataset))
     pooled = [row.pooled["federated"] for row in rows if np.isfinite(row.pooled.get("federated", np.nan))]
     if pooled and len(counts) > 1 and last.get("agreement", 0) >= _AGREEMENT:

@@ -177,7 +177,7 @@ def class_counts(silo: Silo) -> Iterator[Finding]:
     more = f" and {len(shown) - _CLASSES} more" if len(shown) > _CLASSES else ""
     said = f"classes: {', '.join(shown[:_CLASSES])}{more}"
     if min(counts) < HIDDEN_BELOW:
-        yield warning(said, "nothing, if that is so: a class with few records is hard to learn")
+        yield warning(said, "nothing, if that is so, but a class with few records is hard to learn")
     else:
         yield good(said)
 

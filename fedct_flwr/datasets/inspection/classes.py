@@ -210,7 +210,7 @@ def _few(counts: Counts, total: Counter[str], agreed: Collection[str], say: Word
                 "one-class",
                 Severity.SAID,
                 said,
-                "nothing, if that is so: it learns the others from other silos",
+                "nothing, if that is so, as it learns the others from other silos",
                 silo=silo,
             )
     for name, number in total.items():

@@ -28,6 +28,8 @@ CODES: Final[dict[str, str]] = {
     "value-spellings": "values of a text column differ in spelling alone",
     "constant-column": "a column of the public set has one value alone",
     "missing-values": "most or all values of a column are missing",
+    "empty-texts": "many records have no text in a column of texts",
+    "repeated-text": "many records have one and the same text",
     "label-in-public": "the public set has a column of the label column's name, which is not used",
     "dates-as-numbers": "whole numbers such as 20241231 are dates",
     "record-number": "a column of numbers looks like an identifier",

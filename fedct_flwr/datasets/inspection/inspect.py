@@ -26,6 +26,7 @@ from fedct_flwr.datasets.inspection.scores import Scale, Scores
 from fedct_flwr.datasets.inspection.shift import constant_in_public, of_silo, unknown
 from fedct_flwr.datasets.inspection.slips import slipped
 from fedct_flwr.datasets.inspection.telling import telling_columns
+from fedct_flwr.datasets.inspection.texts import of_texts
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.datasets.labels import class_name
 from fedct_flwr.types import SiloName
@@ -160,6 +161,8 @@ def inspect_tables(
     copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
+    for silo, table in {"": public, **silos}.items():
+        found += of_texts(table, settings.text, silo, say)
     found += telling_columns(ours, crossed, label, say)
     found += _contradicting(theirs, ours, found, say)
     outcomes = {silo: _outcome(silos[silo].column(label), y[silo], number=number) for silo in ours}
