@@ -23,6 +23,7 @@ from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.cli.run_document import run_document
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.inspection import gathered
+from fedct_flwr.engine.ray_cluster import ADDRESS
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import available
@@ -107,6 +108,13 @@ def simulate(
             show_default="on the engine, --repeats in this process",
         ),
     ] = None,
+    ray_address: Annotated[
+        str,
+        typer.Option(
+            help="Simulate on the Ray cluster at this host:port, as RAY_ADDRESS does.",
+            show_default="a Ray of its own",
+        ),
+    ] = "",
     no_baselines: Annotated[
         bool,
         typer.Option(
@@ -132,6 +140,10 @@ def simulate(
     os.environ.setdefault(LEARNER_FOLDER, str(Path.cwd()))
     repeated = repeats is not None or (resume is not None and is_repeated(resume))
     engine: Engine = "loopback" if in_process or (repeated and in_process is None) else "flower"
+    if ray_address:
+        if engine == "loopback":
+            raise ConfigError("--ray-address is for Flower's engine: add --on-engine, or leave it out")
+        os.environ[ADDRESS] = ray_address
     if engine == "loopback":
         # As on the engine, silos have a thread each; torch looks when it is imported, for the first learner.
         os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -139,7 +151,7 @@ def simulate(
     other, begun = {}, None
     if resume:
         # The run in the folder knows its settings; only how long it may go on is ours to say.
-        allowed = {"resume", "repeats" if repeated else "rounds", "in_process", "watch", "json_"}
+        allowed = {"resume", "repeats" if repeated else "rounds", "in_process", "ray_address", "watch", "json_"}
         refuse_options(context, allowed=allowed, why="with --resume")
         if repeated:
             run_repeats(out, resume.resolve(), begun_repeats(resume.resolve(), repeats), engine)

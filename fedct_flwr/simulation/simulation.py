@@ -19,6 +19,7 @@ from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.leaks import TEST_RECORDS, Leak, leaks
 from fedct_flwr.engine.in_process import run_in_process
 from fedct_flwr.engine.on_flower import check_interpreter, run_on_engine
+from fedct_flwr.engine.ray_cluster import check_cluster
 from fedct_flwr.learners.base import Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.learners.text import unread, unusual_texts
@@ -109,6 +110,7 @@ class Simulation:
             networks = any(isinstance(learner, Resumable) for learner in named_learners(self.config, self.dataset))
             return partial(run_in_process, one_at_a_time=networks, outlives=outlives)
         check_interpreter()
+        check_cluster()
         return partial(run_on_engine, more=variables) if variables else run_on_engine
 
     def run(self, runner: Runner, watch: Watch, *, keep_log: bool = True) -> None:

@@ -65,7 +65,7 @@ def test_who_would_learn_from_worse_labels_is_warned(fedct: Run) -> None:
 def test_a_weak_delta_is_warned_of_and_planned_all_the_same(fedct: Run, wording: SnapshotAssertion) -> None:
     outcome = fedct(*HOSPITALS, "--delta", "0.01")
     assert outcome.code == 0
-    assert sentences_with(outcome.out, "Warning:", "delta is 0.01", "one of the 300 examples") == wording
+    assert [line for line in outcome.out.splitlines() if line.startswith("Warning:")] == wording
 
 
 def test_the_same_seed_gives_the_same_text_and_picture(fedct: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

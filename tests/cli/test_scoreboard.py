@@ -25,7 +25,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.scores import METHODS, SiloScores, save
 from fedct_flwr.scoring import balanced_accuracy
 from fedct_flwr.simulation.score_table import auc_table, table
-from fedct_flwr.simulation.scoreboard import of_global_models, predictions, reported, score, with_baselines
+from fedct_flwr.simulation.scoreboard import of_global_models, reported, score, with_baselines
 from fedct_flwr.types import Answers, ConfigError, Features
 
 NAN = float("nan")
@@ -370,15 +370,15 @@ def test_each_model_is_asked_once_for_each_test_set(
         return before(learner, X)
 
     monkeypatch.setattr(SklearnLearner, "predict", told)
-    found = list(predictions(config, FEDCT, dataset, folder))
+    rows = score(config, FEDCT, dataset, folder)
     tested = [part for silo in dataset.silos[:-1] for part in [silo.test.size] * 3 + [dataset.test.size] * 3]
     assert sorted(asked) == sorted(tested)
-    assert [entry.silo for entry in found] == [silo.name for silo in dataset.silos]
-    assert found[-1].own == found[-1].pooled == {}
-    for entry, silo in zip(found[:-1], dataset.silos, strict=False):
-        for said, test in ((entry.own, silo.test), (entry.pooled, dataset.test)):
-            assert list(said) == ["local", "centralized", "federated"]
-            assert {len(one.answers) for one in said.values()} == {test.size}
+    assert [row.silo for row in rows] == [silo.name for silo in dataset.silos]
+    assert rows[-1].tests["own"].models == rows[-1].tests["pooled"].models == {}
+    for row, silo in zip(rows[:-1], dataset.silos, strict=False):
+        for name, test in (("own", silo.test), ("pooled", dataset.test)):
+            assert list(row.tests[name].models) == ["local", "centralized", "federated"]
+            assert row.tests[name].n == test.size
 
 
 def test_all_numbers_are_those_of_the_same_predictions(

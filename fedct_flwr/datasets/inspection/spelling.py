@@ -207,7 +207,7 @@ def twice_named(names: Collection[str]) -> tuple[str, str] | None:
     """Two words that mean the same, where all words are of truth, or of sex; None without such.
 
     >>> twice_named(["M", "male", "female"]), twice_named(["m", "f"]), twice_named(["yes", "no", "0", "1"])
-    (('M', 'male'), None, ('yes', '1'))
+    (('M', 'male'), None, ('no', '0'))
     """
     for meanings in (_TRUTH, _SEXES):
         seen: dict[object, str] = {}

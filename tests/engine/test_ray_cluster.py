@@ -1,0 +1,83 @@
+"""``fedct simulate`` on a Ray cluster that is there already: two Ray nodes on this machine, with one CPU each."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fedct_flwr.engine.ray_cluster import check_cluster
+from fedct_flwr.types import ConfigError, RunError
+from tests.engine.test_simulate import ROOT, environment, fedct, own_files
+from tests.marks import end_all
+from tests.patience import eventually
+
+__all__ = ["own_files"]
+RAY = Path(sys.executable).parent / "ray"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a cluster of two nodes."""
+    home = tmp_path / "cluster"
+    home.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    own = ["--num-cpus=1", "--block", "--disable-usage-stats"]
+    with ExitStack() as ended, ExitStack() as stack:
+        stack.callback(end_all, str(home))
+        for node in (["--head", f"--port={port}", "--include-dashboard=false"], [f"--address={address}"]):
+            log = stack.enter_context((home / f"{len(list(home.iterdir()))}.log").open("w"))
+            started = subprocess.Popen([str(RAY), "start", *node, *own], env=environment(home), stdout=log, stderr=log)
+            ended.callback(started.wait)
+            eventually(lambda log=log: "--block" in Path(log.name).read_text(), "a Ray node")  # type: ignore[misc]
+        yield address
+
+
+@pytest.mark.engine
+def test_silos_train_on_all_nodes_of_a_cluster(own_files: Path, cluster: str, tmp_path: Path) -> None:
+    places = tmp_path / "places"
+    places.mkdir()
+    done = fedct(
+        tmp_path, "simulate", "--run-dir", "run", "--data-dir", "data", "--label", "kind", "--no-baselines",
+        "--ray-address", cluster, "--learner", "tests.engine.learners.Placed",
+        "--learner-params", json.dumps({"folder": str(places)}), "--rounds", "2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len({path.name for path in places.iterdir()}) == 2
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "completed"
+    # The cluster is somebody else's, and goes on.
+    check_cluster({"RAY_ADDRESS": cluster})
+
+
+def test_where_nobody_listens_no_run_begins(own_files: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    with pytest.raises(RunError):
+        check_cluster({"RAY_ADDRESS": address})
+    done = fedct(tmp_path, "simulate", "--run-dir", "run", "--data-dir", "data", "--label", "kind", RAY_ADDRESS=address)
+    assert done.returncode == 4
+    assert "no Ray cluster" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "head", ":6379", "head:port", "http://head:6379"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError):
+        check_cluster({"RAY_ADDRESS": address})
+
+
+@pytest.mark.parametrize("address", ["", "auto", "local"])
+def test_rays_own_words_are_left_to_ray(address: str) -> None:
+    check_cluster({"RAY_ADDRESS": address})
+
+
+def test_in_this_process_there_is_no_cluster(tmp_path: Path) -> None:
+    done = fedct(tmp_path, "simulate", "--in-process", "--ray-address", "127.0.0.1:6379", PYTHONPATH=str(ROOT))
+    assert done.returncode == 2
+    assert "--ray-address" in done.stderr
