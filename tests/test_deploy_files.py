@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.gateway import in_container
 from fedct_flwr.cli.main import app
 from tests.cli.silos import Authority
+from tests.patience import PATIENCE
 from tests.readme import ROOT
 
 DOCKER = ROOT / "docker"
@@ -290,3 +292,20 @@ def test_quadlets_keep_agent_and_supernode_as_compose_does() -> None:
     said = files["fedct-supernode.container"]["Container"]["Exec"].split()
     wanted = [re.sub(r"\$\{SUPERLINK:.*\}", "${SUPERLINK}", word) for word in silo["supernode"]["command"]]
     assert said == wanted
+
+
+# --- Slurm
+
+
+def test_a_silo_as_a_slurm_job_ends_as_soon_as_one_of_its_two_processes_does(tmp_path: Path) -> None:
+    """Outside Slurm the job is a script; this silo's folder is empty, which both commands refuse."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    job = DOCKER / "slurm" / "fedct-silo.sbatch"
+    done = subprocess.run(
+        ["bash", str(job), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 2, done.stderr
+    assert "Error: " in done.stderr
+    options = re.findall(r"^#SBATCH (--[a-z-]+)", job.read_text("utf-8"), re.MULTILINE)
+    assert {"--requeue", "--signal", "--time"} <= set(options)
+    assert subprocess.run(["bash", str(job)], env=environment, capture_output=True).returncode != 0

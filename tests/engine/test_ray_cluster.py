@@ -1,6 +1,7 @@
 """``fedct simulate`` on a Ray cluster that is there already: two Ray nodes on this machine, with one CPU each."""
 
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -15,8 +16,10 @@ from fedct_flwr.types import ConfigError, RunError
 from tests.engine.test_simulate import ROOT, environment, fedct, own_files
 from tests.marks import end_all
 from tests.patience import eventually
+from tests.readme import shown
 
 __all__ = ["own_files"]
+RESEARCHER = (ROOT / "docs" / "tutorials" / "researcher.md").read_text("utf-8")
 RAY = Path(sys.executable).parent / "ray"
 
 
@@ -28,12 +31,13 @@ def cluster(tmp_path: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     address = f"127.0.0.1:{port}"
-    own = ["--num-cpus=1", "--block", "--disable-usage-stats"]
+    head, _ = shown("<!-- a Ray cluster -->", "sh", RESEARCHER).replace("6379", str(port)).splitlines()
+    own = ["--num-cpus=1", "--block", "--disable-usage-stats", "--include-dashboard=false"]
     with ExitStack() as ended, ExitStack() as stack:
         stack.callback(end_all, str(home))
-        for node in (["--head", f"--port={port}", "--include-dashboard=false"], [f"--address={address}"]):
+        for node in (shlex.split(head)[2:] + own, [f"--address={address}", *own[:3]]):
             log = stack.enter_context((home / f"{len(list(home.iterdir()))}.log").open("w"))
-            started = subprocess.Popen([str(RAY), "start", *node, *own], env=environment(home), stdout=log, stderr=log)
+            started = subprocess.Popen([str(RAY), "start", *node], env=environment(home), stdout=log, stderr=log)
             ended.callback(started.wait)
             eventually(lambda log=log: "--block" in Path(log.name).read_text(), "a Ray node")  # type: ignore[misc]
         yield address
@@ -43,10 +47,11 @@ def cluster(tmp_path: Path) -> Iterator[str]:
 def test_silos_train_on_all_nodes_of_a_cluster(own_files: Path, cluster: str, tmp_path: Path) -> None:
     places = tmp_path / "places"
     places.mkdir()
+    _, command = shown("<!-- a Ray cluster -->", "sh", RESEARCHER).splitlines()
+    words = command.replace("127.0.0.1:6379", cluster).replace("wards", "data").replace("ill", "kind").split()
     done = fedct(
-        tmp_path, "simulate", "--run-dir", "run", "--data-dir", "data", "--label", "kind", "--no-baselines",
-        "--ray-address", cluster, "--learner", "tests.engine.learners.Placed",
-        "--learner-params", json.dumps({"folder": str(places)}), "--rounds", "2",
+        tmp_path, *words[1:], "--run-dir", "run", "--no-baselines", "--rounds", "2",
+        "--learner", "tests.engine.learners.Placed", "--learner-params", json.dumps({"folder": str(places)}),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert len({path.name for path in places.iterdir()}) == 2
