@@ -60,7 +60,8 @@ def run_on_engine(
         stage_app(app)
         overrides = Path(temporary) / "run-config.toml"
         overrides.write_text(tomli_w.dumps(dict(settings)), encoding="utf-8")
-        variables = {**environment(home), **more}
+        # Or else Ray looks for a cluster on this machine, and waits for one that is gone.
+        variables = {"RAY_ADDRESS": "local", **environment(home), **more}
         with superlink(variables, output):
             command = [
                 str(BIN / "flwr"), "run", str(app), _CONNECTION, "--stream", "--run-config", str(overrides),
