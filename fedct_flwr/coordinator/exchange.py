@@ -89,11 +89,12 @@ class PollingGrid(PromptGrid):
                 if waiting.pop(first, None):
                     reply.metadata.__dict__["_reply_to_message_id"] = first
                     received.append(reply)
-            waited = time.monotonic() - started
+            now = time.monotonic()
+            waited = now - started
             if not waiting or (timeout is not None and waited >= timeout):
                 break
-            if waited + started - looked >= _NODES_SECONDS:
-                looked = waited + started
+            if now - looked >= _NODES_SECONDS:
+                looked = now
                 waiting |= self._asked_again(waiting.values())
             pause = min(max(_SHARE_OF_WAIT * waited, SHORTEST_SECONDS), LONGEST_SECONDS)
             time.sleep(pause if timeout is None else min(pause, timeout - waited))

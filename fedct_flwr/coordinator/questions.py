@@ -68,7 +68,13 @@ class Questions:
         ``content`` is given the silo's name, or something else as long as nobody knows it (``Roster.name``). Where
         fewer than ``min_silos`` are there, it waits for them ``deadline`` seconds at most.
         """
-        present = self._enough(grid, server_round, deadline)
+        present = self._roster.nodes(grid)
+        if len(present) < self._min_silos:
+            logger.warning(
+                "Round %s: %s of %s silos are there: waiting for others until the round's deadline",
+                server_round, len(present), len(self._roster.silos),
+            )  # fmt: skip
+            present = self._roster.enough(grid, self._min_silos, deadline)
         self._busy = self._still_busy(grid) & frozenset(present)
         self.asked_at = time.time()
         self._messages = [
@@ -203,20 +209,6 @@ class Questions:
                 + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
             )
         return valid, absent
-
-    def _enough(self, grid: Grid, server_round: int, deadline: float) -> list[int]:
-        """The nodes that are there as soon as they are enough, or the time is up."""
-        end = time.monotonic() + deadline
-        present = self._roster.nodes(grid)
-        if len(present) < self._min_silos:
-            logger.warning(
-                "Round %s: %s of %s silos are there: waiting for others until the round's deadline",
-                server_round, len(present), len(self._roster.silos),
-            )  # fmt: skip
-        while len(present) < self._min_silos and (left := end - time.monotonic()) > 0:
-            time.sleep(min(_LOOK_SECONDS, left))
-            present = self._roster.nodes(grid)
-        return present
 
     def _still_busy(self, grid: Grid) -> frozenset[int]:
         """The nodes that owe a reply. What they send late is dropped unread."""

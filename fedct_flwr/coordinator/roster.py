@@ -38,11 +38,7 @@ class Roster:
 
         Goes on with those present if they are ``min_silos`` or more. Raises RunError otherwise.
         """
-        end = time.monotonic() + self._deadline
-        nodes = self.nodes(grid)
-        while len(nodes) < len(self.silos) and time.monotonic() < end:
-            time.sleep(_POLL_SECONDS)
-            nodes = self.nodes(grid)
+        nodes = self.enough(grid, len(self.silos), self._deadline)
         if len(nodes) < self._min_silos:
             raise RunError(
                 f"only {len(nodes)} of {len(self.silos)} silos came within {self._deadline:g} s but min-silos is "
@@ -54,6 +50,15 @@ class Roster:
                 "(in a simulation: set num-supernodes to %s)",
                 len(nodes), len(self.silos), self._deadline, self._who_is_missing(nodes), len(self.silos),
             )  # fmt: skip
+
+    def enough(self, grid: Grid, number: int, seconds: float) -> list[int]:
+        """The nodes that may answer, by id, as soon as they are so many, or the time is up."""
+        end = time.monotonic() + seconds
+        nodes = self.nodes(grid)
+        while len(nodes) < number and (left := end - time.monotonic()) > 0:
+            time.sleep(min(_POLL_SECONDS, left))
+            nodes = self.nodes(grid)
+        return nodes
 
     def nodes(self, grid: Grid) -> list[int]:
         """The nodes that may answer, by id; those registered under a name that is on no roster are left out."""

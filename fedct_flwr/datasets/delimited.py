@@ -58,6 +58,10 @@ _MANY_COLUMNS: Final = 200
 """From here on, finding out the type of each column takes longer than reading them all."""
 
 
+TOO_LARGE: Final = "unpacked, it is far larger than a table of its size would be"
+"""Of any file, for the end of a sentence."""
+
+
 class FormError(DataError):
     """A file is no table in the form that is told. The message quotes neither a record nor the header."""
 
@@ -272,7 +276,7 @@ class _Unpacked(io.RawIOBase):
         block: bytes = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(block)
         if self._left < 0:
-            raise FormError(f"cannot read {self._path}: unpacked, it is far larger than a table of its size would be")
+            raise FormError(f"cannot read {self._path}: {TOO_LARGE}")
         return block
 
     def readinto(self, buffer: Any, /) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.delimited import FormError, Look, most_unpacked, parse
+from fedct_flwr.datasets.delimited import TOO_LARGE, FormError, Look, most_unpacked, parse
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -31,7 +31,6 @@ _SEPARATOR: Final = "\x1f"
 """Excel lets no control character into a cell, so none is ever between two fields by chance."""
 _OLD: Final = b"\xd0\xcf\x11\xe0"
 _FORMULA: Final = re.compile(rb"<f[ >/]")
-_TOO_LARGE: Final = "unpacked, it is far larger than a table of its size would be"
 _MOST_ROWS: Final = 1 << 20
 """As many as Excel has."""
 _MOST_CELLS: Final = 1 << 24
@@ -114,7 +113,7 @@ def _is_sealed(path: Path) -> bool:
 def _check_size(path: Path) -> None:
     """Raise DataError for a file that would unpack to far more than a table."""
     if _unpacked(path) > most_unpacked(path):
-        raise DataError(f"cannot read {path}: {_TOO_LARGE}")
+        raise DataError(f"cannot read {path}: {TOO_LARGE}")
 
 
 def _unpacked(path: Path) -> int:
@@ -176,7 +175,7 @@ def _as_csv(rows: list[tuple[Any, ...]], tables: TableSettings, path: Path, name
         # A text that many cells share is in the file once.
         room -= sum(map(len, fields))
         if room < 0:
-            raise DataError(f"cannot read {path}: {_TOO_LARGE}")
+            raise DataError(f"cannot read {path}: {TOO_LARGE}")
         writer.writerow(fields + [""] * (width - len(row)))
     return content.getvalue()
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from fedct_flwr.datasets.delimited import most_unpacked, safe_reason
+from fedct_flwr.datasets.delimited import TOO_LARGE, most_unpacked, safe_reason
 from fedct_flwr.types import DataError
 
 _MOST_CELLS: Final = 1 << 28
@@ -117,4 +117,4 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _too_large(path: Path) -> DataError:
-    return DataError(f"cannot read {path}: unpacked, it is far larger than a table of its size would be")
+    return DataError(f"cannot read {path}: {TOO_LARGE}")

@@ -8,7 +8,6 @@ silo's own model; what the noise costs is what this shows.
 """
 
 import math
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -87,20 +86,21 @@ def rehearse_together(plan: Plan, seed: int, num_features: int = NUM_FEATURES) -
     public, judged_on = (_draw(centers, size, rng) for size in (min(plan.num_public, _MOST_PUBLIC), _JUDGED))
     silos = [_draw(centers, max(1, records), rng) for _ in range(plan.num_silos)]
     schema = _schema(plan, num_features)
-    budget = partial(
-        plan_for,
-        max(1, records) * plan.num_silos,
-        plan.num_classes,
-        epsilon=min(plan.epsilon, _UNPROTECTED_TOGETHER),
-        delta=plan.delta,
-        honest=plan.honest,
+    of_all = max(1, records) * plan.num_silos, plan.num_classes
+    epsilon = min(plan.epsilon, _UNPROTECTED_TOGETHER)
+    linear, additive = (
+        plan_for(*of_all, epsilon=epsilon, delta=plan.delta, honest=plan.honest, additive_columns=columns)
+        for columns in (0, num_features)
     )
-    chosen = partial(plans_for, *budget.args, **budget.keywords, steps=budget().steps)
+    both = plans_for(
+        *of_all, epsilon=epsilon, delta=plan.delta, honest=plan.honest, steps=linear.steps,
+        additive_columns=num_features,
+    )  # fmt: skip
     found = []
     for name, labeler in (
-        ("fedct-joint", JointLinear(budget(), public.X, schema, seed=seed)),
-        ("fedct-joint, additive", JointLinear(budget(additive_columns=num_features), public.X, schema, seed=seed)),
-        ("fedct-joint, auto", JointChoice(chosen(additive_columns=num_features), public.X, schema, seed=seed)),
+        ("fedct-joint", JointLinear(linear, public.X, schema, seed=seed)),
+        ("fedct-joint, additive", JointLinear(additive, public.X, schema, seed=seed)),
+        ("fedct-joint, auto", JointChoice(both, public.X, schema, seed=seed)),
     ):
         noises = [simulated(generator(seed, "rehearsal", "together", silo)) for silo in range(plan.num_silos)]
         winner, weights = labeler.finished(step_together(labeler, silos, noises))

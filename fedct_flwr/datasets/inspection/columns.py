@@ -410,7 +410,7 @@ def _dates_as_numbers(profile: Profile) -> Iterator[tuple[str, tuple[str, str]]]
     short = enough & (numbers.smallest >= _FIRST_SHORT_DAY) & (numbers.largest <= _LAST_SHORT_DAY)
     for at in np.flatnonzero(long | short):
         name = numbers.names[at]
-        values = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+        values = profile.valid(name)
         century, (first, last) = (10_000, _YEARS) if long[at] else (100, (0, 99))
         for year, month, day, form in (
             (values // 10_000, values // 100 % 100, values % 100, "%Y%m%d"),
@@ -449,7 +449,7 @@ def _sheet_days(profile: Profile) -> Iterator[str]:
 
 def _is_round(profile: Profile, name: str) -> bool:
     """Whether most numbers are rounded, as amounts of money or of cells are."""
-    values = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+    values = profile.valid(name)
     return bool((values % 10 == 0).mean() > _MOST_NUMBERS)
 
 

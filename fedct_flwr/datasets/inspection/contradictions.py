@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -72,8 +71,7 @@ def contradicting(public: Profile, silos: Mapping[SiloName, Profile], say: Words
 def _cells(table: Profile, names: list[str]) -> _Floats:
     """Some records of a table ``(columns, records)``."""
     step = max(1, -(-table.records // _MOST_RECORDS))
-    cells = [table.columns[name].cast(pa.float64(), safe=False).to_numpy()[::step] for name in names]
-    return np.array(cells)
+    return np.array([table.cells(name)[::step] for name in names])
 
 
 def _below(X: _Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

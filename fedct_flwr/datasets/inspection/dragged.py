@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -34,7 +33,7 @@ def filled_down(table: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
     numbers = table.numbers
     for at in np.flatnonzero((numbers.valid >= _FEWEST) & (numbers.distinct > _FEW_NUMBERS)):
         name = numbers.names[at]
-        values: _Floats = table.columns[name].cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+        values = table.cells(name)
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.diff(values)
         for what, found in (("are equal", _run(steps == 0)), ("count on by one step", _run(_same_steps(steps)))):

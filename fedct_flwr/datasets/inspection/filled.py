@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -36,7 +35,7 @@ def filled(own: Profile, silo: SiloName, say: Words, public: Profile | None = No
     for at in np.flatnonzero(often):
         name, value = numbers.names[at], float(numbers.most_frequent[at])
         cells, valid = int(numbers.at_most_frequent[at]), int(numbers.valid[at])
-        others = _numbers(own, name)
+        others = own.valid(name)
         others = others[others != value]
         next_one = np.unique(others, return_counts=True)[1].max(initial=1)
         stands_out = cells >= _TIMES * next_one and len(others) >= _FEWEST
@@ -61,18 +60,13 @@ def _known(public: Profile, name: str, value: float) -> tuple[int, int]:
     at = public.numbers.position.get(name)
     if at is None or public.numbers.valid[at] < _FEWEST or public.numbers.distinct[at] <= _FEW_NUMBERS:
         return 1, 1
-    return int(np.count_nonzero(_numbers(public, name) == value)), int(public.numbers.valid[at])
+    return int(np.count_nonzero(public.valid(name) == value)), int(public.numbers.valid[at])
 
 
 def _is_more(share: float, there: int, of: int) -> bool:
     """Whether a share is many times that of the public set, where ``there`` of these cells have the number."""
     most = there + 3 * np.sqrt(there + 1) + 3
     return bool(share * of >= _TIMES * most)
-
-
-def _numbers(profile: Profile, name: str) -> NDArray[np.float64]:
-    cells: NDArray[np.float64] = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
-    return cells
 
 
 def _is_middle(value: float, others: NDArray[np.float64]) -> bool:

@@ -117,7 +117,7 @@ def _most_different(values: _Floats) -> tuple[int, float]:
     at = np.arange(_FEWEST, size - _FEWEST + 1)
     total = np.cumsum(values)
     before, after = total[at - 1] / at, (total[-1] - total[at - 1]) / (size - at)
-    best = int(np.abs(before - after).__mul__(np.sqrt(at * (size - at))).argmax())
+    best = int((np.abs(before - after) * np.sqrt(at * (size - at))).argmax())
     k = int(at[best])
     error = np.sqrt(_error(values[:k]) ** 2 + _error(values[k:]) ** 2)
     return k, float(abs(before[best] - after[best]) / error) if error > 0 else 0.0

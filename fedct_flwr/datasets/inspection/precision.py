@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -51,7 +50,7 @@ def coarser(public: Profile, silo: Profile, name: SiloName, say: Words) -> Itera
 
 
 def _numbers(profile: Profile, name: str) -> NDArray[np.float64]:
-    cells: NDArray[np.float64] = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+    cells = profile.valid(name)
     return cells[np.isfinite(cells)]
 
 

@@ -149,6 +149,16 @@ class Profile:
             return int(self.numbers.distinct[position])
         return len(self.texts[name].values) if name in self.texts else 0
 
+    def cells(self, name: str) -> NDArray[np.float64]:
+        """All cells of a column of numbers ``(records,)``, with NaN for a missing one."""
+        found: NDArray[np.float64] = self.columns[name].cast(pa.float64(), safe=False).to_numpy()
+        return found
+
+    def valid(self, name: str) -> NDArray[np.float64]:
+        """The numbers of a column, without missing ones."""
+        found: NDArray[np.float64] = self.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+        return found
+
     def first(self, name: str, values: pa.Array) -> tuple[int, str] | None:
         """The first record, counted from 1, that has one of these values of a text column, and the value."""
         column = as_text(self.columns[name])

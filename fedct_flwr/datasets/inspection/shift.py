@@ -196,8 +196,8 @@ def _unknown_codes(
         here = ours.position.get(column)
         if here is None or column in known or not ours.whole[here] or ours.distinct[here] > 2 * _FEW_CODES:
             continue
-        codes, counts = np.unique(_numbers(public, column), return_counts=True)
-        own = _numbers(silo, column)
+        codes, counts = np.unique(public.valid(column), return_counts=True)
+        own = silo.valid(column)
         # A site, or a fifth child, that no public record has is no mistake.
         found = np.unique(own)
         among = np.union1d(codes, found)
@@ -213,11 +213,6 @@ def _unknown_codes(
             said = f"{say.column(column, name)} has codes that the public set does not have, in {share}"
             fix = "check what they mean: leave the cell empty where nothing is known"
             yield Finding("unknown-values", Severity.SAID, said + say.values(values), fix, column, name)
-
-
-def _numbers(profile: Profile, name: str) -> NDArray[np.float64]:
-    cells: NDArray[np.float64] = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
-    return cells
 
 
 def _is_unlikely(share: float, chance: float, cells: int) -> bool:

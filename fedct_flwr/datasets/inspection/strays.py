@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
@@ -72,7 +71,7 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
 
 
 def _valid(profile: Profile, name: str) -> NDArray[np.float64]:
-    cells: NDArray[np.float64] = profile.columns[name].drop_null().cast(pa.float64(), safe=False).to_numpy()
+    cells = profile.valid(name)
     finite: NDArray[np.float64] = cells[np.isfinite(cells)]
     return finite
 
@@ -198,7 +197,7 @@ def _are_two_kinds(profile: Profile, name: str, smaller: int) -> bool:
 
 def _cells(profile: Profile, name: str) -> NDArray[np.float64]:
     """All cells of a column ``(records,)``, with NaN for a missing number."""
-    cells: NDArray[np.float64] = profile.columns[name].cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
+    cells = profile.cells(name)
     return np.where(np.isinf(cells), np.nan, cells)
 
 

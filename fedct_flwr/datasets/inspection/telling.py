@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.columns import FEWEST
@@ -229,7 +228,7 @@ def _blocks(profiles: Sequence[Profile], names: Sequence[str]) -> Iterator[tuple
         some = names[start : start + step]
         X = np.empty((len(some), records))
         for at, name in enumerate(some):
-            cells = [each.columns[name].cast(pa.float64(), safe=False).to_numpy() for each in profiles]
+            cells = [each.cells(name) for each in profiles]
             X[at] = np.concatenate([_some(profiles, *pair) for pair in zip(profiles, cells, strict=True)])
         yield some, X
 
