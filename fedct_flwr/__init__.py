@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr.text.printable import PrintableLogs
+from fedct_flwr.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fedct_flwr.algorithms.fedct import Agreement, DawidSkene, FedCT, Plurality, Qualified
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from fedct_flwr.simulation.silo_model import SiloModel
     from fedct_flwr.simulation.simulate import simulate
     from fedct_flwr.types import ConfigError, DataError, DataWarning, FedctError, LearnerError, RunError, TrainingError
-
-__version__ = "0.1.0"
 
 _WHERE: Final = {
     "datasets": ("FederatedDataset",),

@@ -13,6 +13,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from fedct_flwr.engine.flower import Garbled, Unreachable
+from fedct_flwr.hospital.short_form import attached, read_version
 from fedct_flwr.types import RunError
 
 _PATIENCE: Final = 2
@@ -21,12 +22,16 @@ _PATIENCE: Final = 2
 
 @dataclass(frozen=True)
 class Node:
-    """``key`` in OpenSSH's form. ``seen``: its last heartbeat, or up to a minute after it; None before the first."""
+    """``key`` in OpenSSH's form. ``seen``: its last heartbeat, or up to a minute after it; None before the first.
+
+    ``version``: of its software, as it said when it was let in; empty if it did not say.
+    """
 
     key: bytes
     node_id: int
     online: bool
     seen: datetime | None
+    version: str = ""
 
 
 def list_nodes(address: str, authority: Path) -> list[Node]:
@@ -59,5 +64,6 @@ def list_nodes(address: str, authority: Path) -> list[Node]:
             key = load_pem_public_key(node.public_key).public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         except (ValueError, UnsupportedAlgorithm):
             continue
-        found.append(Node(key, node.node_id, online, datetime.fromtimestamp(last, UTC) if until else None))
+        seen = datetime.fromtimestamp(last, UTC) if until else None
+        found.append(Node(key, node.node_id, online, seen, read_version(attached(node))))
     return found

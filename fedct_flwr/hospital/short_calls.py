@@ -1,8 +1,9 @@
 """The SuperNode's end of the short form: a question comes with its parts, an answer leaves with them.
 
 A call for work stays open at the SuperLink until there is a question, and counts as a heartbeat: an idle silo makes one
-call in 40 s, and a question waits for none. A question whose way back broke off is handed out once more. Needs Flower
-alone; all of Flower's insides that it touches are in ``shorten_calls``.
+call in 40 s, and a question waits for none. A question whose way back broke off is handed out once more. Whoever is
+let in says of which version it is. Needs Flower alone; all of Flower's insides that it touches are in
+``shorten_calls``.
 """
 
 import contextlib
@@ -29,6 +30,7 @@ from fedct_flwr.hospital.short_form import (
     unpack_parts,
     write_wish,
 )
+from fedct_flwr.version import __version__
 
 LONGEST_WAIT: Final = 40
 """Seconds. Below the minute after which proxies end a call without an answer, and after which a link counts as lost."""
@@ -97,6 +99,12 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
             if self._offered.is_set() and rpc_method.endswith(f"/{_PULL}"):
                 others["timeout"] = self._wait + _EXTRA_SECONDS
             return super()._unary_unary(rpc_method=rpc_method, **others)
+
+        def ActivateNode(self, request: Any) -> Any:  # noqa: N802 - Flower's name
+            told = type(request)()
+            told.CopyFrom(request)
+            attach(told, __version__.encode())
+            return super().ActivateNode(told)
 
         def PullMessages(self, request: Any) -> Any:  # noqa: N802 - Flower's name
             if not self._offered.is_set():

@@ -1,11 +1,13 @@
 """What both ends of a silo's link add to Flower's fleet API, so that a round takes two short calls in place of nine.
 
 A message travels with its parts, in a field that Flower does not know and skips. A call for work says how long it may
-wait for a question. One header holds what Flower puts into seven. The SuperLink offers all that in its answer to
+wait for a question, and a silo that asks to be let in says of which version its software is. One header holds what
+Flower puts into seven. The SuperLink offers all that in its answer to
 ``ActivateNode``; with one that does not, a SuperNode talks as Flower alone does. Needs Flower alone.
 """
 
 import hashlib
+import re
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
@@ -27,6 +29,7 @@ MOST_SECONDS: Final = 60
 MOST_BYTES: Final = 2**20
 """Of all parts that travel with a message. Larger ones follow one by one, as Flower sends them."""
 _MARK_DIGITS: Final = 16
+_VERSION: Final = re.compile(rb"[0-9A-Za-z.+-]{1,32}")
 _FIELD: Final = 31_415
 _BYTES_FIELD: Final = _FIELD << 3 | 2
 _SIZE: Final = 4
@@ -84,6 +87,15 @@ def read_wish(content: bytes | None) -> Wish | None:
     if not wait.isdecimal() or len(wait) > len(str(MOST_SECONDS)) or len(received) > _MARK_DIGITS:
         return None
     return Wish(min(int(wait), MOST_SECONDS), received)
+
+
+def read_version(content: bytes | None) -> str:
+    r"""The version of a silo's software, as ``attached`` to its call; empty if that is none.
+
+    >>> read_version(b"0.1.0"), read_version(b"\x1b[2J")
+    ('0.1.0', '')
+    """
+    return content.decode() if content and _VERSION.fullmatch(content) else ""
 
 
 def pack_parts(parts: Iterable[bytes]) -> bytes | None:

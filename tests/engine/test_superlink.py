@@ -1,6 +1,7 @@
 """A SuperNode's client and Flower's SuperLink in this process, with HTTP in between, in the short form and without."""
 
 import importlib
+import os
 import threading
 import time
 from collections import Counter
@@ -15,12 +16,14 @@ import pytest
 import uvicorn
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.control_pb2 import ListNodesRequest, ListNodesResponse
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest, PullMessagesRequest, PushMessagesRequest
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, ObjectTree, PullObjectRequest, PushObjectRequest
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PushAppMessagesRequest
 from flwr.supercore.constant import NodeStatus
+from flwr.supercore.error import FlowerError
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
@@ -28,13 +31,16 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedct_flwr.coordinator.whole_replies import MOST_PARTS
-from fedct_flwr.engine import silent_store
+from fedct_flwr.engine import silent_store, silo_versions
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.engine.superlink import Questions
+from fedct_flwr.hospital import short_calls
 from fedct_flwr.hospital.noted_calls import QUESTION, note_calls
 from fedct_flwr.hospital.short_calls import LONGEST_WAIT, shorten_calls
-from fedct_flwr.hospital.short_form import attach, pack_parts, part_ids
+from fedct_flwr.hospital.short_form import attach, attached, pack_parts, part_ids, read_version
 from fedct_flwr.hospital.supervised_supernode import NODE
+from fedct_flwr.version import __version__
+from tests import superlink_state
 from tests.patience import eventually
 from tests.processes.deployment import free_port
 from tests.processes.relay import Relay
@@ -185,11 +191,13 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
     for module, names in {
         "flwr.supernode.fleet_http_connection": ("FleetHttpClient",),
         "flwr.superlink.servicer.fleet.fleet_handlers": (
+            "activate_node",
             "pull_messages",
             "push_messages",
             "push_object",
             "pull_object",
         ),
+        "flwr.superlink.servicer.control.control_handlers": ("list_nodes",),
         "flwr.superlink.servicer.runtime.runtime_handlers": ("push_messages", "push_object"),
     }.items():
         for name in names:
@@ -204,6 +212,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
 def superlink(heard: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> Iterator[SuperLink]:
     made = SuperLink(monkeypatch, short=True)
     silent_store.install()
+    silo_versions.install()
     made.questions.install()
     yield made
     made.stop()
@@ -549,4 +558,60 @@ def test_an_answer_of_many_parts_holds_up_nobody(superlink: SuperLink) -> None:
     assert not silo.client.PushMessages(request).objects_to_push
     # None of them is noted.
     assert {superlink.state.object_store.get(name) for name in names} == {None}
+    silo.client.close()
+
+
+def versions(superlink: SuperLink) -> list[str]:
+    """What the coordinator is told of each node."""
+    handlers: Any = importlib.import_module("flwr.superlink.servicer.control.control_handlers")
+    told = handlers.list_nodes(ListNodesRequest(), SimpleNamespace(flwr_aid="aid"), superlink.state)
+    # As it travels.
+    return [read_version(attached(node)) for node in ListNodesResponse.FromString(told.SerializeToString()).nodes_info]
+
+
+@pytest.mark.usefixtures("short")
+def test_the_coordinator_is_told_a_silos_version_also_after_its_superlink_was_started_anew(
+    superlink: SuperLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silo = Silo(superlink)
+    assert versions(superlink) == [__version__]
+    # As after an update, for which the SuperNode was ended.
+    monkeypatch.setattr(short_calls, "__version__", "0.2.0")
+    silo.again(superlink).client.close()
+    silo.client.close()
+    assert versions(superlink) == ["0.2.0"]
+    with superlink_state.superlink(Path(os.environ["FLWR_DATABASE"])) as state:
+        assert versions(SimpleNamespace(state=state)) == ["0.2.0"]  # type: ignore[arg-type]
+
+
+def test_flowers_own_supernode_has_no_version_of_ours_nor_that_of_the_one_before_it(
+    superlink: SuperLink, short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silo = Silo(superlink)
+    monkeypatch.setattr(short_calls, "attach", lambda *_: None)
+    silo.again(superlink).client.close()
+    assert versions(superlink) == [""]
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("told", ["\x1b[2J", "", "1" * 33, "0.1.0\n"])
+def test_what_is_no_version_reaches_no_terminal(
+    superlink: SuperLink, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(short_calls, "__version__", told)
+    silo = Silo(superlink)
+    assert versions(superlink) == [""]
+    silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_who_is_not_let_in_leaves_no_version(superlink: SuperLink) -> None:
+    handlers: Any = importlib.import_module("flwr.superlink.servicer.fleet.fleet_handlers")
+    silo = Silo(superlink)
+    stranger = ActivateNodeRequest(public_key=public_key_to_bytes(generate_key_pairs()[1]), heartbeat_interval=30)
+    attach(stranger, b"6.6.6")
+    with pytest.raises(FlowerError):
+        handlers.activate_node(request=stranger, state=superlink.state)
+    assert silo_versions.noted(superlink.state) == {silo.node_id: __version__}
     silo.client.close()
