@@ -10,21 +10,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import typer
 import yaml
 
+from fedct_flwr import __version__
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.gateway import in_container
 from fedct_flwr.cli.main import app
+from fedct_flwr.config.coordinator import LONGEST_MESSAGE
 from tests.cli.silos import Authority
 from tests.patience import PATIENCE
 from tests.readme import ROOT
 
 DOCKER = ROOT / "docker"
 CHARTS = sorted(path for path in (DOCKER / "charts").iterdir())
+KUBERNETES = "1.37"
 UNITS = sorted((DOCKER / "systemd").glob("*.service"))
-QUADLETS = sorted((DOCKER / "quadlet").glob("*.*"))
+QUADLETS = DOCKER / "quadlet"
+QUADLET = Path("/usr/libexec/podman/quadlet")
+"""Podman's own reader of Quadlet files."""
 
 
 # --- the coordinator's compose file
@@ -217,6 +223,22 @@ def test_helm_takes_the_charts(chart: Path) -> None:
     assert [document for document in yaml.safe_load_all(done.stdout) if document] == rendered(chart)
 
 
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.name)
+def test_kubernetes_knows_all_that_the_charts_say(chart: Path) -> None:
+    for document in rendered(chart):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    # What nobody knows is found.
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**document, "replicas": 1}, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.name)
+def test_a_chart_says_what_it_is(chart: Path) -> None:
+    about = yaml.safe_load((chart / "Chart.yaml").read_text("utf-8"))
+    assert (about["name"], about["version"], about["appVersion"]) == (chart.name, __version__, __version__)
+    assert isinstance(about["description"], str)
+
+
 # --- units
 
 
@@ -261,7 +283,7 @@ def test_systemd_knows_all_that_the_units_say(tmp_path: Path) -> None:
 def test_limits_over_several_studies_are_written_where_compose_has_them() -> None:
     content = yaml.safe_load((DOCKER / "silo" / "compose.limits.yaml").read_text("utf-8"))
     target = content["services"]["agent"]["volumes"][0]["target"]
-    quadlet = (DOCKER / "quadlet" / "fedct-agent.container").read_text("utf-8")
+    quadlet = (QUADLETS / "silo" / "fedct-agent.container").read_text("utf-8")
     ((folder, inside),) = re.findall(r"^# Volume=([^:]+):([^:]+):rw,z$", quadlet, re.MULTILINE)
     assert inside == target
     unit = (DOCKER / "systemd" / "fedct-silo-agent.service").read_text("utf-8")
@@ -270,28 +292,68 @@ def test_limits_over_several_studies_are_written_where_compose_has_them() -> Non
 
 
 def test_quadlets_keep_agent_and_supernode_as_compose_does() -> None:
-    files = {path.name: parsed(path) for path in QUADLETS}
-    assert files["fedct-inside.network"]["Network"]["Internal"] == "true"
-    silo = yaml.safe_load((DOCKER / "silo" / "compose.yaml").read_text("utf-8"))["services"]
-    for name in ("agent", "supernode"):
-        text = (DOCKER / "quadlet" / f"fedct-{name}.container").read_text("utf-8")
-        container = files[f"fedct-{name}.container"]["Container"]
-        assert (container["ReadOnly"], container["DropCapability"], container["NoNewPrivileges"]) == (
-            "true",
-            "ALL",
-            "true",
-        )
-        inside = re.findall(r"^Volume=[^:]+:([^:]+):(\w+)", text, re.MULTILINE)
-        assert {target: kind == "ro" for target, kind in inside} == {
-            volume["target"]: volume.get("read_only", False) for volume in silo[name]["volumes"]
-        }
-        networks = re.findall(r"^Network=([\w.-]+)", text, re.MULTILINE)
-        assert set(networks) == (
-            {"fedct-inside.network"} | ({"fedct-outside.network"} if name == "supernode" else set())
-        )
-    said = files["fedct-supernode.container"]["Container"]["Exec"].split()
-    wanted = [re.sub(r"\$\{SUPERLINK:.*\}", "${SUPERLINK}", word) for word in silo["supernode"]["command"]]
-    assert said == wanted
+    services = yaml.safe_load((DOCKER / "silo" / "compose.yaml").read_text("utf-8"))["services"]
+    assert parsed(QUADLETS / "silo" / "fedct-inside.network")["Network"]["Internal"] == "true"
+    for name, networks in {"agent": ["inside"], "supernode": ["outside", "inside"]}.items():
+        container = kept_as_in_compose("silo", name, services[name], networks)
+    wanted = [re.sub(r"\$\{SUPERLINK:.*\}", "${SUPERLINK}", word) for word in services["supernode"]["command"]]
+    assert container["Exec"].split() == wanted
+
+
+def test_quadlets_keep_the_coordinator_as_compose_does(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    inner = parsed(QUADLETS / "coordinator" / "fedct-coordinator.network")["Network"]
+    assert inner["Internal"] == "true"
+    for name in ("superlink", "superexec"):
+        service = services[name]
+        container = kept_as_in_compose("coordinator", name, service, ["coordinator"])
+        started = [container.get("Entrypoint", ""), *container["Exec"].split()]
+        assert started == [*service.get("entrypoint", [""]), *service["command"]]
+        told = dict(word.split("=", 1) for word in container.get("Environment", "").split())
+        assert told == service.get("environment", {})
+        assert "PublishPort" not in container
+    of_its_own = {"/app/conf/gateway.conf": True}
+    container = kept_as_in_compose(
+        "coordinator", "gateway", services["gateway"], ["coordinator", "outside"], of_its_own
+    )
+    assert [container["Exec"]] == list(of_its_own)
+    assert container["PublishPort"] == "8443:8443"
+    # Podman's name server has the address of the network's gateway, and the file says how to tell nginx.
+    steps = (QUADLETS / "coordinator" / "fedct-coordinator.network").read_text("utf-8")
+    assert f"fedct_flwr.cli.coordinator.gateway {LONGEST_MESSAGE} {inner['Gateway']} " in steps
+
+
+def kept_as_in_compose(
+    side: str, name: str, service: dict[str, Any], networks: list[str], mounted: dict[str, bool] | None = None
+) -> configparser.SectionProxy:
+    """A Quadlet file's container, which sees and may do what it does in compose, and has ``mounted`` besides."""
+    path = QUADLETS / side / f"fedct-{name}.container"
+    text, container = path.read_text("utf-8"), parsed(path)["Container"]
+    assert [container[key] for key in ("ReadOnly", "DropCapability", "NoNewPrivileges", "User", "PidsLimit")] == [
+        "true", "ALL", "true", "49999:49999", "256"
+    ]  # fmt: skip
+    inside = re.findall(r"^Volume=[^:]+:([^:]+):(\w+)", text, re.MULTILINE)
+    assert {target: kind == "ro" for target, kind in inside} == {
+        volume["target"]: volume.get("read_only", False) for volume in service["volumes"]
+    } | (mounted or {})
+    found = re.findall(r"^Network=([\w.-]+)", text, re.MULTILINE)
+    assert found == [f"fedct-{network}.network" for network in networks]
+    assert all((path.parent / one).exists() for one in found)
+    return container
+
+
+@pytest.mark.skipif(not QUADLET.exists(), reason="there is no Podman")
+@pytest.mark.parametrize("side", ["silo", "coordinator"])
+def test_podman_takes_the_quadlets(side: str) -> None:
+    done = subprocess.run(
+        [QUADLET, "-dryrun"],
+        env={"QUADLET_UNIT_DIRS": str(QUADLETS / side)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("unsupported")) == (0, 0), done.stderr
+    assert done.stdout.count("ExecStart=") == len(list((QUADLETS / side).iterdir()))
 
 
 # --- Slurm
