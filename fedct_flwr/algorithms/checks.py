@@ -161,7 +161,7 @@ def _of_learners(config: RunConfig, dataset: FederatedDataset | None, subject: S
     )
     used = {**_ONLY_NETWORKS, "local-steps": _IN_STEPS, "epochs": once} if networks else {}
     named = f"learner {','.join(config.learner)!r}"
-    instead = a_network if subject.schema.classes else _classes_by_a_network
+    instead = _classes_by_a_network if subject.schema.outcome.number else a_network
     trained = Choice(named, used, {"network": _ONLY_NETWORKS}, instead)
     refitted = Choice(
         f"{named}, which trains on from round to round",

@@ -14,7 +14,7 @@ from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.repeats import run_one
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.atomic import write_json
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.simulation.comparing import (
@@ -175,7 +175,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Pair], Plan]:
 def _write(folder: Path, settings: Mapping[str, Any], pairs: list[Pair], plan: Plan) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     content = {"settings": dict(settings), "pairs": pairs, "seeds": plan.seeds}
-    write_atomically(folder / _FILE, (json.dumps(content, indent=2) + "\n").encode())
+    write_json(folder / _FILE, content)
 
 
 def _show(out: Output, found: Standings) -> None:

@@ -287,7 +287,7 @@ def _of_silos(run: RunFolder, config: RunConfig) -> _Page:
             students=config.method.votes,
             lessons=config.method.transfer_settings(1).lessons,
             probabilities=bool(kind and kind.own_targets),
-            values=bool(run.quantity),
+            values=run.outcome.number,
             summed=config.method.in_sums,
         ),
     )

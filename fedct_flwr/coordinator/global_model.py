@@ -1,6 +1,5 @@
 """At the end of a run in which silos share labels: the student, its card, and how good it is beside their vote."""
 
-import json
 import logging
 import math
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ import numpy as np
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.coordinator.ensemble import ModelPath, silos_vote
 from fedct_flwr.coordinator.study import Study, Subject
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.atomic import write_atomically, write_json
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.models.card import STUDENT, as_markdown, card
 from fedct_flwr.models.model_file import save_model, suffix
@@ -70,7 +69,7 @@ def add_global_model(
             scores=scores,
             most=most,
         )
-        write_atomically(path.with_suffix(".json"), (json.dumps(facts, indent=2) + "\n").encode())
+        write_json(path.with_suffix(".json"), facts)
         write_atomically(path.with_suffix(".md"), as_markdown(facts).encode())
     except OSError as error:
         raise RunError(

@@ -23,6 +23,8 @@ class Outcome(Protocol):
     """What models are compared by."""
     table: ClassVar[str]
     """The file of a run folder that holds what was decided on."""
+    number: ClassVar[bool]
+    """Whether it is a number, which regressors predict."""
 
     @property
     def words(self) -> str:
@@ -54,6 +56,10 @@ class Outcome(Protocol):
         """What a model says ``(n,)``. Raises DataError for what a model of this study cannot say."""
         ...
 
+    def counts(self, answers: Answers) -> dict[str, int]:
+        """How many answers ``(n,)`` are each class; nothing where there are no classes."""
+        ...
+
     def shown(self, answers: Answers) -> list[Any]:
         """Answers ``(n,)`` as a table of predictions has them."""
         ...
@@ -73,6 +79,7 @@ class Classes:
 
     measure: ClassVar[Measure] = BALANCED_ACCURACY
     table: ClassVar[str] = "labels.csv"
+    number: ClassVar[bool] = False
 
     names: tuple[str, ...]
 
@@ -118,6 +125,10 @@ class Classes:
             raise DataError("the model predicts what is no class of its own study: the file is damaged or forged")
         return answers
 
+    def counts(self, answers: Answers) -> dict[str, int]:
+        """Of all classes, also of those that no answer is."""
+        return dict(zip(self.names, np.bincount(answers, minlength=len(self.names)).tolist(), strict=True))
+
     def shown(self, answers: Answers) -> list[Any]:
         """Names of classes. Others have named them, and reading refuses what this would change."""
         names = [printable(name) for name in self.names]
@@ -138,6 +149,7 @@ class Quantity:
 
     measure: ClassVar[Measure] = R_SQUARED
     table: ClassVar[str] = "values.csv"
+    number: ClassVar[bool] = True
 
     name: str
 
@@ -170,6 +182,10 @@ class Quantity:
     def check_answers(self, answers: Answers) -> Answers:
         """Any numbers will do."""
         return answers
+
+    def counts(self, answers: Answers) -> dict[str, int]:
+        """Nothing."""
+        return {}
 
     def shown(self, answers: Answers) -> list[Any]:
         """The numbers."""

@@ -64,7 +64,7 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
                 "data.toml or study.toml as text"
             )
         return preprocessing.fitted(settings.preprocessing, schema, *references)
-    reading = reading_of(settings, number=not schema.classes)
+    reading = reading_of(settings, number=schema.outcome.number)
     if reading == "texts":
         return Texts(list(schema.texts))
     if reading == "table":
@@ -115,7 +115,7 @@ def unread(settings: LearnerSettings, schema: Schema) -> str:
     """One sentence on the columns that this learner does not use, as they hold text or none; empty if it uses all."""
     if not schema.texts:
         return ""
-    reading = reading_of(settings, number=not schema.classes)
+    reading = reading_of(settings, number=schema.outcome.number)
     texts = listed([schema.columns[position].name for position in schema.texts])
     if reading == "nothing":
         return f"learner {settings.name!r} reads no text and does not use {texts}: {_INSTEAD}, or leave the columns out"

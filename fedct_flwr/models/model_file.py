@@ -128,7 +128,7 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     from fedct_flwr.models.audit import read_object
 
     pipeline = read_object(content, what, packages)
-    learner: SklearnLearner = SklearnRegressor(None) if schema.quantity else SklearnLearner(None)
+    learner: SklearnLearner = SklearnRegressor(None) if schema.outcome.number else SklearnLearner(None)
     try:
         learner.take_over(pipeline)
     except (AttributeError, TypeError, ValueError) as error:

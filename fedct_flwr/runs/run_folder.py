@@ -31,7 +31,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from fedct_flwr.consensus.counting import State, Trust
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.atomic import write_atomically, write_json
 from fedct_flwr.files.json_lines import JsonLines
 from fedct_flwr.runs.places import LOCK, check_new
 from fedct_flwr.runs.records import RoundRecord, WeightsRecord
@@ -82,7 +82,7 @@ class RunFolder:
         with _saying_what(path, "the run folder"):
             path.mkdir(parents=True, exist_ok=True)
             folder._take_lock()
-            folder._write_json("config.json", {"settings": dict(settings), **facts, "versions": versions()})
+            write_json(folder.path / "config.json", {"settings": dict(settings), **facts, "versions": versions()})
         return folder
 
     @classmethod
@@ -268,7 +268,7 @@ class RunFolder:
     def finish(self, status: str, **facts: Any) -> None:
         """Say how the run ended: ``completed`` or ``failed``. Of a completed one no question is asked again."""
         with self._writing("the result"):
-            self._write_json("result.json", {"status": status, **facts})
+            write_json(self.path / "result.json", {"status": status, **facts})
         if status == "completed":
             shutil.rmtree(self.path / _ANSWERS, ignore_errors=True)
 
@@ -310,9 +310,6 @@ class RunFolder:
         except (OSError, ValueError, RecursionError):
             raise RunError(f"{self.path} is no complete run folder: cannot read {name}") from None
         return content
-
-    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
 
     @contextmanager
     def _writing(self, what: str) -> Iterator[None]:

@@ -137,7 +137,7 @@ class Judge:
     @property
     def _can_test(self) -> bool:
         site = self._site
-        return bool(site.own_test.size and site.schema.classes) and not isinstance(site.learner, Resumable)
+        return bool(site.own_test.size) and not site.schema.outcome.number and not isinstance(site.learner, Resumable)
 
     def _teaches(self, question: Instruction) -> bool:
         return kind_of(question, self._site.terms).teaches(question)

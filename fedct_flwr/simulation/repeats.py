@@ -22,7 +22,7 @@ from rich.table import Table
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config.settings import MAX_INT
-from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.atomic import write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
@@ -85,7 +85,7 @@ class Plan:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             content = {"settings": dict(self.settings), "seeds": list(self.seeds)}
-            write_atomically(folder / PLAN, (json.dumps(content, indent=2) + "\n").encode())
+            write_json(folder / PLAN, content)
         except OSError as error:
             raise RunError(f"cannot write {folder / PLAN}: {error.strerror}") from error
 

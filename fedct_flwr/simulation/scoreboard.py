@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from warnings import warn
 
-import numpy as np
-
 from fedct_flwr.baselines.references import References, baselines_of
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.algorithm import Algorithm
@@ -97,19 +95,17 @@ def _row(
         {method: test.models[method].value(measure) if method in test.models else float("nan") for method in METHODS}
         for test in tests.values()
     )
-    compared = verdict_of(found.own, dataset.silos[position].test) if dataset.schema.classes else None
+    compared = None if dataset.schema.outcome.number else verdict_of(found.own, dataset.silos[position].test)
     return SiloScores(found.silo, own, pooled, bytes_sent, tests, compared)
 
 
 def on_test(config: RunConfig, dataset: FederatedDataset, test: Examples, predicted: Mapping[str, Predicted]) -> OnTest:
     """All numbers of these predictions of a test set of the data set, by method."""
-    classes = dataset.schema.classes
-    labels = Labels(len(classes), dataset.schema.positive(config.positive_class))
+    schema = dataset.schema
+    labels = Labels(len(schema.classes), schema.positive(config.positive_class))
     models = {method: assess(test, said, labels) for method, said in predicted.items()}
-    if not classes:
-        return OnTest(test.size, models=models)
-    counts = dict(zip(classes, np.bincount(test.y, minlength=len(classes)).tolist(), strict=True))
-    return OnTest(test.size, counts, "" if labels.positive is None else classes[labels.positive], models)
+    positive = "" if labels.positive is None else schema.classes[labels.positive]
+    return OnTest(test.size, schema.outcome.counts(test.y), positive, models)
 
 
 def reported(folder: RunFolder, silos: Sequence[SiloName]) -> list[SiloScores]:

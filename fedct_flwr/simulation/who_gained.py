@@ -168,13 +168,11 @@ def warnings(
 
 def _expected(rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None) -> dict[str, float]:
     """Shares of the classes as they should be, in 0..1."""
-    if dataset is not None and dataset.schema.classes:
-        y = np.concatenate([silo.private.y for silo in dataset.silos])
-        found = np.bincount(y, minlength=len(dataset.schema.classes))
-        return dict(zip(dataset.schema.classes, (found / found.sum()).tolist(), strict=True))
-    first: Mapping[str, int] = (rounds[0].get("class_counts") or {}) if rounds else {}
-    total = sum(first.values())
-    return {name: value / total for name, value in first.items()} if total else {}
+    counts: Mapping[str, int] = (rounds[0].get("class_counts") or {}) if rounds else {}
+    if dataset is not None:
+        counts = dataset.schema.outcome.counts(np.concatenate([silo.private.y for silo in dataset.silos])) or counts
+    total = sum(counts.values())
+    return {name: count / total for name, count in counts.items()} if total else {}
 
 
 def _near_majority(counts: Mapping[str, int], expected: Mapping[str, float]) -> Iterator[str]:

@@ -171,12 +171,11 @@ def inspection(silo: Silo) -> Iterator[Finding]:
 
 def class_counts(silo: Silo) -> Iterator[Finding]:
     """How many records of each class; small numbers are hidden."""
-    y, classes = silo.records.y, silo.study.schema.classes
-    counts = np.bincount(y, minlength=len(classes)).tolist()
-    shown = [f"{quoted(name)} {count(number)}" for name, number in zip(classes, counts, strict=True)]
+    counts = silo.study.schema.outcome.counts(silo.records.y)
+    shown = [f"{quoted(name)} {count(number)}" for name, number in counts.items()]
     more = f" and {len(shown) - _CLASSES} more" if len(shown) > _CLASSES else ""
     said = f"classes: {', '.join(shown[:_CLASSES])}{more}"
-    if min(counts) < HIDDEN_BELOW:
+    if min(counts.values()) < HIDDEN_BELOW:
         yield warning(said, "nothing, if that is so, but a class with few records is hard to learn")
     else:
         yield good(said)
