@@ -29,48 +29,37 @@ class Outcome(Protocol):
     @property
     def words(self) -> str:
         """What there is to predict, in a table's cell."""
-        ...
 
     @property
     def facts(self) -> Mapping[str, str]:
         """What a run folder says of it beside its classes."""
-        ...
 
     def check(self, classes: Sequence[str]) -> None:
         """Raise DataError where a study that names these classes cannot have this outcome."""
-        ...
 
     def check_classes(self, sentence: str) -> None:
         """Raise ConfigError with this sentence where there are no classes."""
-        ...
 
     def check_settings(self, config: RunConfig, *names: str) -> None:
         """Raise ConfigError for those of these settings (none: of all) that need classes, where there are none."""
-        ...
 
     def check_records(self, parts: Iterable[Examples], name: str) -> None:
         """Raise DataError for private records, of the data set ``name``, of which nothing can be learned."""
-        ...
 
     def check_answers(self, answers: Answers) -> Answers:
         """What a model says ``(n,)``. Raises DataError for what a model of this study cannot say."""
-        ...
 
     def counts(self, answers: Answers) -> dict[str, int]:
         """How many answers ``(n,)`` are each class; nothing where there are no classes."""
-        ...
 
     def shown(self, answers: Answers) -> list[Any]:
         """Answers ``(n,)`` as a table of predictions has them."""
-        ...
 
     def as_written(self, answers: Answers) -> NDArray[Any]:
         """Answers ``(n,)`` as whoever has labeled the records wrote them."""
-        ...
 
     def read(self, cells: Iterable[str]) -> NDArray[Any]:
         """The same of the cells of ``table``, where empty ones hold no answer. Raises ValueError."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -42,37 +42,30 @@ class Bench(Protocol):
     @property
     def learner(self) -> Learner:
         """The personal model."""
-        ...
 
     @property
     def private(self) -> Examples:
         """The silo's own records."""
-        ...
 
     @property
     def public(self) -> PublicSet:
         """Its copy of the public set."""
-        ...
 
     @property
     def guard(self) -> Guard | None:
         """What decides how much others' labels count; None where that is set."""
-        ...
 
     @property
     def soft_guard(self) -> SoftGuard | None:
         """The same of others' probabilities or values; None where that is set, or cannot be weighed."""
-        ...
 
     @property
     def settings(self) -> LearnerSettings:
         """How the personal model is trained."""
-        ...
 
     @property
     def terms(self) -> Terms:
         """What the silo has agreed to."""
-        ...
 
 
 class Kind(Protocol):
@@ -114,47 +107,38 @@ class Kind(Protocol):
     @abstractmethod
     def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
         """Whether an instruction with ``votes`` and with or without ``soft`` (see ``Instruction``) asks for it."""
-        ...
 
     @abstractmethod
     def holds(self, votes: Votes, terms: Terms) -> bool:
         """Whether votes are of this kind, by their type and number of axes alone."""
-        ...
 
     @abstractmethod
     def cost(self, instruction: Instruction, terms: Terms) -> Cost:
         """What a question counts towards a silo's limits."""
-        ...
 
     @abstractmethod
     def size(self, count: int, votes: int, terms: Terms) -> int:
         """Bytes of packed answers on ``count`` examples, at most."""
-        ...
 
     @abstractmethod
     def longest(self, count: int, votes: int, terms: Terms) -> Votes:
         """Answers on ``count`` examples of which none take more bytes."""
-        ...
 
     @abstractmethod
     def put(self, votes: Votes, message: labels_pb2.Reply, terms: Terms) -> None:
         """Put answers into a reply, in their one encoding. Raises Refused for what is none of this kind."""
-        ...
 
     @abstractmethod
     def take(self, message: labels_pb2.Reply, instruction: Instruction, terms: Terms) -> Votes:
         """Take them out of a reply to the instruction. Raises Refused for anything that does not answer it."""
-        ...
 
     @abstractmethod
     def cotrain(self, bench: Bench, instruction: Instruction) -> Votes:
         """Train the silo's own model for a round, and answer with it. Raises TrainingError or ConfigError."""
-        ...
 
     @abstractmethod
     def question(self, number: int, query: Query, targets: HardLabels, votes: int, learning: Soft) -> Instruction:
         """What silos are asked in round ``number``; of the other arguments it takes those that it has a use for."""
-        ...
 
     def fits(self, quantity: str) -> bool:
         """Whether a study that predicts this quantity (empty: classes) can ask for it: most kinds need classes."""

@@ -94,7 +94,6 @@ class Summed(OnlyReady):
     @abstractmethod
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
         """What a silo adds, ``(examples, classes)``. Raises Refused for what is none of the kind."""
-        ...
 
     def summand(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.uint64]:
         """What a silo adds, ``(examples * classes,)``. Raises Refused."""
@@ -175,7 +174,6 @@ class SummedVotes(Summed):
     @abstractmethod
     def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
         """The silo's one vote for each example ``(examples,)``."""
-        ...
 
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
         """A 1 for the class that the silo votes for."""

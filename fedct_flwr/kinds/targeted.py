@@ -42,29 +42,24 @@ class Targeted(Kind):
     @abstractmethod
     def packed_size(self, count: int, terms: Terms) -> int:
         """Bytes of ``count`` packed rows."""
-        ...
 
     @abstractmethod
     def pack(self, votes: SoftVotes) -> bytes:
         """The one encoding of rows ``(n, width)``. Raises Refused."""
-        ...
 
     @abstractmethod
     def unpack(self, packed: bytes, count: int, terms: Terms) -> SoftVotes:
         """The rows ``(count, width)`` that ``pack`` wrote. Raises Refused for anything else."""
-        ...
 
     @abstractmethod
     def train(
         self, learner: Learner, private: Examples, public: Features, targets: SoftVotes | None, weight: float
     ) -> None:
         """One round of training on private examples, and on public ones if there are targets. Raises TrainingError."""
-        ...
 
     @abstractmethod
     def answer(self, learner: Learner, X: Features, num_classes: int) -> SoftVotes:
         """What the trained learner says of examples ``(n, ...)``, ``(n, width)``. Raises TrainingError."""
-        ...
 
     def learn(
         self,

@@ -80,26 +80,21 @@ class Labeler(Protocol):
         Depends on ``asked`` in numbers and in public things alone, and on how far the labeler has come. Raises
         TrainingError for what could not be answered anyway, as far as such things tell: then nothing is charged.
         """
-        ...
 
     def answer(self, asked: Asked, noise: Noise) -> Votes:
         """The class of each example asked about, ``(positions,)``, never ABSTAIN; or counts ``(positions, classes)``.
 
         Raises TrainingError.
         """
-        ...
 
     def dump(self) -> bytes:
         """How far the labeler has come, for ``restore``."""
-        ...
 
     def restore(self, state: bytes) -> None:
         """Go on from a dump. Must not execute anything that is in it. Raises TrainingError."""
-        ...
 
     def reset(self) -> None:
         """Go back to the beginning of the study."""
-        ...
 
 
 class KeepsNothing:

@@ -19,11 +19,9 @@ class Learner(Protocol):
 
     def fit(self, X: Features, y: Answers, sample_weight: NDArray[np.float64] | None = None) -> Self:
         """Train on examples ``(n, ...)`` with classes or values ``(n,)``. Raises TrainingError."""
-        ...
 
     def predict(self, X: Features) -> Answers:
         """The class of each example, ``(n,)``, never ABSTAIN; or its value."""
-        ...
 
 
 @runtime_checkable
@@ -34,7 +32,6 @@ class Stacking(Protocol):
         self, parts: Sequence[Features], y: Answers, sample_weight: NDArray[np.float64] | None = None
     ) -> Self:
         """Train as ``fit`` does on all parts ``(n, ...)``, to the same bits, and change none. Raises TrainingError."""
-        ...
 
 
 @runtime_checkable
@@ -46,7 +43,6 @@ class Choosing(Protocol):
 
         ``groups`` ``(n,)`` say which records belong together: none is on two sides of a split.
         """
-        ...
 
 
 @runtime_checkable
@@ -55,7 +51,6 @@ class Lightening(Protocol):
 
     def lighter(self) -> Learner:
         """The same with less effort, untrained."""
-        ...
 
 
 @runtime_checkable
@@ -64,26 +59,21 @@ class Resumable(Protocol):
 
     def reset(self) -> None:
         """Go back to the untrained state."""
-        ...
 
     def advance(self, private: Examples, public: Features, targets: HardLabels, pseudo_weight: float) -> None:
         """Train for one round on private examples and on the public ones that ``targets`` label.
 
         ``public`` ``(num_public, ...)``, ``targets`` ``(num_public,)``. Raises TrainingError, in the state of before.
         """
-        ...
 
     def label(self, public: Features, positions: NDArray[np.intp]) -> HardLabels:
         """The class of the public examples at ``positions``."""
-        ...
 
     def dump(self) -> bytes:
         """All that is needed to train on, for ``restore``; the same bytes that ``save`` writes, if it is Saveable."""
-        ...
 
     def restore(self, state: bytes) -> None:
         """Go on from a dump. Must not execute anything that is in it. Raises TrainingError."""
-        ...
 
 
 @runtime_checkable
@@ -95,11 +85,9 @@ class Saveable(Protocol):
 
     def save(self, path: Path) -> None:
         """Write the trained model, whole or not at all. Raises TrainingError, OSError."""
-        ...
 
     def load(self, path: Path) -> Self:
         """Take over a model that this learner's ``save`` wrote. Raises DataError."""
-        ...
 
 
 @runtime_checkable
@@ -108,7 +96,6 @@ class Probabilistic(Protocol):
 
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64] | None:
         """Of each class for each example, ``(n, num_classes)``, rows sum to 1; None if the model knows none."""
-        ...
 
 
 @runtime_checkable
@@ -117,7 +104,6 @@ class Calibratable(Probabilistic, Protocol):
 
     def calibrate(self, calibration: Any) -> None:
         """Answer with calibrated probabilities until the next ``fit``; classes stay the same."""
-        ...
 
 
 @runtime_checkable
@@ -130,7 +116,6 @@ class SoftTrainable(Probabilistic, Resumable, Protocol):
         ``targets`` ``(num_public, classes)`` are probabilities; where a row is all 0, the example is not used. Raises
         TrainingError, in the state of before.
         """
-        ...
 
 
 @runtime_checkable
@@ -139,7 +124,6 @@ class SoftFittable(Probabilistic, Protocol):
 
     def check_soft(self) -> None:
         """Raise ConfigError unless its models know probabilities and its ``fit`` takes sample weights."""
-        ...
 
 
 @runtime_checkable
@@ -148,11 +132,9 @@ class Averageable(Protocol):
 
     def weights(self) -> dict[str, NDArray[Any]]:
         """All that the model predicts with, by name: parameters, and running statistics if it has any."""
-        ...
 
     def set_weights(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Predict and train on with these; whatever else training keeps (optimizer) stays. Raises TrainingError."""
-        ...
 
 
 class Correction(NamedTuple):
@@ -176,7 +158,6 @@ class Correctable(Averageable, Resumable, Protocol):
     @property
     def parameters(self) -> Sequence[str]:
         """Names of the weights that gradients move: not of running statistics."""
-        ...
 
     @property
     def reach(self) -> float | None:
@@ -184,11 +165,9 @@ class Correctable(Averageable, Resumable, Protocol):
 
         None where steps are no multiples of gradients (Adam).
         """
-        ...
 
     def advance_corrected(self, private: Examples, correction: Correction) -> None:
         """Train for one round on private examples. Raises TrainingError, in the state of before."""
-        ...
 
 
 @runtime_checkable
@@ -197,14 +176,12 @@ class Distillable(Protocol):
 
     def logits(self, X: Features) -> NDArray[np.float32]:
         """Of each example and class, ``(n, classes)``: probabilities are their softmax."""
-        ...
 
     def distill(self, X: Features, targets: NDArray[np.float32], steps: int) -> None:
         """Train on for so many minibatch steps, to predict the probabilities ``targets`` ``(n, classes)`` of ``X``.
 
         Whatever else training keeps (optimizer) stays. Raises TrainingError, in the state of before.
         """
-        ...
 
 
 @runtime_checkable
@@ -217,12 +194,9 @@ class Layered(Averageable, Protocol):
 
         From the input on, two layers at least. Empty for any other network.
         """
-        ...
 
     def widen(self, weights: Mapping[str, NDArray[Any]]) -> None:
         """Take over weights of hidden layers of any width, and forget what training keeps. Raises TrainingError."""
-        ...
 
     def load_any_width(self, path: Path) -> Self:
         """Take over a saved model whose hidden layers may have other widths. Raises DataError."""
-        ...

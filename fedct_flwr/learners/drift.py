@@ -35,15 +35,12 @@ class Drift(Protocol):
     @property
     def sends_change(self) -> bool:
         """Whether the change of the silo's own vector goes to the coordinator."""
-        ...
 
     def correction(self, own: Vector) -> Correction:
         """What to add to the gradients of this round."""
-        ...
 
     def change(self, begun: Vector, reached: Vector) -> Vector:
         """What to add to the silo's own vector, of a round from one set of weights to the other."""
-        ...
 
 
 @dataclass(frozen=True)

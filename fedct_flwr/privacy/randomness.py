@@ -30,19 +30,15 @@ class Noise(Protocol):
     @property
     def secure(self) -> bool:
         """Whether nobody can predict it: only then does a mechanism protect anybody."""
-        ...
 
     def octets(self, count: int) -> bytes:
         """So many uniform bytes."""
-        ...
 
     def discrete_laplace(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Independent integers, x with probability proportional to exp(-|x| / scale)."""
-        ...
 
     def discrete_gaussian(self, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         """Independent integers, x with probability proportional to exp(-x**2 / (2 scale**2))."""
-        ...
 
 
 class SecureNoise:

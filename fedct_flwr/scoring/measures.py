@@ -12,7 +12,6 @@ class Predictor(Protocol):
 
     def predict(self, X: Features) -> Answers:
         """The class or the value of each example."""
-        ...
 
 
 def accuracy(model: Predictor, test: Examples) -> float:

@@ -34,14 +34,12 @@ class Contribution(Protocol):
 
     def vector(self, shape: Shape) -> NDArray[np.uint64]:
         """The silo's numbers ``(shape.length,)``. Raises SumRefused (SHAPE) for a sum that it does not expect."""
-        ...
 
     def charge(self, shape: Shape) -> None:
         """Charge the silo's ledger: called once for each sum, when all is checked and the vector is about to leave.
 
         If it raises a FedctError, nothing leaves.
         """
-        ...
 
 
 @dataclass

@@ -21,19 +21,15 @@ class LocalState(Protocol):
 
     def get(self, name: str, size: int | None = None) -> bytes | None:
         """What was put under this name last, or only its first ``size`` bytes; None if nothing was."""
-        ...
 
     def put(self, name: str, value: bytes) -> None:
         """Keep a value, whole or not at all."""
-        ...
 
     def names(self, prefix: str) -> list[str]:
         """The names that begin with ``prefix``, the one that was put last first."""
-        ...
 
     def drop(self, name: str) -> None:
         """Keep nothing under this name any more. Whether that comes off decides nothing: never raises."""
-        ...
 
 
 class ContextState:

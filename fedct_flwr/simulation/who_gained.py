@@ -34,17 +34,14 @@ class Row(Protocol):
     @property
     def silo(self) -> str:
         """Its name."""
-        ...
 
     @property
     def pooled(self) -> Mapping[str, float]:
         """Scores on the pooled test set by method."""
-        ...
 
     @property
     def verdict(self) -> Verdict | None:
         """What its own test records say."""
-        ...
 
 
 def verdict_of(predicted: Mapping[str, Predicted], test: Examples) -> Verdict | None:

@@ -37,11 +37,9 @@ class Tracker(Protocol):
 
     def round(self, number: int, metrics: Mapping[str, float]) -> None:
         """What a round came to; ``number`` is from 1 on."""
-        ...
 
     def end(self, status: str, facts: Mapping[str, Any], folder: RunFolder) -> None:
         """The run is over: ``completed``, ``failed`` or ``stopped``; ``facts`` are those of ``result.json``."""
-        ...
 
 
 def check_tracking(config: RunConfig) -> None:

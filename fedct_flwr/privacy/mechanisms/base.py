@@ -23,15 +23,12 @@ class Mechanism(Protocol):
     @property
     def unit(self) -> PrivacyUnit:
         """Whom it protects."""
-        ...
 
     def __call__(self, votes: NDArray[Any], noise: Noise) -> NDArray[Any]:
         """The votes as they may be released. Raises ConfigError for votes that it does not cover."""
-        ...
 
     def event(self, num_queries: int) -> DpEvent:
         """What the release of ``num_queries`` examples spends, per unit."""
-        ...
 
 
 @dataclass(frozen=True)
