@@ -129,19 +129,6 @@ def uniform(num_silos: int) -> Matrix:
     return np.full((num_silos, num_silos), 1 / num_silos)
 
 
-def targets_of(trust: Matrix, votes: SoftVotes) -> SoftVotes:
-    """Each silo's own soft targets, ``psi_i = sum_j W_ij p_j`` (equation 1): ``(silos, examples, classes)``.
-
-    Also for regression, ``votes`` ``(silos, examples)``.
-
-    >>> targets_of(uniform(2), np.float32([[[1, 0]], [[0, 1]]])).tolist()
-    [[[0.5, 0.5]], [[0.5, 0.5]]]
-    """
-    flat = votes.reshape(len(votes), -1)
-    targets: SoftVotes = trust.astype(np.float32) @ flat.astype(np.float32, copy=False)
-    return targets.reshape(votes.shape)
-
-
 def naive(measure: Measure = similarity) -> TrustRule:
     """All count the same in every round."""
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.images import are_bytes, as_numbers
 from fedct_flwr.types import DataError, Features
 
-FINGERPRINT_BYTES: Final = 32
 _BLOCK_BYTES: Final = 1 << 24
 _TABLE: Final = 2
 """Axes of a table."""

@@ -20,7 +20,7 @@ class Answered(NamedTuple):
 
     @classmethod
     def read(cls, kept: bytes | None) -> Self | None:
-        """What ``to_bytes`` wrote; what an earlier version kept after it is not read here."""
+        """What ``to_bytes`` wrote."""
         if kept is None:
             return None
         digest, model_digest, number, length = _HEADER.unpack_from(kept)
@@ -44,15 +44,6 @@ class Answers:
     def keep(self, run_id: int, answered: Answered) -> None:
         """Make it the last answer of a run. Raises OSError."""
         self._state.put(_name(run_id), answered.to_bytes())
-
-    def learned_before(self, run_id: int) -> tuple[Answered, bytes] | None:
-        """A run's last answer and where its network stood after it, as an earlier version kept them: in one file."""
-        kept = self._state.get(_name(run_id))
-        answered = Answered.read(kept)
-        if kept is None or answered is None:
-            return None
-        progress = kept[_HEADER.size + len(answered.reply) :]
-        return (answered, progress) if progress else None
 
     def is_newest(self, run_id: int) -> bool:
         """Whether no other run has an answer that was kept later."""

@@ -15,7 +15,6 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.calibrated import calibrate
-from fedct_flwr.silo.answers import Answers
 from fedct_flwr.silo.judgment import Judge, Judgment
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
@@ -52,9 +51,6 @@ class Personal:
         self._learned = b""
         self._judge = Judge(workplace.site, workplace.state, workplace.model_digest.hex()[:16])
         self._taken_over = False
-        if workplace.state.get(self._name, 0) is None:
-            # An earlier version kept it with the answer, in whose place the next one will be.
-            self._copy_state(run_id)
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""
@@ -97,16 +93,9 @@ class Personal:
     def take_over(self, run_id: int) -> None:
         """Go on from where the model stood in another run, of which this one is the continuation."""
         self._taken_over = True
-        self._copy_state(run_id)
-
-    def _copy_state(self, run_id: int) -> None:
-        """Stand where the model stood in a run, if that is known."""
         state = self._workplace.state
         if (kept := state.get(f"{_LEARNER}{run_id}")) is not None:
             state.put(self._name, kept)
-        elif before := Answers(state).learned_before(run_id):
-            answered, progress = before
-            state.put(self._name, _State(answered.digest, answered.model_digest, progress).to_bytes())
 
     def _calibrated(self, question: Question, progress: bytes) -> bytes:
         """Calibrate the model to be kept, if the silo wants that: models that have left records out learn as it did.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedct_flwr.datasets import public_set
 from fedct_flwr.datasets.images import scaled
-from fedct_flwr.datasets.public_set import FINGERPRINT_BYTES, PublicSet, Query
+from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.types import DataError
 
 X = np.float64([[1.5, -2.0], [0.0, np.nan], [3.0, 4.0]])
@@ -48,7 +48,7 @@ class TestFingerprint:
         assert fingerprint(np.int16([[1, -2, 3]])) == "e54125052b5f257c9a6e02691a5a038f7bbba7190349664a5d2cfac5a6df6764"
 
     def test_has_the_size_that_travels(self):
-        assert len(PublicSet(X).fingerprint) == FINGERPRINT_BYTES
+        assert len(PublicSet(X).fingerprint) == 32
 
     @pytest.mark.parametrize(
         "variant",

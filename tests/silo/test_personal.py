@@ -12,7 +12,6 @@ import pytest
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.learners.sklearn import load_model
-from fedct_flwr.silo.answers import Answered
 from fedct_flwr.silo.workplace import gated
 from tests.hospitals import STUDY, write_silo_folder
 from tests.silo.test_answers import NETWORK, TREE, Silo, restart
@@ -82,36 +81,12 @@ def test_the_model_of_before_is_trained_once_and_leaves_no_trace_in_the_other(tm
     assert (tmp_path / "once" / model).read_bytes() == (tmp_path / "twice" / model).read_bytes()
 
 
-def test_a_network_goes_on_from_where_an_earlier_version_left_it(tmp_path: Path) -> None:
-    """Which kept it with its answer, in one file."""
-    for name in ("now", "upgraded", "killed"):
-        silo = silo_in(tmp_path / name)
-        for number in (1, 2):
-            learn(silo, number, 1)
-    for name in ("upgraded", "killed"):
-        state = tmp_path / name / "state"
-        learner, answer = state / f"learner-{RUN}", state / f"run-{RUN}"
-        answer.write_bytes(answer.read_bytes() + learner.read_bytes()[64:])
-        learner.unlink()
-        assert Answered.read(answer.read_bytes()).reply  # type: ignore[union-attr]
-    with asked(silo_in(tmp_path / "killed"), 3, 1):
-        pass  # the answer is kept, and no lesson
-    found = {name: learn(silo_in(tmp_path / name), 3, 1) for name in ("now", "upgraded", "killed")}
-    states = {name: (tmp_path / name / "state" / f"learner-{RUN}").read_bytes() for name in found}
-    assert len(set(states.values())) == 1
-    for name in ("upgraded", "killed"):
-        np.testing.assert_array_equal(found[name], found["now"])
-
-
-def test_a_resumed_run_goes_on_from_there_too(tmp_path: Path) -> None:
+def test_a_resumed_run_goes_on_from_where_the_network_stood(tmp_path: Path) -> None:
     silo = silo_in(tmp_path)
     for number in (1, 2):
         learn(silo, number, 1)
     state = tmp_path / "state"
     learner = (state / f"learner-{RUN}").read_bytes()
-    (state / f"learner-{RUN}").unlink()
-    answer = state / f"run-{RUN}"
-    answer.write_bytes(answer.read_bytes() + learner[64:])
     learn(silo_in(tmp_path, RUN + 1), 2, 1)
     assert (state / f"learner-{RUN + 1}").read_bytes() == learner
 
