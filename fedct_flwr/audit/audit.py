@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -64,6 +64,14 @@ class How:
             raise ConfigError(f"minutes is {self.minutes:g}: set it to 0 or more; at 0 there are two refits")
         if self.forged and not self.planted:
             raise ConfigError("a coordinator forges labels of candidates in the public set: plant them there")
+
+    def begun(self, progress: Callable[[Iterable[int]], Iterable[int]]) -> Iterator[int]:
+        """The numbers of the refits: two at least, and of the others those that time is left for."""
+        started = time.monotonic()
+        for number in progress(range(self.refits)):
+            if number > 1 and time.monotonic() - started > 60 * self.minutes:
+                return
+            yield number
 
 
 @dataclass(frozen=True)
@@ -153,9 +161,7 @@ def audit(
     forge = _forged(places, Terms.of(config.study, dataset.public, dataset.schema)) if how.forged else None
     seen: dict[str, list[Mapping[SiloName, Seen]]] = {seat: [] for seat in SEATS}
     drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
-    for number in progress(range(how.refits)):
-        if len(drawn) > 1 and time.monotonic() - started > 60 * how.minutes:
-            break
+    for number in how.begun(progress):
         members = draw(candidates, dataset.silos, generator(how.seed, "members", number))
         held = with_members(dataset, candidates, members, planted=how.planted)
         refit = rerun(config, held, random_state(how.seed, "refit", number), forge)

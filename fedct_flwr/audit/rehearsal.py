@@ -48,9 +48,7 @@ def rehearse(
     rows = np.arange(len(site.public), len(public))
     seen: dict[str, list[Mapping[SiloName, Seen]]] = {COORDINATOR: [], MODEL: []}
     drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
-    for number in progress(range(how.refits)):
-        if len(drawn) > 1 and time.monotonic() - started > 60 * how.minutes:
-            break
+    for number in how.begun(progress):
         members = draw(candidates, [own], generator(how.seed, "members", number))
         part = with_some(own, candidates, members[site.silo])
         model = _trained(site, part)

@@ -4,7 +4,7 @@ The coordinator sees each silo's answers of all rounds, or its weights. Another 
 back. The third seat is given a model: the one that a silo ended with, or the global one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -80,7 +80,10 @@ def _flat(transformer: Any, X: Features) -> Any:
 def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Seen]:
     """What a seat sees of each silo's candidates."""
     if seat == MODEL:
-        return {silo: _in_model(refit.models[silo], places, silo) for silo in places.candidates}
+        return {
+            silo: seen_in_model(refit.models[silo], records, places.test, places.public, places.last_class)
+            for silo, records in places.candidates.items()
+        }
     travelled = refit.travelled.silos
     if any(kept.steps for kept in travelled.values()):
         training = _Training.of(refit, places)
@@ -90,7 +93,7 @@ def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Seen]:
     if seat == COORDINATOR and refit.in_sums:
         opened = _sums(refit)
         labels = np.stack([_argmax(said) for said in opened])
-        return {silo: _in_sums(opened, labels, places, silo) for silo in places.candidates}
+        return {silo: _told(labels, opened, places, silo) for silo in places.candidates}
     if seat == COORDINATOR:
         return {silo: _in_answers(refit, places, silo) for silo in places.candidates}
     return {silo: _in_consensus(refit, places, silo) for silo in places.candidates}
@@ -152,13 +155,16 @@ def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
     return np.stack(found)
 
 
-def _in_sums(opened: NDArray[np.float64], labels: NDArray[np.int16], places: Places, silo: SiloName) -> Seen:
-    """What the sum over all silos says of the candidates of one."""
+def _told(labels: NDArray[np.int16], probabilities: NDArray[np.float64] | None, places: Places, silo: SiloName) -> Seen:
+    """What public labels ``(rounds, n)`` and probabilities say of a silo's candidates, if these are among the public.
+
+    Their neighbours are.
+    """
     y, rows, neighbours = places.candidates[silo].y, places.rows[silo], places.neighbours[silo]
     near = None if neighbours is None else labels[:, neighbours]
     if labels.shape[1] == places.num_public:
         return Seen(y, neighbours=near)
-    return Seen(y, labels[:, rows], opened[:, rows], neighbours=near)
+    return Seen(y, labels[:, rows], None if probabilities is None else probabilities[:, rows], neighbours=near)
 
 
 class _Path(NamedTuple):
@@ -220,17 +226,12 @@ class _Training:
 def _in_consensus(refit: Refit, places: Places, silo: SiloName) -> Seen:
     """What another silo is told of the same records: the consensus, in which this silo has one voice of several."""
     watching = next(kept for name, kept in refit.travelled.silos.items() if name != silo)
-    y, rows, neighbours = places.candidates[silo].y, places.rows[silo], places.neighbours[silo]
     told = [labels for labels in watching.told if (labels != ABSTAIN).any()]
     told += [_argmax(probabilities) for probabilities in watching.told_probabilities]
     if not told:
-        return Seen(y)
-    labels = np.stack(told)
-    near = None if neighbours is None else labels[:, neighbours]
-    if labels.shape[1] == places.num_public:
-        return Seen(y, neighbours=near)
-    soft = np.stack(watching.told_probabilities)[:, rows] if watching.told_probabilities else None
-    return Seen(y, labels[:, rows], soft, neighbours=near)
+        return Seen(places.candidates[silo].y)
+    soft = np.stack(watching.told_probabilities) if watching.told_probabilities else None
+    return _told(np.stack(told), soft, places, silo)
 
 
 def _argmax(probabilities: NDArray[np.float64]) -> HardLabels:
@@ -261,10 +262,6 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Seen
     return Seen(records.y, found.argmax(axis=2).astype(np.int16), found, population=population)
 
 
-def _in_model(model: Learner, places: Places, silo: SiloName) -> Seen:
-    return seen_in_model(model, places.candidates[silo], places.test, places.public, places.last_class)
-
-
 def seen_in_model(model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int) -> Seen:
     """What a model says of the records when it is asked: labels, probabilities where it has some, and changed copies.
 
@@ -284,14 +281,10 @@ def seen_in_model(model: Learner, records: Examples, strangers: Examples, public
         population = None if theirs is None else attacks.true_probability(theirs[None], strangers.y)
     # A record of one field, such as a text, is itself or another one: nothing lies between.
     fields = int(np.prod(records.X.shape[1:]))
-    predict, rng = _predict(model), generator(0, "boundary")
-    edge = attacks.boundary(predict, records.X, records.y, public, rng) if fields > 1 else None
+    rng = generator(0, "boundary")
+    edge = attacks.boundary(model.predict, records.X, records.y, public, rng) if fields > 1 else None
     own = None if probabilities is None else np.asarray(probabilities, dtype=np.float64)[None]
     return Seen(records.y, labels, own, population=population, boundary=edge)
-
-
-def _predict(model: Learner) -> Callable[[Features], HardLabels]:
-    return lambda X: model.predict(X)
 
 
 def _probabilities(model: Learner, X: Features, dataset: FederatedDataset) -> NDArray[np.float64] | None:

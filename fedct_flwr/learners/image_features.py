@@ -22,6 +22,7 @@ from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
 from fedct_flwr.datasets.images import as_numbers
+from fedct_flwr.learners.stateless import Stateless
 from fedct_flwr.types import Features
 
 _PIXELS: Final = 1024
@@ -44,12 +45,8 @@ _DECIMALS: Final = 4
 """So many digits are kept: how sums are added up on another number of threads must decide nothing."""
 
 
-class Pixels(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Pixels(Stateless):
     """The mean of each square of pixels, whose side is as short as leaves 1,024 values at most."""
-
-    def fit(self, X: Features, y: Any = None) -> Self:
-        """Nothing is learned."""
-        return self
 
     def transform(self, X: Features) -> NDArray[np.float64]:
         """Images ``(n, channels, height, width)`` as rows ``(n, values)``."""
@@ -57,9 +54,6 @@ class Pixels(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         while _values(X.shape[1:], side) > _PIXELS:
             side += 1
         return _in_parts(X, lambda images: _shrunk(images, side).reshape(len(images), -1))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 class Patches(TransformerMixin, BaseEstimator):  # type: ignore[misc]

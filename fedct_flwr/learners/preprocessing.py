@@ -21,6 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners.shared import once
 from fedct_flwr.learners.skops_file import share
+from fedct_flwr.learners.stateless import Stateless
 from fedct_flwr.types import DataError, Features, TrainingError
 
 _IMAGES: Final = 4
@@ -327,19 +328,12 @@ class Words(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return vectorizer.transform(texts)
 
 
-class Numbers(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Numbers(Stateless):
     """Columns of objects as numbers, all or some of them."""
 
     def __init__(self, columns: list[int] | None = None) -> None:
         self.columns = columns
 
-    def fit(self, X: Features, y: Any = None) -> Self:
-        """Nothing is learned."""
-        return self
-
     def transform(self, X: Features) -> Features:
         """Columns ``(n, columns)`` in double precision."""
         return np.asarray(X if self.columns is None else X[:, self.columns], dtype=np.float64)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True

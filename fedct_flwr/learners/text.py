@@ -5,11 +5,11 @@ learner takes is its transformer, which is part of its model file.
 """
 
 import importlib
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 
@@ -29,6 +29,7 @@ from fedct_flwr.learners.catalog import (
     make_regressor,
 )
 from fedct_flwr.learners.language import Encoder, Sentences, Tokens, unusual
+from fedct_flwr.learners.stateless import Stateless
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import Features, LearnerError
 
@@ -170,34 +171,23 @@ def with_plain_numbers(model: Any) -> Any:
     return model
 
 
-class Texts(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Texts(Stateless):
     """The text of each record, of several columns one below the other: what vectorizers take."""
 
     def __init__(self, columns: list[int]) -> None:
         self.columns = columns
 
-    def fit(self, X: Features, y: Any = None) -> Self:
-        """Nothing is learned."""
-        return self
-
     def transform(self, X: Features) -> NDArray[np.object_]:
         """Strings ``(n,)``."""
         return np.array(["\n".join(row) for row in X[:, self.columns]], dtype=object)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
-
-class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Table(Stateless):
     """All columns by their names, as a pandas DataFrame: strings where there is text, floats elsewhere."""
 
     def __init__(self, names: list[str], texts: list[int]) -> None:
         self.names = names
         self.texts = texts
-
-    def fit(self, X: Features, y: Any = None) -> Self:
-        """Nothing is learned."""
-        return self
 
     def transform(self, X: Features) -> Any:
         """A DataFrame of n rows. Raises LearnerError without pandas."""
@@ -210,9 +200,6 @@ class Table(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for position, name in enumerate(self.names)
         }
         return pandas.DataFrame(columns)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 def _first(model: Any) -> Any:
