@@ -4,7 +4,6 @@ The labeler: ``labelers/joint_linear.py``; its rounds: ``coordinator/joint.py``.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fedct_flwr.config import RunConfig
@@ -16,8 +15,6 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import GRADIENTS
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.kinds.joint import STEPS
-from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.types import SiloName
 
 if TYPE_CHECKING:
     # An algorithm as an object waits for neither.
@@ -100,10 +97,6 @@ class JointLabeler(Algorithm):
         step = simulated_plan(self, config, dataset, len(config.roster or dataset.silos))
         # Raises ConfigError where no noise keeps the budget.
         _ = joint_labeler(step, dataset.public, dataset.schema).noise
-
-    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
-        """Every silo ends with a model of its own."""
-        return folder.silo_model(silo, suffix)
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Train the labeler, let silos learn its labels, and return what ``result.json`` tells. Raises RunError."""

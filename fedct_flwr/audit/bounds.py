@@ -121,9 +121,7 @@ def _counts(inside: NDArray[np.float64], outside: NDArray[np.float64], cut: floa
     return int((inside > cut).sum()), len(inside), int((outside > cut).sum()), len(outside)
 
 
-def bound_of_run(
-    attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_], delta: float, confidence: float = CONFIDENCE
-) -> float:
+def bound_of_run(attacks: dict[str, NDArray[np.float64]], members: NDArray[np.bool_], delta: float) -> float:
     """A lower bound on epsilon from scores ``(refits, candidates)`` of attacks that read one refit's output alone.
 
     Half of the refits choose the attack and how many guesses to abstain from, the other half are guessed.
@@ -132,11 +130,11 @@ def bound_of_run(
     best, chosen = -1.0, ("", _SHARES[0])
     for name, scores in attacks.items():
         for share in _SHARES:
-            found = one_run(_guess(scores[even], members[even], share), delta, confidence)
+            found = one_run(_guess(scores[even], members[even], share), delta)
             if found > best:
                 best, chosen = found, (name, share)
     name, share = chosen
-    return one_run(_guess(attacks[name][~even], members[~even], share), delta, confidence)
+    return one_run(_guess(attacks[name][~even], members[~even], share), delta)
 
 
 def _guess(scores: NDArray[np.float64], members: NDArray[np.bool_], share: float) -> Guessed:

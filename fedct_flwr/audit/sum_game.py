@@ -76,9 +76,7 @@ class SumGame:
         return self.headline.broken or self.profile.broken or self.noise.broken or self.priced > self.epsilon
 
 
-def play_sums(
-    config: RunConfig, terms: Terms, num_silos: int, seen: InSum, seed: int, seconds: float, pairs: int = PAIRS
-) -> SumGame:
+def play_sums(config: RunConfig, terms: Terms, num_silos: int, seen: InSum, seed: int, seconds: float) -> SumGame:
     """Play the game of one question of a run of ``num_silos``, as a silo was asked it (``seen``).
 
     No pair of sums is begun after ``seconds``, from the hundredth on. Raises ConfigError for impossible noise, and
@@ -101,7 +99,7 @@ def play_sums(
         found = promised.price(delta).upper
         return min(found, epsilon) if delta >= plan.delta else found
 
-    inside, outside, noise, grid = _draw(asked, terms, seen.honest, honest, seed, seconds, pairs)
+    inside, outside, noise, grid = _draw(asked, terms, seen.honest, honest, seed, seconds)
     confidence = 1 - (1 - GAME_CONFIDENCE) / _TESTS
     right = float((inside > 0).sum() + (outside < 0).sum() + ((inside == 0).sum() + (outside == 0).sum()) / 2)
     return SumGame(
@@ -128,9 +126,7 @@ class _Drawn(NamedTuple):
     grid: int
 
 
-def _draw(
-    asked: Instruction, terms: Terms, believed: int, honest: int, seed: int, seconds: float, pairs: int
-) -> _Drawn:
+def _draw(asked: Instruction, terms: Terms, believed: int, honest: int, seed: int, seconds: float) -> _Drawn:
     """Sums of both ways to vote, and the attacker's scores: what is along the votes.
 
     ``believed``: honest silos that a silo counts on when it draws its share; ``honest``: those that draw one.
@@ -144,7 +140,7 @@ def _draw(
     scores: dict[bool, list[float]] = {True: [], False: []}
     noise: list[NDArray[np.float64]] = []
     enough = max(FEWEST_PAIRS, _MOST_NUMBERS // (2 * asked.query.size * terms.width))
-    for number in range(min(pairs, enough)):
+    for number in range(min(PAIRS, enough)):
         if number >= FEWEST_PAIRS and time.monotonic() > end:
             break
         for there, found in scores.items():

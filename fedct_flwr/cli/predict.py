@@ -17,7 +17,16 @@ from fedct_flwr.cli.calibrating import (
 )
 from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, shown_classes, write_table
+from fedct_flwr.cli.predictions import (
+    Accept,
+    CsvFile,
+    Said,
+    check_new,
+    in_chunks,
+    say_findings,
+    shown_classes,
+    write_table,
+)
 from fedct_flwr.cli.threshold import PositiveOption, Threshold, ThresholdOption
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.table_files import as_written
@@ -47,7 +56,7 @@ def predict(
     calibrate_with: CalibrateOption = None,
     label: LabelOption = "",
     calibration: MethodOption = "",
-    output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+    output: CsvFile = None,
     package: Package = None,
     accept: Accept = None,
     json_: Json = False,

@@ -27,6 +27,7 @@ Accept: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(help="A finding about the new records that is meant so, by name: CODE or CODE:COLUMN."),
 ]
+CsvFile: TypeAlias = Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")]
 CHUNK: Final = 65_536
 """So many records are predicted at a time, so that one can say how far it is."""
 

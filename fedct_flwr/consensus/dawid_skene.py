@@ -162,7 +162,7 @@ def _shares(votes: _Votes) -> NDArray[np.float64]:
     return counts
 
 
-def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _CAP) -> Consensus:
+def dawid_skene(num_classes: int) -> Consensus:
     """The consensus that takes the class under which the votes on an example are most probable.
 
     Where no class is more probable than another, the votes do not tell: the incumbent label stays if it is among these,
@@ -185,8 +185,8 @@ def dawid_skene(num_classes: int, *, tolerance: float = _TOLERANCE, cap: int = _
         voting = sum(bool((row < num_classes).any()) for row in matrix.votes)
         if not voting:
             return np.full(len(incumbent), ABSTAIN, dtype=LABEL_DTYPE), state
-        fair = estimate(matrix, even=np.inf, tolerance=tolerance, cap=cap)
-        found = estimate(matrix, begin=fair.posterior, even=_EVEN, tolerance=tolerance, cap=cap)
+        fair = estimate(matrix, even=np.inf)
+        found = estimate(matrix, begin=fair.posterior, even=_EVEN)
         labels = _decided(found.posterior / found.priors, incumbent)
         agreed, vote = unanimous(matrix)
         labels[agreed] = np.where(vote == num_classes, ABSTAIN, vote.astype(LABEL_DTYPE))[agreed]

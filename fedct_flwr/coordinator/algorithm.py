@@ -40,9 +40,9 @@ class Algorithm(Method):
         Without a ``dataset``, silos are real and choose their learners themselves.
         """
 
-    @abstractmethod
     def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
-        """Where a run in simulation keeps the model that a silo ends with."""
+        """Where a run in simulation keeps the model that a silo ends with: its own, if silos do not share one."""
+        return folder.silo_model(silo, suffix)
 
     @abstractmethod
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:

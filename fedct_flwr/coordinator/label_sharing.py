@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import Field
@@ -17,9 +16,7 @@ from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import HARD
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.learners.base import Learner
-from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.terms import FEWEST_SILOS
-from fedct_flwr.types import SiloName
 
 if TYPE_CHECKING:
     # An algorithm as an object waits for none of these.
@@ -87,10 +84,6 @@ class LabelSharing(Algorithm):
     def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":
         """What silos' own noise on the votes of students costs each record, if they add any."""
         return None
-
-    def model_path(self, folder: RunFolder, silo: SiloName, suffix: str) -> Path:
-        """Every silo ends with a model of its own."""
-        return folder.silo_model(silo, suffix)
 
     def run(self, study: "Study", grid: "Grid") -> dict[str, Any]:
         """Co-train, write the final labels or values, and return what ``result.json`` tells. Raises RunError."""

@@ -1,6 +1,7 @@
 """What the lines of an egress log add up to, in numbers: for the gate's limits, and for readers of the log."""
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Final, NamedTuple
 
 from fedct_flwr.hospital.log_entry import Event, LogEntry
@@ -42,15 +43,9 @@ class Left(NamedTuple):
 
 def spent(entries: Iterable[LogEntry]) -> Spent:
     """What counts towards the totals by these lines."""
-    total = Spent()
-    for entry in entries:
-        total = total.plus(entry)
-    return total
+    return reduce(Spent.plus, entries, Spent())
 
 
 def left(entries: Iterable[LogEntry]) -> Left:
     """What left by these lines."""
-    total = Left()
-    for entry in entries:
-        total = total.plus(entry)
-    return total
+    return reduce(Left.plus, entries, Left())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.labelers.joint_linear import Descent, JointLinear, Plan, check_weights, plan_for
 from fedct_flwr.labelers.public_features import NORM
-from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated
+from fedct_flwr.privacy.noise_shares import NoiseShares
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.types import ConfigError, Features, HardLabels
 
@@ -109,15 +109,7 @@ class JointChoice:
     @cached_property
     def noise(self) -> NoiseShares:
         """What silos add to each sum until the choice is made. Raises ConfigError for a budget that no noise keeps."""
-        plan = self.plan
-        return calibrated(
-            plan.epsilon,
-            plan.delta,
-            sensitivity=math.nextafter(math.sqrt(2) * NORM * plan.clip, math.inf),
-            sums=plan.steps,
-            numbers=self._size * plan.num_classes,
-            honest=plan.honest,
-        )
+        return self.plan.shares(self._size, math.nextafter(math.sqrt(2) * NORM * self.plan.clip, math.inf))
 
     @cached_property
     def noise_of_winner(self) -> NoiseShares:

@@ -70,6 +70,17 @@ class Plan:
     share: float = 1.0
     """Of the budget, for this labeler: its part of 1 / multiplier^2, which adds up over Gaussian mechanisms."""
 
+    def shares(self, size: int, sensitivity: float) -> NoiseShares:
+        """The noise in sums of ``(size, classes)`` numbers. Raises ConfigError for a budget that no noise keeps."""
+        return calibrated(
+            self.epsilon,
+            self.delta,
+            sensitivity=sensitivity,
+            sums=self.steps,
+            numbers=size * self.num_classes,
+            honest=self.honest,
+        )
+
 
 def plan_for(
     num_records: int,
@@ -195,15 +206,7 @@ class JointLinear:
     @cached_property
     def noise(self) -> NoiseShares:
         """What silos add to each of their summands. Raises ConfigError for a budget that no noise keeps."""
-        plan = self.plan
-        return calibrated(
-            plan.epsilon,
-            plan.delta,
-            sensitivity=float(NORM * plan.clip),
-            sums=plan.steps,
-            numbers=self.features.size * plan.num_classes,
-            honest=plan.honest,
-        )
+        return self.plan.shares(self.features.size, float(NORM * self.plan.clip))
 
     def sharing(self, noise: NoiseShares) -> "JointLinear":
         """The same labeler, in sums with this noise that it does not have for itself; see ``JointChoice``."""

@@ -1,6 +1,7 @@
 """The privacy sheet: one page of plain language on what is promised, what was spent, and what is not covered."""
 
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context
 from typing import Final
 
 from fedct_flwr.config import PrivacySettings
@@ -11,9 +12,12 @@ from fedct_flwr.text.printable import printable
 
 UNIT: Final = "one record of a silo, added or removed"
 _LABELS: Final = Answers()
+_UP: Final = Context(prec=4, rounding=ROUND_CEILING)
+
+PUBLIC_SET: Final = "**The public set.** Its examples are known to everybody; nothing here protects the people in it."
 
 _NOT_COVERED: Final = (
-    "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
+    PUBLIC_SET,
     "**That the silo takes part**, its name, how many records it has, and what the study is about.",
     "**When an answer is given, or that none is**: how long it takes, refusals, and what stands in the egress log.",
     "**The models that stay at the silo**, which learn from all records without noise. Whoever is given one, or what "
@@ -134,6 +138,11 @@ def _advice(answers: Answers, *, simulated: bool) -> str:
 def bullets(lines: Sequence[str]) -> str:
     """A list, as Markdown."""
     return "\n".join(f"- {line}" for line in lines)
+
+
+def rounded_up(epsilon: float) -> float:
+    """With four digits: to say less than it is would promise too much."""
+    return float(_UP.create_decimal(epsilon))
 
 
 def factor(epsilon: float) -> str:

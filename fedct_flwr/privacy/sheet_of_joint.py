@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedct_flwr.config import PrivacySettings, StudyJoint
-from fedct_flwr.privacy.sheet import SIMULATED, UNIT, bullets, factor, ledgers, scores, verdict
+from fedct_flwr.privacy.sheet import PUBLIC_SET, SIMULATED, UNIT, bullets, factor, ledgers, scores, verdict
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.printable import printable
 
 _NOT_COVERED: Final = (
-    "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
+    PUBLIC_SET,
     "**That the silo takes part**, its name, and how many records all silos have together.",
     "**When an answer is given, or that none is.**",
     "**The models that stay at the silos.** They learn from all records without noise, next to the protected labels.",

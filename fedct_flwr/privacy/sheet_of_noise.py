@@ -1,13 +1,10 @@
 """The privacy sheet of a run whose coordinator adds noise: what it promises to each silo, and to whom it does not."""
 
-from decimal import ROUND_CEILING, Context
 from typing import Final
 
-from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, scores
+from fedct_flwr.privacy.sheet import PUBLIC_SET, SIMULATED, bullets, factor, rounded_up, scores
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.printable import printable
-
-_UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 
 _NOT_COVERED: Final = (
     "**The coordinator.** It sees what each silo sent, before any noise. Whoever distrusts it needs noise at the silo.",
@@ -16,7 +13,7 @@ _NOT_COVERED: Final = (
     "and its card may leave: they hold nothing of it.",
     "**Further runs over the same silos.** What they cost adds up. The coordinator keeps no ledger: this page is about "
     "one run, nobody counts them together, and none is refused.",
-    "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
+    PUBLIC_SET,
     "**That a silo takes part.** A silo's votes are compared with other votes, not with none. When it answers and what "
     "the study is about are not covered either.",
     "**The models that stay at the silos**, which learn from all records.",
@@ -29,8 +26,7 @@ def sheet_of_noise(study: str, cost: Spending, *, simulated: bool, metrics: bool
 
     ``metrics``: whether test scores left. ``silos_protect``: whether simulated silos have a protection of their own.
     """
-    # Rounded up: to say less than it is would promise too much.
-    epsilon, delta, noise = float(_UP.create_decimal(cost.epsilon)), cost.delta, cost.noise
+    epsilon, delta, noise = rounded_up(cost.epsilon), cost.delta, cost.noise
     if noise is None:
         raise ValueError("there is no noise on votes to tell of")
     parts = [f"# Privacy sheet: study {printable(study)}, the coordinator's promise"]

@@ -1,21 +1,28 @@
 """The privacy sheet of a run whose silos add noise in shares to the sum of their votes: a promise to each silo."""
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context
 from typing import Final
 
-from fedct_flwr.privacy.sheet import SIMULATED, bullets, factor, ledgers, said_of_others, scores, verdict
+from fedct_flwr.privacy.sheet import (
+    PUBLIC_SET,
+    SIMULATED,
+    bullets,
+    factor,
+    ledgers,
+    rounded_up,
+    said_of_others,
+    scores,
+    verdict,
+)
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.text.printable import printable
-
-_UP: Final = Context(prec=4, rounding=ROUND_CEILING)
 
 _NOT_COVERED: Final = (
     "**Silos that lie.** A silo that says it adds noise and does not counts as one that colludes. Any silo can spoil a "
     "sum by adding garbage, and learns nothing by that.",
     "**Which silos took part**, and when: that counts as public.",
     "**Other runs and studies of the same silos.** What they cost adds up; this page is about one.",
-    "**The public set.** Its examples are known to everybody; nothing here protects the people in it.",
+    PUBLIC_SET,
     "**The models that stay at the silos**, which learn from all records.",
     "**What is true of many.** That smoking causes cancer can be learned although each silo is protected.",
 )
@@ -36,8 +43,7 @@ def sheet_of_shares(
     noise = cost.noise
     if noise is None or not noise.honest:
         raise ValueError("there is no noise in shares to tell of")
-    # Rounded up: to say less than it is would promise too much.
-    epsilon, delta = float(_UP.create_decimal(cost.epsilon)), cost.delta
+    epsilon, delta = rounded_up(cost.epsilon), cost.delta
     parts = [f"# Privacy sheet: study {printable(study)}, the silos' noise in shares"]
     if simulated:
         parts.append(SIMULATED)

@@ -120,7 +120,7 @@ def prepare(
         create_server_certificate(folder.server_certificate, folder.server_key, named, folder.ca, folder.ca_key)
     create_clients_authority(folder)
     if gateway or not folder.settings.exists():
-        _write_settings(folder, gateway or f"{_in_brackets(hosts[0])}:{GATEWAY_PORT}")
+        _write_settings(folder, gateway or f"{in_brackets(hosts[0])}:{GATEWAY_PORT}")
     if study and not folder.study.exists():
         copy_study(study, folder.study)
     return folder, renewed
@@ -133,6 +133,6 @@ def _write_settings(folder: CoordinatorFolder, gateway: str) -> None:
     write_atomically(folder.settings, text.encode())
 
 
-def _in_brackets(host: str) -> str:
+def in_brackets(host: str) -> str:
     """An IPv6 address, as it stands before a port."""
     return f"[{host}]" if ":" in host else host

@@ -20,7 +20,7 @@ from fedct_flwr.cli.coordinator.backup import DATABASE
 from fedct_flwr.cli.coordinator.confined import TEMPORARY, Program, Running, check_confined
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.gateway import Gateway
-from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, LOOPBACK
+from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, LOOPBACK, in_brackets
 from fedct_flwr.cli.coordinator.retention import forget
 from fedct_flwr.cli.output import Log
 from fedct_flwr.cli.silo.folder import host_and_port
@@ -141,7 +141,7 @@ def _programs(
     """Gateway, SuperExec and SuperLink, each with what it needs."""
     host, port = superlink
     certificates = (coordinator.ca, coordinator.server_certificate, coordinator.server_key)
-    listens = [f"{_in_brackets(one)}:{outside}" for one in hosts]
+    listens = [f"{in_brackets(one)}:{outside}" for one in hosts]
     settings = Gateway(
         listen=listens[0],
         listen_too="".join(listens[1:]),
@@ -180,10 +180,6 @@ def _programs(
         files=(*certificates, coordinator.secret), writable=(coordinator.state,),
     )  # fmt: skip
     return gateway, superexec, link
-
-
-def _in_brackets(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _reached(host: str) -> str:

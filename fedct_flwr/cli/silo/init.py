@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -34,21 +34,26 @@ _SOMEWHERE: Final = "localhost:8000"
 _LEARNERS: Final = (AUTO, *SHORT_NAMES, *LANGUAGE)
 """What predicts classes."""
 
+NewFolder: TypeAlias = Annotated[Path, typer.Argument(help="The folder to make.")]
+Records: TypeAlias = Annotated[
+    Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
+]
+Label: TypeAlias = Annotated[str, typer.Option(help="The label column of the records; not for images.")]
+Learner: TypeAlias = Annotated[
+    str,
+    typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
+]
+
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
-    data: Annotated[
-        Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
-    ],
+    folder: NewFolder,
+    data: Records,
     silo: Annotated[str, typer.Option(help="The silo's name.")],
     study: Annotated[Path, typer.Option(help="The study's folder.")],
-    label: Annotated[str, typer.Option(help="The label column of the records; not for images.")] = "",
+    label: Label = "",
     superlink: Annotated[str, typer.Option(help="The coordinator's address, HOST:PORT.")] = "",
     ca: Annotated[Path | None, typer.Option(help="The coordinator's certificate, ca.crt.")] = None,
-    learner: Annotated[
-        str,
-        typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
-    ] = AUTO,
+    learner: Learner = AUTO,
 ) -> None:
     """Make a silo's folder by hand: settings with every key explained, keys, a secret, and a copy of the study.
 

@@ -9,10 +9,19 @@ from typing import Annotated, Final
 
 import typer
 
-from fedct_flwr.cli import complete
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
 from fedct_flwr.cli.invitation import COORDINATOR_KEY, Invitation, opened_invitation
-from fedct_flwr.cli.silo.init import NewSilo, check_new, make_silo, say_next, say_to_send
+from fedct_flwr.cli.silo.init import (
+    Label,
+    Learner,
+    NewFolder,
+    NewSilo,
+    Records,
+    check_new,
+    make_silo,
+    say_next,
+    say_to_send,
+)
 from fedct_flwr.config import KitConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_study
@@ -28,15 +37,10 @@ _SUPERNODE: Final = "runtime:9094"
 
 def join(
     invitation: Annotated[Path, typer.Argument(help="The file from the coordinator.")],
-    folder: Annotated[Path, typer.Argument(help="The folder to make.")] = Path("silo"),
-    data: Annotated[
-        Path, typer.Option(help="The silo's records: a table (CSV, TSV, Excel, Parquet), or a folder of images.")
-    ] = Path("records.csv"),
-    label: Annotated[str, typer.Option(help="The label column of the records; not for images.")] = "",
-    learner: Annotated[
-        str,
-        typer.Option(help="What is trained: a short name, or an import path.", autocompletion=complete.learners),
-    ] = AUTO,
+    folder: NewFolder = Path("silo"),
+    data: Records = Path("records.csv"),
+    label: Label = "",
+    learner: Learner = AUTO,
     containers: Annotated[
         bool,
         typer.Option("--containers", help="For Docker Compose: its files, and paths as they are in containers."),

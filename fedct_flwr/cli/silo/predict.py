@@ -7,7 +7,7 @@ import numpy as np
 import typer
 
 from fedct_flwr.cli.output import Json
-from fedct_flwr.cli.predictions import Accept, Said, check_new, in_chunks, say_findings, write_table
+from fedct_flwr.cli.predictions import Accept, CsvFile, Said, check_new, in_chunks, say_findings, write_table
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -36,7 +36,7 @@ def predict(
             show_default="the latest one",
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write there, as CSV.", show_default="standard output")] = None,
+    output: CsvFile = None,
     accept: Accept = None,
     json_: Json = False,
 ) -> None:

@@ -64,16 +64,8 @@ class CountNoise(ABC):
         return self.scale
 
 
-def event_of(mechanism: object, num_queries: int, unit: PrivacyUnit = PrivacyUnit.EXAMPLE) -> DpEvent:
-    """What ``mechanism`` spends on ``num_queries`` examples, per ``unit``.
-
-    Raises ConfigError for one that does not say, or that protects examples only where a silo is to be protected.
-    """
-    if unit is PrivacyUnit.SILO and getattr(mechanism, "unit", None) is not PrivacyUnit.SILO:
-        raise ConfigError(
-            f"the mechanism {type(mechanism).__name__} does not protect a whole silo; "
-            "set its unit and votes-per-unit to a silo's, or the budget's unit to example"
-        )
+def event_of(mechanism: object, num_queries: int) -> DpEvent:
+    """What ``mechanism`` spends on ``num_queries`` examples, per its unit. Raises ConfigError if it does not say."""
     describe = getattr(mechanism, "event", None)
     event = describe(num_queries) if callable(describe) else None
     if not isinstance(event, DpEvent):

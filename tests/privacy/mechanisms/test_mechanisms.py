@@ -275,11 +275,9 @@ def test_an_event_of_two_queries_is_that_of_one_twice() -> None:
         assert epsilon(twice, 1e-5).upper == pytest.approx(epsilon(SelfComposedDpEvent(once, 2), 1e-5).upper)
 
 
-def test_a_mechanism_for_examples_is_not_charged_to_a_silos_budget() -> None:
-    with pytest.raises(ConfigError, match="does not protect a whole silo"):
-        event_of(Laplace(25.0), 1, PrivacyUnit.SILO)
+def test_noise_for_a_silo_covers_all_its_votes() -> None:
     for_silo = Laplace(25.0, votes_per_unit=2, unit=PrivacyUnit.SILO)
-    assert epsilon(event_of(for_silo, 1, PrivacyUnit.SILO), 0).upper == pytest.approx(4 / 25)
+    assert epsilon(event_of(for_silo, 1), 0).upper == pytest.approx(4 / 25)
     assert event_of(for_silo, 1) == for_silo.event(1)
 
 
