@@ -7,9 +7,8 @@ import typer
 from rich.markup import escape
 
 from fedct_flwr.cli.output import Output
-from fedct_flwr.report.page import check_extra
+from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import read_runs
-from fedct_flwr.report.write import NAME, write_report
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import from_here, in_shell

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedct_flwr.datasets.headers import NUMBER
 from fedct_flwr.datasets.table_files import usual
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
 
 _WHOLE: Final = re.compile(r"([+-]?)(0|[1-9][0-9]*)(?:\.0*)?")
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _LARGEST: Final = float(2**53)
 """From here on a float stands for several whole numbers."""
 
@@ -77,7 +77,7 @@ def _text(value: object) -> str:
 
 def all_classes(names: set[str]) -> tuple[str, ...]:
     """All labels found, numbers by value, text by alphabet."""
-    if all(_NUMBER.fullmatch(name) for name in names):
+    if all(NUMBER.fullmatch(name) for name in names):
         return tuple(sorted(names, key=lambda name: (Decimal(name), name)))
     return tuple(sorted(names))
 

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
+from fedct_flwr.datasets.headers import NUMBER
 from fedct_flwr.datasets.inspection.spelling import without_accents
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import DataError
-
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 def no_column(where: object, name: str, names: Sequence[str], what: str = "column") -> DataError:
@@ -24,6 +22,6 @@ def no_column(where: object, name: str, names: Sequence[str], what: str = "colum
         if between in ",;":
             remedy = "each line is one field in quotation marks: take these marks out"
         return DataError(f"{lacking}, but one column whose name holds {quoted(name)}: {remedy}")
-    if sum(bool(_NUMBER.fullmatch(other.strip())) for other in names) > len(names) / 3:
+    if sum(bool(NUMBER.fullmatch(other.strip())) for other in names) > len(names) / 3:
         return DataError(f"{lacking}, and its first line holds numbers: write the columns' names above it")
     return DataError(f"{lacking}: it has {listed(names)}")

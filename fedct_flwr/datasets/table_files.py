@@ -1,6 +1,5 @@
 """Tables in files: CSV, Excel and Parquet, whose columns are numbers or text whichever file they come from."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import days, marked
 from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
-from fedct_flwr.datasets.headers import same_name
+from fedct_flwr.datasets.headers import NUMBER, same_name
 from fedct_flwr.datasets.parquet_files import names_in_parquet, read_parquet
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
@@ -25,7 +24,6 @@ ENDINGS: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 PLAIN: Final = TableSettings()
 """The form of a table of which nothing is told."""
 
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _WITH_ZEROS: Final = r"^([+-]?[0-9]+)[.,]0*$"
 
 
@@ -105,7 +103,7 @@ def _without(values: pa.ChunkedArray, missing: Collection[str]) -> pa.ChunkedArr
     if is_text(values.type):
         values, meant = values.cast(pa.string()), pa.array(missing, pa.string())
     elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        numbers = [float(text) for text in missing if _NUMBER.fullmatch(text)]
+        numbers = [float(text) for text in missing if NUMBER.fullmatch(text)]
         fit = [number for number in numbers if pa.types.is_floating(values.type) or number.is_integer()]
         meant = pa.array(fit, pa.float64()).cast(values.type, safe=False)
     else:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fedct_flwr import __version__
+from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.report.accuracy import accuracy
 from fedct_flwr.report.clinical import clinical
 from fedct_flwr.report.consensus import consensus
@@ -21,7 +22,10 @@ from fedct_flwr.report.silos import silos, traffic
 from fedct_flwr.report.summary import Run
 from fedct_flwr.report.trust import trust
 from fedct_flwr.text.printable import printable
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, RunError
+
+NAME: Final = "report.html"
+"""In a run's folder."""
 
 # In the strings of a JSON text in ASCII: a backslash's own escape, a control character, or characters by their numbers.
 # It begins with one letter, so that long rows of numbers are passed over quickly.
@@ -46,6 +50,15 @@ def content(runs: Sequence[Run]) -> Content:
     """All sections that have something to say."""
     made = [section(runs) for section in (accuracy, clinical, consensus, traffic, privacy, trust, silos, settings)]
     return Content(glance(runs), [section for section in made if not section.empty])
+
+
+def write_report(runs: Sequence[Run], target: Path, advice: str = "") -> None:
+    """Write the page of these runs, whole or not at all. Raises RunError, which ends with ``advice``."""
+    page = document(content(runs))
+    try:
+        write_atomically(target, page.encode())
+    except OSError as error:
+        raise RunError(f"cannot write {target}: {error.strerror}{advice}") from error
 
 
 def not_begun(name: str) -> Content:

@@ -20,9 +20,8 @@ from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import FederatedDataset
-from fedct_flwr.report.page import check_extra
+from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import read_runs
-from fedct_flwr.report.write import NAME, write_report
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import notes

@@ -135,7 +135,7 @@ def test_what_stands_in_the_way_at_a_runs_end_is_one_line(
 
 
 def test_a_fault_of_the_reports_own_is_not_hidden(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.report.write.content", lambda runs: 1 / 0)
+    monkeypatch.setattr("fedct_flwr.report.page.content", lambda runs: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_at_end(finished(here / "run"))
 
