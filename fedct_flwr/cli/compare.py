@@ -14,7 +14,7 @@ from fedct_flwr.cli.data_options import OPTIONS, Accept, DataDir, DataSet, Group
 from fedct_flwr.cli.output import PANEL, Json, Output
 from fedct_flwr.cli.overrides import Set, only, overrides, refuse_options, refuse_twice
 from fedct_flwr.cli.repeats import run_one
-from fedct_flwr.files.atomic import write_json
+from fedct_flwr.files.json_file import UNREADABLE, write_json
 from fedct_flwr.learners.catalog import LEARNER_FOLDER
 from fedct_flwr.runs.places import check_new, dated
 from fedct_flwr.simulation.comparing import (
@@ -168,7 +168,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Pair], Plan]:
         found = json.loads((folder / _FILE).read_text("utf-8"))
         settings, pairs = dict(found["settings"]), [Pair(*map(str, pair)) for pair in found["pairs"]]
         return settings, pairs, Plan(settings, tuple(map(int, found["seeds"])))
-    except (OSError, ValueError, KeyError, TypeError):
+    except UNREADABLE:
         raise RunError(f"{folder} holds no comparison: cannot read {_FILE}") from None
 
 

@@ -17,6 +17,7 @@ from fedct_flwr.config import STUDY, PrivacySettings, RunConfig, SiloConfig
 from fedct_flwr.coordinator.label_sharing import LabelSharing
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.hospital.adding import check_sums
 from fedct_flwr.hospital.approval import labels_without_noise, unprotected_labels
 from fedct_flwr.hospital.log_entry import read_entries
@@ -71,7 +72,7 @@ def _with_audit(page: "_Page", folder: Path) -> "_Page":
             said.append(f"- On the sums with noise: {sums['sentence']}.")
     except FileNotFoundError:
         return page
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except UNREADABLE:
         raise RunError(f"{folder / 'audit.json'} is damaged: run 'fedct audit' again, or take the file away") from None
     section = "## Attacks that were tried\n\n" + "\n".join(said) + "\n\nThe [audit](audit.md) has all of them.\n"
     return page._replace(markdown=f"{page.markdown}\n{section}")

@@ -10,7 +10,8 @@ import numpy as np
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.coordinator.ensemble import ModelPath, silos_vote
 from fedct_flwr.coordinator.study import Study, Subject
-from fedct_flwr.files.atomic import write_atomically, write_json
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_file import write_json
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.models.card import STUDENT, as_markdown, card
 from fedct_flwr.models.model_file import save_model, suffix

@@ -1,10 +1,8 @@
 """Files that are written whole or not at all."""
 
-import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -19,11 +17,6 @@ def write_atomically(path: Path, content: bytes) -> None:
         # Nobody has heard of the file beside it, which is the one that could not be written.
         error.filename, error.filename2 = str(path), None
         raise
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Replace ``path`` by the content as JSON that people can read. Raises OSError, as ``write_atomically``."""
-    write_atomically(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
 def _write(path: Path, content: bytes) -> None:

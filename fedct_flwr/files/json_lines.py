@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.types import RunError
 
 _MOST: Final = 1 << 63
@@ -65,7 +66,7 @@ class JsonLines:
             if not 0 <= number < _MOST:
                 raise ValueError
             return {**record, "round": number}
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        except DAMAGED:
             raise self.damaged() from None
 
     def damaged(self) -> RunError:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from fedct_flwr.files.json_file import UNREADABLE
+
 STATUS_FILE: Final = "agent.json"
 _WRITE_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 2.0
@@ -81,7 +83,7 @@ def read_status(state: Path) -> Status:
             trouble=str(said.get("trouble", "")),
             shut=str(said.get("shut", "")),
         )
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except UNREADABLE:
         return Status()
 
 

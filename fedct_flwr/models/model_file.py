@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema, check_names
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
@@ -179,7 +180,7 @@ def _metadata(content: bytes) -> str | None:
     try:
         header = json.loads(content[_HEADER_BYTES : _HEADER_BYTES + length])
         return str(header["__metadata__"]["fedct"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except DAMAGED:
         return None
 
 

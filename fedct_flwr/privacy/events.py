@@ -25,6 +25,7 @@ from dp_accounting import (
 )
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
+from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.privacy.budget import check_epsilon
 
 
@@ -136,7 +137,7 @@ def from_json(text: str) -> DpEvent:
     """The event that ``to_json`` wrote. Raises UnsupportedEventError for any other text; runs no code by name."""
     try:
         event = _event_of(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except DAMAGED:
         raise UnsupportedEventError("not an event") from None
     check(event)
     return event

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.report.figure import Table
 from fedct_flwr.report.words import UNKNOWN
 from fedct_flwr.types import RunError
@@ -33,7 +34,7 @@ class Gains:
             return cls(tuple(filter(None, sentences)), tuple(map(str, said["warnings"])), rows)
         except FileNotFoundError:
             return cls()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except UNREADABLE:
             raise RunError(f"{path} is damaged: take it away, and the report goes without") from None
 
     @property

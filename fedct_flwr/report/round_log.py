@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.files.json_lines import JsonLines
 from fedct_flwr.types import SiloName
 
@@ -97,7 +98,7 @@ class RoundLog:
         try:
             for line in lines:
                 self._add(self._log.record(line))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        except DAMAGED:
             raise self._log.damaged() from None
         return self._columns()
 

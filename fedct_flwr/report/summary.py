@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedct_flwr.algorithms.table import ALGORITHMS, what_leaves
 from fedct_flwr.config import STUDY
 from fedct_flwr.datasets.outcome import Outcome, outcome_of
+from fedct_flwr.files.json_file import DAMAGED, UNREADABLE
 from fedct_flwr.kinds import HARD, kind_for
 from fedct_flwr.kinds.base import Kind
 from fedct_flwr.privacy.spending import SILOS_TOGETHER
@@ -192,7 +193,7 @@ class RunReader:
         if lines:
             try:
                 self._trust = _trust(self._trust_log.record(lines[-1]))
-            except (ValueError, KeyError, TypeError, OverflowError):
+            except DAMAGED:
                 raise self._trust_log.damaged() from None
         elif anew:
             self._trust = None
@@ -245,7 +246,7 @@ def _weights_in(file: Path) -> int | None:
             header = json.loads(content.read(min(length, _MOST_HEADER)))
         tensors = [value["data_offsets"] for name, value in header.items() if name.startswith("network.")]
         return sum(int(end) - int(start) + _ARRAY_HEADER for start, end in tensors) or None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.scoring.assessment import Assessment
 from fedct_flwr.scoring.calibration import Bin
 from fedct_flwr.scoring.intervals import Estimate
@@ -77,7 +78,7 @@ def read(path: Path) -> list[SiloScores]:
         return [_row(row) for row in json.loads(path.read_text("utf-8"))]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except UNREADABLE:
         raise RunError(f"{path} is damaged: take it away, and the run goes without scores") from None
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from fedct_flwr.files.json_file import DAMAGED
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.text.printable import cut, printable
 from fedct_flwr.types import FedctError, SiloName
@@ -86,5 +87,5 @@ def _lines(folder: RunFolder) -> Iterator[tuple[int, SiloName, str]]:
         try:
             said = json.loads(line)
             yield int(said["round"]), str(said["silo"]), str(said["text"])
-        except (ValueError, KeyError, TypeError):
+        except DAMAGED:
             continue

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Learner, Resumable
@@ -90,7 +91,7 @@ class Judgment:
             return cls(**raw, tests=tests)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except UNREADABLE:
             raise DataError(f"{path} is damaged: take it away, and the next round writes it anew") from None
 
 

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from fedct_flwr.algorithms.table import find_algorithm
 from fedct_flwr.config.settings import MAX_INT
-from fedct_flwr.files.atomic import write_json
+from fedct_flwr.files.json_file import UNREADABLE, write_json
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new
 from fedct_flwr.runs.run_folder import RunFolder
@@ -77,7 +77,7 @@ class Plan:
         try:
             found = json.loads((folder / PLAN).read_text("utf-8"))
             return cls(dict(found["settings"]), tuple(map(int, found["seeds"])))
-        except (OSError, ValueError, KeyError, TypeError):
+        except UNREADABLE:
             raise RunError(f"{folder} is no folder of repeated runs: cannot read {PLAN}") from None
 
     def write(self, folder: Path) -> None:
