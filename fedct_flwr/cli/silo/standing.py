@@ -1,9 +1,9 @@
 """How a silo stands: its agent, its approval, what has left and what is left of the limits. Reads, changes nothing."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.markup import escape
 from rich.table import Table
@@ -26,12 +26,18 @@ from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
 _LAST_REFUSALS: Final = 5
+_T = TypeVar("_T")
 
 
 def study_of(config: SiloConfig) -> StudyFolder | None:
     """The study, or None if it cannot be read."""
+    return _told(lambda: read_study(config.study))
+
+
+def _told(read: Callable[[], _T]) -> _T | None:
+    """What reading gives, None where it raises one of our errors: other commands say what is wrong."""
     try:
-        return read_study(config.study)
+        return read()
     except FedctError:
         return None
 
@@ -40,11 +46,8 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     """All that there is to say, as JSON takes it; ``study`` is None if it cannot be read."""
     agent = read_agent(config.state)
     last: deque[LogEntry] = deque(maxlen=_LAST_REFUSALS)
-    try:
-        entries = list(read_entries(config.state))
-        readable = True
-    except FedctError:
-        entries, readable = [], False
+    logged = _told(lambda: list(read_entries(config.state)))
+    entries = logged or []
     last.extend(entry for entry in entries if entry.event is Event.REFUSED)
     public = study.public.fingerprint.hex() if study else ""
     used = spent(entry for entry in entries if study and (entry.study, entry.public) == (study.name, public))
@@ -61,7 +64,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
             "hangs": agent.hangs,
             "silence": agent.silence,
         },
-        "log": {"readable": readable, "lines": len(entries)},
+        "log": {"readable": logged is not None, "lines": len(entries)},
         "kinds": list(policy.kinds),
         "used": {cap.name: cap.of(used) for cap in totals.values()},
         "limits": {cap.name: getattr(policy, field) for field, cap in totals.items()},
@@ -89,10 +92,7 @@ def _judgment(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any] |
     from fedct_flwr.silo.judgment import Judgment, facts_of
     from fedct_flwr.silo.workplace import judgment_of
 
-    try:
-        found = Judgment.read(judgment_of(config, study.name)) if study else None
-    except FedctError:
-        return None
+    found = _told(lambda: Judgment.read(judgment_of(config, study.name))) if study else None
     return facts_of(found) if found else None
 
 
@@ -106,16 +106,12 @@ def over_studies(config: SiloConfig) -> dict[str, Any]:
         raise ValueError("no folder under [records]")
     books = SharedBooks.of(config)
     totals = caps_of(Policy, Total)
-    try:
-        used, studies = books.spent() if books else (Spent(), 0)
-        counted = {cap.name: cap.of(used) for cap in totals.values()}
-    except FedctError:
-        counted, studies = None, 0
+    used, studies = (_told(books.spent) if books else (Spent(), 0)) or (None, 0)
     return {
         # Studies that name it each from their own folder on show the same.
         "folder": str(config.records.folder.resolve()),
         "studies": studies,
-        "used": counted,
+        "used": None if used is None else {cap.name: cap.of(used) for cap in totals.values()},
         "limits": {cap.name: getattr(config.records, field) for field, cap in totals.items()},
         **({"privacy": _epsilon_over_studies(config)} if config.records.epsilon else {}),
     }
@@ -124,16 +120,14 @@ def over_studies(config: SiloConfig) -> dict[str, Any]:
 def _epsilon_over_studies(config: SiloConfig) -> dict[str, float | None]:
     from fedct_flwr.labelers.protect import check_extra
 
-    records = config.records
-    found = None
-    try:
+    def spent_on() -> float | None:
         check_extra("privacy", "epsilon under [records]")
         from fedct_flwr.privacy.common_budget import common_budget
 
         budget = common_budget(config)
-        found = budget.spent().upper if budget else None
-    except FedctError:
-        pass
+        return budget.spent().upper if budget else None
+
+    records, found = config.records, _told(spent_on)
     left = None if found is None else max(0.0, records.epsilon - found)
     return {"epsilon": records.epsilon, "delta": records.delta, "spent": found, "left": left}
 
@@ -142,33 +136,29 @@ def _privacy(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     """What is promised of each record, and what the ledger says of it."""
     from fedct_flwr.labelers.protect import check_all_installed
 
-    privacy = config.privacy
-    found = None
-    try:
+    def account() -> Spending | None:
         check_all_installed(config)
         from fedct_flwr.silo.release import account_of
 
-        found = account_of(config, study.name) if study else None
-    except FedctError:
-        pass
+        return account_of(config, study.name) if study else None
+
+    privacy = config.privacy
     protection = "joint labeler" if config.adds_noise else privacy.protection
-    return _account(protection, privacy.epsilon, privacy.delta, found)
+    return _account(protection, privacy.epsilon, privacy.delta, _told(account))
 
 
 def _sums(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     """What is promised of the silo as a whole by noise in secure sums, and what the ledger says of it."""
     from fedct_flwr.labelers.protect import check_extra
 
-    policy = config.policy
-    found = None
-    try:
+    def account() -> Spending | None:
         check_extra("privacy", "sum-epsilon")
         from fedct_flwr.silo.noisy_sum import account_of_sums
 
-        found = account_of_sums(config, study.name) if study else None
-    except FedctError:
-        pass
-    return _account("noise in secure sums", policy.sum_epsilon, policy.sum_delta, found)
+        return account_of_sums(config, study.name) if study else None
+
+    policy = config.policy
+    return _account("noise in secure sums", policy.sum_epsilon, policy.sum_delta, _told(account))
 
 
 def _account(protection: str, epsilon: float, delta: float, found: Spending | None) -> dict[str, Any]:
