@@ -44,6 +44,15 @@ def wording(snapshot: SnapshotAssertion, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
+def in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Flower sets before it calls an app: Flower's messages ask whose they are."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    for name in ("_task_id", "_run_id", "_node_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+@pytest.fixture
 def without_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real silos answer whoever asks them, without an agent."""
     monkeypatch.setenv("FEDCT_WITHOUT_GATE", "1")

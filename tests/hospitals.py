@@ -8,9 +8,16 @@ import tomli_w
 from fedct_flwr import datasets
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
 from fedct_flwr.config import RunConfig
+from fedct_flwr.silo import workplace
 
 STUDY = "heart-disease"
 HOSPITALS = ("cleveland", "budapest", "zurich", "long-beach")
+
+
+def restart() -> None:
+    """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
+    workplace._settings.cache_clear()
+    workplace._own_site.cache_clear()
 
 
 def dataset() -> datasets.FederatedDataset:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
-from flwr.supercore.task_identity import TaskIdentity
 
 from client_app.main import app
 from fedct_flwr.config import SiloConfig
@@ -32,6 +31,8 @@ from tests.hospital.agents import Make, silos_in
 from tests.hospitals import write_silo_folder
 from tests.patience import eventually
 
+pytestmark = pytest.mark.usefixtures("in_a_run")
+
 PROTECTIONS: dict[str, dict[str, Any]] = {
     "dp-linear": {},
     "teachers": {"teachers": 5},
@@ -45,13 +46,6 @@ NETWORK = {
 LOOKING_UP = {**NETWORK, "name": "tests.federation.learners.looking_up", "local-steps": 50}
 TREE = {"name": "decision-tree", "preprocessing": "none"}
 EARLY = {"name": "hist-gradient-boosting", "params": {"early_stopping": True, "max_iter": 2}}
-
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Flower sets before it calls an app."""
-    for name in ("_run_id", "_node_id", "_task_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
 
 
 def change_records(folder: Path, change: Callable[[list[dict[str, str]]], list[dict[str, str]]]) -> None:

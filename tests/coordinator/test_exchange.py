@@ -1,7 +1,7 @@
 """Replies are noticed soon, in rounds of milliseconds as in rounds of hours, and nobody is waited for twice."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pytest
@@ -10,12 +10,13 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.coordinator import exchange
 from fedct_flwr.coordinator.exchange import PollingGrid, prompt
 from fedct_flwr.loopback import LoopbackGrid
 from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 
 class Clock:
@@ -40,14 +41,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(exchange, "time", clock)
     return clock
-
-
-@pytest.fixture(autouse=True)
-def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    before = (TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id)
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
-    yield
-    TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = before
 
 
 class SlowGrid(Grid):

@@ -6,7 +6,6 @@ import pytest
 from flwr.app import Error, Message
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
-from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.coordinator.introductions import LONGEST_SECONDS, introduce
 from fedct_flwr.coordinator.roster import Roster
@@ -14,11 +13,7 @@ from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refusal
 
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": 1}.items():
-        monkeypatch.setattr(TaskIdentity, name, value)
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 
 def test_a_name_is_taken_from_a_refusal_and_from_nothing_else() -> None:

@@ -1,6 +1,5 @@
 """Who is asked, and what is made of what comes back, on a grid that does as it is told."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import MagicMock
@@ -9,7 +8,6 @@ import pytest
 from flwr.app import Error, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
-from flwr.supercore.task_identity import TaskIdentity
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.coordinator.exchange import PromptGrid
@@ -17,6 +15,8 @@ from fedct_flwr.coordinator.questions import Questions
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.types import RunError
 from fedct_flwr.wire.refusal import Refusal
+
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 SILOS = ("east", "west", "south")
 
@@ -64,13 +64,6 @@ class FakeGrid:
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(next(self.ids))
         return messages
-
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": 1}.items():
-        monkeypatch.setattr(TaskIdentity, name, value)
-    return
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A reply that is announced and does not come holds up nobody's, and counts as soon as it is there."""
 
-from collections.abc import Iterator
-
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_to_proto
@@ -9,20 +7,13 @@ from flwr.proto.message_pb2 import ObjectTree, PullObjectRequest, PullObjectResp
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, no_object_id_recompute
 from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from fedct_flwr.config import CoordinatorConfig
 from fedct_flwr.coordinator.exchange import PollingGrid
 from fedct_flwr.coordinator.whole_replies import MOST_BYTES, MOST_PARTS, WholeReplies, await_whole_replies
 
-
-@pytest.fixture(autouse=True)
-def _in_a_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    before = (TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id)
-    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1
-    yield
-    TaskIdentity._task_id, TaskIdentity._run_id, TaskIdentity._node_id = before
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 
 class SuperLink:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
-from flwr.supercore.task_identity import TaskIdentity
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app
@@ -42,15 +41,10 @@ from tests.hospital.gates import CODE, RUN
 from tests.hospital.test_adding import Hospital, coordinator_of, opened
 from tests.hospitals import STUDY, write_silo_folder
 
+pytestmark = pytest.mark.usefixtures("in_a_run")
+
 AGREED = "\n[joint]\nrecords = 500\n"
 NODE = 3
-
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Flower sets before it calls an app."""
-    for name in ("_run_id", "_node_id", "_task_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
 
 
 @pytest.fixture

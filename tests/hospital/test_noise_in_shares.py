@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
-from flwr.supercore.task_identity import TaskIdentity
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
@@ -42,17 +41,12 @@ from tests.hospital.gates import CODE, RUN, outcome
 from tests.hospital.test_adding import Hospital, coordinator_of, opened
 from tests.hospitals import write_silo_folder
 
+pytestmark = pytest.mark.usefixtures("in_a_run")
+
 NOISE = 10.0
 """Standard deviation, in votes of a silo."""
 HONEST = 2
 """Of three silos at least, one may collude."""
-
-
-@pytest.fixture(autouse=True)
-def _flower_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Flower's messages ask whose they are."""
-    for name in ("_task_id", "_run_id", "_node_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
 
 
 @pytest.fixture

@@ -10,24 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
-from flwr.common.constant import SUPERLINK_NODE_ID
-from flwr.supercore.task_identity import TaskIdentity
 from safetensors.torch import load
 
 from client_app.main import app
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import workplace
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.silo.workplace import gated
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Reply, Terms
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
+from tests.hospitals import HOSPITALS, STUDY, restart, write_silo_folder
 
-pytestmark = pytest.mark.usefixtures("without_gate")
+pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")
 
 SETTINGS: dict[str, Any] = {
     "study": STUDY, "data": STUDY, "learner": "decision-tree", "pseudo-weight": 1.0, "save-models": False,
@@ -60,18 +57,6 @@ class Silo:
 
     def outcome(self, instruction: Instruction, terms: Terms | None = None) -> Any:
         return self.reply(instruction, terms).outcome
-
-
-def restart() -> None:
-    """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
-    workplace._settings.cache_clear()
-    workplace._own_site.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": SUPERLINK_NODE_ID}.items():
-        monkeypatch.setattr(TaskIdentity, name, value)
 
 
 RealNode = Callable[..., dict[str, Any]]

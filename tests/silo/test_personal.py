@@ -9,22 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.silo.workplace import gated
-from tests.hospitals import STUDY, write_silo_folder
-from tests.silo.test_answers import NETWORK, TREE, Silo, restart
+from tests.hospitals import STUDY, restart, write_silo_folder
+from tests.silo.test_answers import NETWORK, TREE, Silo
+
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 RUN = 5
 SUFFIX = ".safetensors"
-
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Flower sets before it calls an app."""
-    for name in ("_run_id", "_node_id", "_task_id"):
-        monkeypatch.setattr(TaskIdentity, name, 1)
 
 
 def silo_in(folder: Path, run: int = RUN, learner: dict[str, Any] = NETWORK) -> Silo:

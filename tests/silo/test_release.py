@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
-from flwr.common.constant import SUPERLINK_NODE_ID
-from flwr.supercore.task_identity import TaskIdentity
 
 from client_app.main import app
 from fedct_flwr.config import RunConfig, SiloConfig
@@ -27,7 +25,7 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.privacy.randomness import simulated
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import release, workplace
+from fedct_flwr.silo import release
 from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget, decides_students, settings_digest
 from fedct_flwr.silo.site import Site, simulated_site
 from fedct_flwr.silo.state import FolderState
@@ -37,7 +35,7 @@ from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospitals import STUDY, write_silo_folder
+from tests.hospitals import STUDY, restart, write_silo_folder
 from tests.patience import PATIENCE
 from tests.silo import labelers
 from tests.silo.labelers import Drawing, drawing
@@ -50,9 +48,7 @@ TERMS = simulated_site(RunConfig.from_flower(RUN), 0).terms
 
 
 @pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": SUPERLINK_NODE_ID}.items():
-        monkeypatch.setattr(TaskIdentity, name, value)
+def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
 
 
@@ -89,11 +85,6 @@ class Silo:
         assert kept is not None
         labeler.restore(kept.dump)
         return labeler.drawn
-
-
-def restart() -> None:
-    workplace._settings.cache_clear()
-    workplace._own_site.cache_clear()
 
 
 def outcome(context: Context, number: int = 1, label: int = -1) -> Any:

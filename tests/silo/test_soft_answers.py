@@ -8,34 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
-from flwr.common.constant import SUPERLINK_NODE_ID
-from flwr.supercore.task_identity import TaskIdentity
 
 from client_app.main import app
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.silo import workplace
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction, Soft, SoftTargets
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospitals import STUDY, write_silo_folder
+from tests.hospitals import STUDY, restart, write_silo_folder
 
-pytestmark = pytest.mark.usefixtures("without_gate")
+pytestmark = pytest.mark.usefixtures("without_gate", "in_a_run")
 
 RUN: dict[str, Any] = {"study": STUDY, "data": STUDY, "learner": "decision-tree", "save-models": False}
 TERMS = simulated_site(RunConfig.from_flower(RUN), 0).terms
 SIZE = TERMS.num_public
 NETWORK = {"name": "tests.federation.learners.network", "packages": ["tests"], "local-steps": 5, "batch-size": 16}
 LEARNERS = {"tree": {"name": "decision-tree", "params": {"max_depth": 3}}, "network": NETWORK}
-
-
-@pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": SUPERLINK_NODE_ID}.items():
-        monkeypatch.setattr(TaskIdentity, name, value)
 
 
 class Silo:
@@ -47,11 +38,7 @@ class Silo:
     def write(self, **tables: dict[str, Any]) -> None:
         """Write ``silo.toml`` (again), and forget what the process keeps in memory."""
         write_silo_folder(self.folder, **{"learner": LEARNERS["tree"], "policy": {"kinds": ["soft"]}, **tables})
-        self.restart()
-
-    def restart(self) -> None:
-        workplace._settings.cache_clear()
-        workplace._own_site.cache_clear()
+        restart()
 
     def ask(self, number: int, *, share: float | None = None, run: int = 1) -> tuple[bytes, Any]:
         """The bytes of an answer, and the probabilities or why there are none; ``share``: of class 0, to learn."""
@@ -95,7 +82,7 @@ def test_a_question_is_answered_once_and_the_same_bytes_are_given_again(
     silo.write(learner=LEARNERS[learner])
     silo.ask(1)
     first, _ = silo.ask(2, share=0.9)
-    silo.restart()
+    restart()
     forbid_training(monkeypatch)
     assert silo.ask(2, share=0.9)[0] == first
     assert silo.ask(2, share=0.9, run=2)[0] == first
@@ -111,7 +98,7 @@ def test_a_network_that_was_stopped_in_a_round_answers_as_if_it_had_not_been(
         stopped.setattr("fedct_flwr.silo.answers.Answers.keep", forget)
         stopped.setattr("fedct_flwr.silo.personal.Personal.keep", forget)
         lost, _ = silo.ask(2, share=0.9)
-    silo.restart()
+    restart()
     assert silo.ask(2, share=0.9)[0] == lost
 
 

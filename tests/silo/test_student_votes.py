@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Context, Message, RecordDict
-from flwr.common.constant import SUPERLINK_NODE_ID
-from flwr.supercore.task_identity import TaskIdentity
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app
@@ -17,14 +15,13 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import workplace
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.wire.codec import decode_reply, encode_instruction
 from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
-from tests.hospitals import STUDY, write_silo_folder
+from tests.hospitals import STUDY, restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
@@ -38,9 +35,7 @@ PROTECTED: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_task_id": 1, "_run_id": 1, "_node_id": SUPERLINK_NODE_ID}.items():
-        monkeypatch.setattr(TaskIdentity, name, value)
+def _set_up(in_a_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
     # Processes of their own take seconds to start.
     monkeypatch.setattr("os.cpu_count", lambda: 1)
 
@@ -56,8 +51,7 @@ class Silo:
         write_silo_folder(
             self.folder, **{"learner": {"name": "decision-tree"}, "policy": {"kinds": ["counts"]}, **tables}
         )
-        workplace._settings.cache_clear()
-        workplace._own_site.cache_clear()
+        restart()
 
     def ask(self, votes: int, *, run: int = 1, size: int = TERMS.num_public, number: int = 1, **settings: Any) -> Any:
         """The bytes of an answer, and the counts or why there are none."""

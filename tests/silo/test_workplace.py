@@ -8,11 +8,10 @@ from flwr.app import Context, RecordDict
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.silo import workplace
 from fedct_flwr.silo.state import ContextState, FolderState
 from fedct_flwr.silo.workplace import Workplace, open_workplace, run_of_simulation, silo_named
 from fedct_flwr.types import ConfigError, DataError
-from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
+from tests.hospitals import HOSPITALS, STUDY, restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("without_gate")
 
@@ -22,8 +21,7 @@ RUN: dict[str, Any] = {"study": STUDY, "data": STUDY}
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     """As in a process that has just begun."""
-    workplace._settings.cache_clear()
-    workplace._own_site.cache_clear()
+    restart()
 
 
 def context(node: dict[str, Any], **run: Any) -> Context:
