@@ -152,8 +152,8 @@ class JointLinear:
     Softmax regression on ``PublicFeatures`` or ``PublicBins``: W <- W - (A / 2 + ridge I)^-1 (G / n + ridge W). G is
     the noisy sum of the records' gradients, n ``plan.num_records`` and A the second moments of the *public* set's
     features: half of A is an upper bound for the curvature where records are like public examples. The labeler's
-    weights are the mean of the second half. ``balanced``: a label is the class whose probability is the largest
-    multiple of its mean over the public set, so that rare classes are found; this costs nothing, as it reads no record.
+    weights are the mean of the second half. A label is the class whose probability is the largest multiple of its mean
+    over the public set, so that rare classes are found; this costs nothing, as it reads no record.
 
     An additive labeler of a table with more than 10 columns asks a third of its sums at weights of zero. These say how
     classes differ in each bin. The 10 columns that differ most beyond the noise are kept; the others have weights of
@@ -182,15 +182,7 @@ class JointLinear:
     Raises DataError for features that are no numbers, or a public set that teaches none.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        public: Features,
-        schema: Schema,
-        *,
-        balanced: bool = True,
-        seed: int,
-    ) -> None:
+    def __init__(self, plan: Plan, public: Features, schema: Schema, *, seed: int) -> None:
         if len(public) < 2:
             raise DataError(f"the public set has {len(public)} examples: a joint labeler needs at least 2")
         self.plan = plan
@@ -200,7 +192,6 @@ class JointLinear:
             else PublicBins(public, schema, bins=plan.bins)
         )
         self._public = public
-        self._balanced = balanced
         self._preconditioners: dict[bytes, NDArray[np.float64]] = {}
 
     @cached_property
@@ -338,9 +329,7 @@ class JointLinear:
     def label(self, weights: NDArray[np.float64], X: Features) -> HardLabels:
         """The class of each example, ``(n,)``."""
         logits = self._logits(self.seen(self.features(X), weights), weights)
-        if self._balanced:
-            logits = logits - self._usual(weights)
-        return np.asarray(logits.argmax(axis=1), dtype=LABEL_DTYPE)
+        return np.asarray((logits - self._usual(weights)).argmax(axis=1), dtype=LABEL_DTYPE)
 
     def label_exactly(self, weights: NDArray[np.float64], vectors: NDArray[np.float64]) -> HardLabels:
         """The class of each record ``(n,)``, to the last bit the same whatever the other records are.
@@ -348,8 +337,7 @@ class JointLinear:
         As ``label`` has it, but for ties: products are of integers in floating point, and below 2**53.
         """
         scores = self.seen(vectors, weights) @ np.rint(bounded(weights) * WEIGHT_GRID)
-        if self._balanced:
-            scores = scores - self._usual(weights) * (NORM * WEIGHT_GRID)
+        scores = scores - self._usual(weights) * (NORM * WEIGHT_GRID)
         return np.asarray(scores.argmax(axis=1), dtype=LABEL_DTYPE)
 
     def _usual(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:

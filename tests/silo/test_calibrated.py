@@ -11,9 +11,9 @@ from fedct_flwr.learners.calibrated import Calibrated
 from fedct_flwr.learners.sklearn import load_model
 from tests.hospitals import write_silo_folder
 from tests.silo.test_answers import NETWORK, TREE
-from tests.silo.test_personal import _identity, learn, silo_in
+from tests.silo.test_personal import learn, silo_in
 
-__all__ = ["_identity"]
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
