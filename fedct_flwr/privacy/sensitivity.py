@@ -1,15 +1,12 @@
 """How many bits of a silo's one-hot labels one record can change: what is certain, and what the paper estimates."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.random import Generator
 from scipy.stats import norm
 
-from fedct_flwr.types import ConfigError, HardLabels
+from fedct_flwr.types import ConfigError
 
 NO_GUARANTEE: Final = "no formal guarantee"
 
@@ -64,30 +61,3 @@ def proposition_2(num_queries: int, stability: float, delta: float) -> Sensitivi
     mean = num_queries * stability
     labels = math.ceil(mean + quantile * math.sqrt(mean * (1 - stability)) + quantile**2 / 3)
     return Sensitivity(2 * min(max(labels, 0), num_queries), "Proposition 2", NO_GUARANTEE)
-
-
-def sampled_neighbours(
-    labels_without: Callable[[int | None], HardLabels], num_records: int, num_sampled: int, rng: Generator
-) -> Sensitivity:
-    """Most bits that changed when one record was left out, for ``num_sampled`` records drawn without replacement.
-
-    ``labels_without(i)`` trains on all records but the i-th (on all for None) and returns the labels of the public
-    examples; it must train with the same seed each time, or it measures that. Raises ConfigError for no records.
-
-    Formal guarantees:
-        None. A supremum over all data sets and records is not seen in a few of one data set, and grows with training:
-        on FashionMNIST five neighbours changed 1007 labels after 50 steps and 6890 after 1000. The number is computed
-        from private records without noise, and must not leave the silo.
-    """
-    if not 1 <= num_sampled <= num_records:
-        raise ConfigError(f"cannot leave out {num_sampled} of {num_records} records in turn; choose 1 to {num_records}")
-    all_of_them = labels_without(None)
-    left_out = rng.choice(num_records, num_sampled, replace=False)
-    most = max(_changed_bits(all_of_them, labels_without(int(record))) for record in left_out)
-    return Sensitivity(most, f"largest of {num_sampled} sampled neighbours", NO_GUARANTEE)
-
-
-def _changed_bits(a: HardLabels, b: HardLabels) -> int:
-    """Bits of the one-hot rows: an abstention has none."""
-    changed = a != b
-    return int(np.count_nonzero(changed & (a >= 0)) + np.count_nonzero(changed & (b >= 0)))
