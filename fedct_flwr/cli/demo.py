@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final
 
 import tomli_w
 import typer
-from rich.markup import escape
 
 from fedct_flwr import datasets
 from fedct_flwr.cli.certificates import check_hosts
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, PORT, prepare
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY, make_kit
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.cli.silo.init import make_keys
 from fedct_flwr.config import RunConfig, SiloConfig
@@ -24,7 +24,6 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
-from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
 
 STUDY: Final = "heart-disease"
@@ -67,9 +66,9 @@ def demo(
     Nobody is asked for the approvals, so it is for the library's own public data alone. On folders that are complete
     it changes nothing.
     """
-    out = console(soft_wrap=True)
+    out = Output()
     if (folder / _COMPLETE).is_file():
-        out.print(f"{escape(str(folder))} is complete: nothing to do")
+        out.say(f"{folder} is complete: nothing to do")
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} holds something that is no complete demonstration: remove it, or name another one")
@@ -94,13 +93,13 @@ def demo(
         for name in ("ca.crt", CLIENT_CERTIFICATE, CLIENT_KEY):
             shutil.copy(kit / name, silo / "connection")
         shutil.copyfile(silo / "connection" / "node.key.pub", coordinator.silos / f"{data.name}.pub")
-        out.print(f"{escape(str(silo))}: a demonstration: approved automatically", style="yellow")
+        out.warn(f"{silo}: a demonstration: approved automatically")
     if owner is not None:
         _give(folder, owner)
     (folder / _COMPLETE).touch()
     if owner is not None:
         os.chown(folder / _COMPLETE, owner, owner)
-    out.print(f"{escape(str(folder))} is complete: a coordinator and {len(dataset.silos)} silos")
+    out.say(f"{folder} is complete: a coordinator and {len(dataset.silos)} silos")
 
 
 def _write_silo(

@@ -7,9 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from fedct_flwr.cli.output import echo
+from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.cli.silo.folder import host_and_port
-from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError, FedctError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def serve(samples: Callable[[], Iterable[Sample]], listen: str) -> None:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise ConfigError(f"cannot listen at {listen} ({error.strerror}): choose another --listen") from None
-    console(soft_wrap=True, markup=False).print(f"metrics: http://{listen}/metrics")
+    Output().say(f"metrics: http://{listen}/metrics")
     try:
         threading.Event().wait()
     finally:

@@ -1,7 +1,7 @@
 """What a command prints: tables and sentences for people, or one JSON document for programs.
 
-All that commands print goes through ``echo`` here or ``console`` of ``text/console.py``. They escape what a terminal
-would obey or hide, as names in it come from others.
+All that commands print goes through ``echo`` or ``Output`` here. They escape what a terminal would obey or hide, as
+names in it come from others.
 
 With ``--json`` standard output has that document and nothing else; everything said by the way goes to standard error.
 Exit codes are the same. A command that fails prints no document, but where its help says so. What the documents hold is

@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from fedct_flwr.cli.output import Output
 from fedct_flwr.report.page import NAME, check_extra, write_report
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError, FedctError, RunError
 
@@ -38,11 +36,11 @@ def report(
     with Output.doing(_DRAWING):
         found = read_runs(runs)
         write_report(found, target, "; name another file with --output")
-    out = console(soft_wrap=True)
+    out = Output()
     for run in found:
         if not len(run.course):
-            out.print(f"[yellow]no round of {escape(str(run.path))} has ended yet: the page says so[/]")
-    out.print(f"report: {escape(str(target))}")
+            out.warn(f"no round of {run.path} has ended yet: the page says so")
+    out.say(f"report: {target}")
 
 
 def check_free(path: Path, *, force: bool) -> None:

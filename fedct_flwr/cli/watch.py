@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
+from fedct_flwr.cli.output import Output
 from fedct_flwr.report.live import LiveServer
 from fedct_flwr.report.page import check_extra
 from fedct_flwr.report.summary import RunReader
-from fedct_flwr.text.console import console
 
 
 def watch(
@@ -25,10 +24,10 @@ def watch(
     check_extra()
     # Says what is wrong with the folder before anybody opens a page.
     RunReader(run).read()
-    out = console(soft_wrap=True)
+    out = Output()
     with LiveServer(run, port) as server:
         try:
-            out.print(f"watching {escape(str(run))}: {server.url} (Ctrl-C ends it)")
+            out.say(f"watching {run}: {server.url} (Ctrl-C ends it)")
             server.serve_forever()
         except KeyboardInterrupt:
-            out.print("ended")
+            out.say("ended")

@@ -6,18 +6,17 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, hosts_of, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
 from fedct_flwr.cli.coordinator.invite import create_clients_authority, renew_kits
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.inspection import gathered, refuse
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.datasets.study_inspection import inspect_public
 from fedct_flwr.files.atomic import write_atomically
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError
 
@@ -65,17 +64,14 @@ def init(
     Run again, it keeps what is there, and renews certificates: the server's where it is about to expire or lacks a
     host, those of silos where they are about to expire.
     """
-    out = console(soft_wrap=True)
+    out = Output()
     coordinator, renewed = prepare(folder, host or ["localhost"], address, study, gateway)
-    out.print(f"{escape(str(folder))} is ready{', with a new server certificate' if renewed else ''}")
+    out.say(f"{folder} is ready{', with a new server certificate' if renewed else ''}")
     for finding in gathered(inspect_public(read_study(study)).said) if study else ():
-        out.print(f"[yellow]{escape(finding.sentence)}[/]")
+        out.warn(finding.sentence)
     for silo in renew_kits(coordinator):
-        out.print(
-            f"{escape(silo)} has a new certificate: "
-            f"fedct coordinator invite {escape(in_shell(folder))} {escape(silo)} --again"
-        )
-    out.print(f"what a silo needs, you get by: fedct coordinator invite {escape(in_shell(folder))} SILO")
+        out.say(f"{silo} has a new certificate: fedct coordinator invite {in_shell(folder)} {silo} --again")
+    out.say(f"what a silo needs, you get by: fedct coordinator invite {in_shell(folder)} SILO")
 
 
 def prepare(

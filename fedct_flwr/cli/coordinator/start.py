@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from fedct_flwr.cli.certificates import is_good_for, lasts
 from fedct_flwr.cli.coordinator.backup import DATABASE
@@ -22,13 +21,12 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.gateway import Gateway
 from fedct_flwr.cli.coordinator.init import GATEWAY_PORT, LOOPBACK, in_brackets
 from fedct_flwr.cli.coordinator.retention import forget
-from fedct_flwr.cli.output import Log
+from fedct_flwr.cli.output import Log, Output
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.datasets.study_folder import STUDY_FILE
 from fedct_flwr.engine import superexec as flowers_superexec
 from fedct_flwr.engine import superlink as flowers_superlink
 from fedct_flwr.hospital.log_line import VARIABLE, about, log_line
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
 
@@ -65,7 +63,7 @@ def start(
     The SuperLink listens on a loopback address. From outside only the gateway can be reached, and only by silos that
     show a certificate of this coordinator. It needs nginx and bubblewrap. Stops cleanly on SIGTERM, SIGINT and SIGHUP.
     """
-    out = console(soft_wrap=True, markup=False)
+    out = Output()
     coordinator = CoordinatorFolder.open(folder)
     superlink = _check(coordinator, folder)
     hosts = (host,) if host else _all_addresses()
@@ -77,11 +75,9 @@ def start(
     keys = [path for path in coordinator.path.rglob("*.key") if path.is_file()]
     check_confined(superexec, coordinator.path, [*keys, coordinator.server_key, coordinator.clients_key])
     if coordinator.ca_key.exists():
-        out.print(
-            f"{coordinator.ca_key} is on this machine: keep it offline, as only a new server certificate needs it"
-        )
+        out.say(f"{coordinator.ca_key} is on this machine: keep it offline, as only a new server certificate needs it")
     if not lasts(coordinator.server_certificate, coordinator.ca):
-        out.print(f"{coordinator.server_certificate} expires soon: renew it, fedct coordinator init {in_shell(folder)}")
+        out.say(f"{coordinator.server_certificate} expires soon: renew it, fedct coordinator init {in_shell(folder)}")
     _tidy(coordinator, out)
     _hand_over(coordinator, superexec, link)
     with _all_stopped(out) as running:
@@ -89,12 +85,12 @@ def start(
             running.append(Running(program, coordinator.path, _logged(out, program.name)))
             while listens and not _listens(*listens):
                 _watch(running)
-        out.print(f"the coordinator is ready: silos call port {port}, and nobody else can reach the SuperLink")
+        out.say(f"the coordinator is ready: silos call port {port}, and nobody else can reach the SuperLink")
         while True:
             _watch(running)
 
 
-def _tidy(coordinator: CoordinatorFolder, out: Console) -> None:
+def _tidy(coordinator: CoordinatorFolder, out: Output) -> None:
     """Delete old runs from the database. A coordinator that cannot do that works all the same."""
     days = coordinator.config().keep_days
     if not days:
@@ -102,10 +98,10 @@ def _tidy(coordinator: CoordinatorFolder, out: Console) -> None:
     try:
         forgotten = forget(coordinator.state / DATABASE, days)
     except RunError as error:
-        out.print(str(error))
+        out.say(str(error))
     else:
         if forgotten.runs:
-            out.print(forgotten.sentence(days))
+            out.say(forgotten.sentence(days))
 
 
 def _check(coordinator: CoordinatorFolder, given: Path) -> tuple[str, int]:
@@ -227,7 +223,7 @@ def _hand_over(coordinator: CoordinatorFolder, superexec: Program, link: Program
 
 
 @contextmanager
-def _all_stopped(out: Console) -> Iterator[list[Running]]:
+def _all_stopped(out: Output) -> Iterator[list[Running]]:
     """What has been started, ended in the reverse order whatever happens."""
     running: list[Running] = []
     try:
@@ -235,15 +231,15 @@ def _all_stopped(out: Console) -> Iterator[list[Running]]:
     finally:
         for one in reversed(running):
             one.stop()
-        out.print("the coordinator is stopped")
+        out.say("the coordinator is stopped")
 
 
-def _logged(out: Console, part: str) -> Callable[[str], None]:
+def _logged(out: Output, part: str) -> Callable[[str], None]:
     """What a part says: as it is, or as an object that names the part."""
 
     def say(line: str) -> None:
         with about(part=part):
-            out.print(log_line(line.removeprefix(f"{part}: ")) if os.environ.get(VARIABLE) == "json" else line)
+            out.say(log_line(line.removeprefix(f"{part}: ")) if os.environ.get(VARIABLE) == "json" else line)
 
     return say
 

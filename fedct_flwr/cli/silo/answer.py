@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import FolderOption, silo_file
 from fedct_flwr.cli.silo.start import check_approved
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.carried_answer import answer_file
-from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
 
 
@@ -31,9 +31,9 @@ def answer(
     if path.exists():
         raise ConfigError(f"{path} exists: carry it back, or name another file with --output")
     check_approved(config)
-    out = console(soft_wrap=True, markup=False)
-    answered = answer_file(file, question, path, out.print)
+    out = Output()
+    answered = answer_file(file, question, path, out.say)
     if path.exists():
-        out.print(f"the answer{'' if answered else ', a refusal,'} is in {path}: carry it back")
+        out.say(f"the answer{'' if answered else ', a refusal,'} is in {path}: carry it back")
     if not answered:
         raise typer.Exit(1)

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.carrier import Carrier
 from fedct_flwr.hospital.supernode import SuperNode
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import printable
 from fedct_flwr.types import ConfigError
 
@@ -35,12 +35,12 @@ def carry(
     except OSError as error:
         raise ConfigError(f"cannot make the folder {files}: {error.strerror}") from None
     supernode = SuperNode(connection.supernode, connection.secret)
-    out, stop = console(soft_wrap=True, markup=False), threading.Event()
+    out, stop = Output(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
 
     def say(sentence: str) -> None:
-        out.print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {printable(sentence)}")
+        out.say(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}  {printable(sentence)}")
 
     say(f"questions for {connection.supernode}'s silo are put into {files.absolute()}")
     try:

@@ -23,7 +23,6 @@ from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.datasets.study_inspection import inspect_records
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, FedctError
@@ -197,7 +196,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _say(text: str) -> None:
-    console(soft_wrap=True, markup=False).print(text)
+    Output().say(text)
 
 
 def say_to_send(made: Path) -> None:

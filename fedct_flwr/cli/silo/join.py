@@ -11,6 +11,7 @@ import typer
 
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY, KIT_FILE
 from fedct_flwr.cli.invitation import COORDINATOR_KEY, Invitation, opened_invitation
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.init import (
     Label,
     Learner,
@@ -25,7 +26,6 @@ from fedct_flwr.cli.silo.init import (
 from fedct_flwr.config import KitConfig
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import ConfigError
 
@@ -56,7 +56,7 @@ def join(
     refused, and nothing is written. Nothing is overwritten. Exit code 1 if the fingerprint is declined.
     """
     check_new(folder.absolute())
-    out = console(soft_wrap=True, markup=False)
+    out = Output()
     with opened_invitation(invitation, lambda said: check_fingerprint(invitation, said, fingerprint)) as (said, files):
         kit = KitConfig.read_toml(files / KIT_FILE)
         if (kit.silo, kit.superlink) != (said.silo, said.superlink) or read_study(files / "study").name != said.study:
@@ -69,7 +69,7 @@ def join(
         made = make_silo(_in_containers(new) if containers else new)
     say_to_send(made)
     if containers:
-        out.print(f"Work in {in_shell(made)} from now on: compose.yaml there says how")
+        out.say(f"Work in {in_shell(made)} from now on: compose.yaml there says how")
     say_next(made, data)
 
 
@@ -82,9 +82,9 @@ def check_fingerprint(path: Path, said: Invitation, told: str) -> None:
                 "ask the coordinator by telephone"
             )
         return
-    out = console(soft_wrap=True, markup=False)
-    out.print(printable(f"An invitation to the study {said.study} as {said.silo}, to call {said.superlink}"))
-    out.print(f"Its fingerprint: {said.fingerprint}")
+    out = Output()
+    out.say(printable(f"An invitation to the study {said.study} as {said.silo}, to call {said.superlink}"))
+    out.say(f"Its fingerprint: {said.fingerprint}")
     if not typer.confirm("Has the coordinator told you this fingerprint by another way?"):
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import httpx
 import typer
 
-from fedct_flwr.cli.output import Log
+from fedct_flwr.cli.output import Log, Output
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
@@ -20,7 +20,6 @@ from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.log_line import about, log_line
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.revocation import is_revoked
-from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError, FedctError
 from fedct_flwr.wire.refusal import Refusal
 
@@ -42,16 +41,16 @@ def notify(
     """
     config = SiloConfig.read_toml(silo_file(folder, folder_option))
     _check_address(url)
-    out = console(soft_wrap=True, markup=False)
+    out = Output()
     watcher, waiting = Watcher(config), list[dict[str, str]]()
     with (
         about(part="notify", silo=config.silo),
         httpx.Client(transport=httpx.HTTPTransport(retries=_TRIES), timeout=_SECONDS) as client,
     ):
-        out.print(log_line("watching"))
+        out.say(log_line("watching"))
         while True:
             for event in watcher.look():
-                out.print(log_line(event["sentence"]))
+                out.say(log_line(event["sentence"]))
                 waiting.append(event)
             try:
                 while waiting:
@@ -59,7 +58,7 @@ def notify(
                     waiting.pop(0)
             except httpx.HTTPError as error:
                 # The address may hold a password.
-                out.print(log_line(f"the webhook does not take the message ({type(error).__name__}); trying again"))
+                out.say(log_line(f"the webhook does not take the message ({type(error).__name__}); trying again"))
             time.sleep(every)
 
 

@@ -18,12 +18,12 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.cli.silo.standing import facts, study_of, table
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.books import left
 from fedct_flwr.hospital.log_entry import read_entries
-from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError, FedctError
 
 LOOPBACK: Final = "127.0.0.1"
@@ -77,7 +77,7 @@ def page(
     file = silo_file(folder, folder_option)
     SiloConfig.read_toml(file)
     with serve(file, port) as server:
-        console(soft_wrap=True, markup=False).print(f"the silo's page, until this command ends: {server.address}")
+        Output().say(f"the silo's page, until this command ends: {server.address}")
         server.serve_forever()
 
 

@@ -9,6 +9,7 @@ import typer
 from fedct_flwr.cli.certificates import is_older
 from fedct_flwr.cli.coordinator.invite import CLIENT_CERTIFICATE, CLIENT_KEY
 from fedct_flwr.cli.invitation import COORDINATOR_KEY, Invitation, keep_signer, opened_invitation
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.cli.silo.join import check_fingerprint
 from fedct_flwr.config import SiloConfig
@@ -16,7 +17,6 @@ from fedct_flwr.config.silo import Connection
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.keys import load_public_key
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell, printable
 from fedct_flwr.types import ConfigError
 
@@ -65,18 +65,18 @@ def renew(
         ):
             write_atomically(target, source.read_bytes())
         keep_signer(said.signer, pinned.parent)
-    out = console(soft_wrap=True, markup=False)
-    out.print(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
+    out = Output()
+    out.say(f"{in_shell(connection.ca_certificate.parent)} has the certificates of the invitation")
     if said.superlink != connection.superlink:
         # It is part of what was approved, so a person changes it.
-        out.print(
+        out.say(
             printable(
                 f"The invitation names the coordinator's address {said.superlink}, and this silo calls "
                 f"{connection.superlink}: if the coordinator has moved, write superlink = {json.dumps(said.superlink)} "
                 f"under [connection] in {file}, then fedct silo approve"
             )
         )
-    out.print("Next: start the SuperNode again (fedct silo connect, or: docker compose restart supernode)")
+    out.say("Next: start the SuperNode again (fedct silo connect, or: docker compose restart supernode)")
 
 
 def _is_older(files: Path, connection: Connection) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.approval import current
@@ -14,7 +15,6 @@ from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.next_approval import is_waiting
 from fedct_flwr.hospital.revocation import is_revoked, put_down, withdraw
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError, RunError
 
@@ -31,23 +31,23 @@ def revoke(
     """Withdraw the approval at once, also while the agent is at work. What has left cannot be called back."""
     silo = silo_file(folder, folder_option)
     config = SiloConfig.read_toml(silo)
-    out = console(soft_wrap=True, markup=False)
+    out = Output()
     # Whatever the log says that cannot be read: revoked is revoked.
     nothing = is_revoked(config.state) or not _is_approved(config.state)
     if nothing and not is_waiting(config.state):
-        out.print("Nothing is approved: nothing leaves.")
+        out.say("Nothing is approved: nothing leaves.")
         return
     if not yes and not typer.confirm("Withdraw the approval, so that nothing leaves from now on?"):
         raise typer.Exit(1)
     withdraw(config.state)
     if _logged(config):
-        out.print("Revoked: nothing leaves from now on, and the log says so.")
+        out.say("Revoked: nothing leaves from now on, and the log says so.")
     else:
-        out.print(
+        out.say(
             "Revoked: nothing leaves from now on. The log does not say so yet, and until it does that stands in a file "
             f"alone: end the agent, if it hangs, or see fedct silo verify {in_shell(silo.parent)}"
         )
-    out.print("To allow it again: fedct silo approve")
+    out.say("To allow it again: fedct silo approve")
 
 
 def _logged(config: SiloConfig) -> bool:

@@ -2,10 +2,10 @@
 
 import os
 
+from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.keys import create_node_key
-from fedct_flwr.text.console import console
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.types import ConfigError
 
@@ -28,6 +28,6 @@ def rotate(folder: Folder = None, folder_option: FolderOption = None) -> None:
         os.link(path, path.with_name(f"{path.name}.former"))
     new.with_name(f"{new.name}.pub").replace(public)
     new.replace(key)
-    out = console(soft_wrap=True, markup=False)
-    out.print(f"Send to the coordinator: {in_shell(from_here(public))} (public, no secret)")
-    out.print("Once it says that both keys are good, start the SuperNode again: fedct silo connect")
+    out = Output()
+    out.say(f"Send to the coordinator: {in_shell(from_here(public))} (public, no secret)")
+    out.say("Once it says that both keys are good, start the SuperNode again: fedct silo connect")

@@ -2,7 +2,7 @@
 
 import signal
 
-from fedct_flwr.cli.output import Log
+from fedct_flwr.cli.output import Log, Output
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
@@ -13,7 +13,6 @@ from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_line import log_line
 from fedct_flwr.hospital.next_approval import settle
-from fedct_flwr.text.console import console
 from fedct_flwr.types import ConfigError
 
 
@@ -27,10 +26,10 @@ def start(folder: Folder = None, folder_option: FolderOption = None, log: Log = 
     # Only this of what has no effect: what else was approved before goes on.
     config.check_promised()
     check_approved(config)
-    out = console(soft_wrap=True, markup=False)
+    out = Output()
 
     def say(sentence: str) -> None:
-        out.print(log_line(sentence))
+        out.say(log_line(sentence))
 
     if hasattr(signal, "SIGHUP"):  # not on Windows
         # A terminal that is closed ends it as well as anybody who asks it to end.
