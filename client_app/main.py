@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,6 +20,7 @@ from fedct_flwr.silo.personal import Personal, Question
 from fedct_flwr.silo.summing import ACTION, Ready, refused_sum, sums_at
 from fedct_flwr.silo.weights import train_on
 from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, run_of_simulation, silo_named
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName, TrainingError, Votes
 from fedct_flwr.wire.codec import decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply
@@ -31,8 +31,6 @@ from fedct_flwr.wire.weights import asks_for_weights
 if TYPE_CHECKING:
     # Needs the extra privacy, which a study without protection does not.
     from fedct_flwr.silo.release import Release
-
-logger = logging.getLogger("flwr.fedct")
 
 _UNKNOWN_SILO: Final = "unknown"
 

@@ -4,10 +4,10 @@ What is here is the public API. Each name is imported when it is first asked for
 moment only, and nobody waits for a learner that is not used.
 """
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from fedct_flwr.text.log import logger
 from fedct_flwr.text.printable import PrintableLogs
 from fedct_flwr.version import __version__ as __version__
 
@@ -123,4 +123,4 @@ def __dir__() -> list[str]:
 
 
 # Here, as no module can log before this: there is no way past it.
-logging.getLogger("flwr.fedct").addFilter(PrintableLogs())
+logger.addFilter(PrintableLogs())

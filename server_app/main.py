@@ -1,7 +1,6 @@
 """Run config to algorithm to rounds: the coordinator's ServerApp."""
 
 import contextlib
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,11 +19,10 @@ from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.runs.failures import failures_noted
 from fedct_flwr.runs.places import default_path
 from fedct_flwr.runs.run_folder import RUN_FAILED, Checkpoint, RunFolder
+from fedct_flwr.text.log import logger
 from fedct_flwr.tracking import Tracked
 from fedct_flwr.types import ConfigError, FedctError, SiloName
 from fedct_flwr.wire.content import Terms
-
-logger = logging.getLogger("flwr.fedct")
 
 # What may differ between a run and its continuation: none of it changes what a round computes.
 _MAY_CHANGE = frozenset(

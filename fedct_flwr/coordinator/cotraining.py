@@ -5,7 +5,6 @@ holds the labels that these stand for. Where a quantity is predicted, they share
 """
 
 import hashlib
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,13 +33,12 @@ from fedct_flwr.kinds.facts import Decision, Facts
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
 from fedct_flwr.seeding import generator
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import Answers, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Terms
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refused
-
-logger = logging.getLogger("flwr.fedct")
 
 _TARGETS: Final = "targets"
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import logging
 import time
 from abc import ABC
 from collections.abc import Iterable, Sequence
@@ -17,9 +16,8 @@ from flwr.supercore.run import Run
 
 from fedct_flwr.coordinator.restarts import outlast_restarts
 from fedct_flwr.coordinator.whole_replies import await_whole_replies
+from fedct_flwr.text.log import logger
 from fedct_flwr.text.plural import count
-
-logger = logging.getLogger("flwr.fedct")
 
 SHORTEST_SECONDS: Final = 0.05
 LONGEST_SECONDS: Final = 3.0

@@ -1,6 +1,5 @@
 """At the end of a run in which silos share labels: the student, its card, and how good it is beside their vote."""
 
-import logging
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,9 +16,8 @@ from fedct_flwr.models.card import STUDENT, as_markdown, card
 from fedct_flwr.models.model_file import save_model, suffix
 from fedct_flwr.models.student import make_student, train_student
 from fedct_flwr.scoring import Predictor, both_accuracies
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import HardLabels, RunError
-
-logger = logging.getLogger("flwr.fedct")
 
 FACT: Final = "global_model"
 """Where ``result.json`` tells of it."""

@@ -1,6 +1,5 @@
 """Which silos nodes stand for that have no names, where that must be known before they are asked."""
 
-import logging
 from typing import Final
 
 import numpy as np
@@ -9,14 +8,13 @@ from flwr.serverapp import Grid
 
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.datasets.public_set import Query
+from fedct_flwr.text.log import logger
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import LABEL_DTYPE
 from fedct_flwr.wire.codec import decode_reply
 from fedct_flwr.wire.content import NO_TERMS, Instruction
 from fedct_flwr.wire.messages import from_record
 from fedct_flwr.wire.refusal import Refused
-
-logger = logging.getLogger("flwr.fedct")
 
 LONGEST_SECONDS: Final = 60.0
 """To say a name takes no training: a silo reads the data set at most, which its process does once."""

@@ -8,7 +8,6 @@ whose sum cannot be opened is lost. It has been paid for, and training goes on w
 """
 
 import hashlib
-import logging
 import time
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -33,6 +32,7 @@ from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import HardLabels, RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
 from fedct_flwr.wire.content import Instruction
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     # Needs the extra privacy.
     from fedct_flwr.labelers.joint_linear import Descent
 
-logger = logging.getLogger("flwr.fedct")
 
 _LOST_IN_A_ROW: Final = 3
 """After so many, somebody has to look at the silos before more is paid for nothing."""

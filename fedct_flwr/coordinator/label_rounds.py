@@ -1,6 +1,5 @@
 """The rounds of algorithms in which silos share votes, and what is checked before them."""
 
-import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,9 +19,8 @@ from fedct_flwr.learners.base import Learner, Resumable
 from fedct_flwr.learners.build import named_learners
 from fedct_flwr.models.card import promised, promised_by_noise
 from fedct_flwr.privacy.spending import Spending
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, ConfigError, RunError
-
-logger = logging.getLogger("flwr.fedct")
 
 
 def run(method: LabelSharing, study: Study, grid: Grid) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 Shared by all strategies, whatever they send and read.
 """
 
-import logging
 import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple, TypeVar
@@ -14,10 +13,9 @@ from flwr.serverapp import Grid
 
 from fedct_flwr.coordinator.exchange import PromptGrid, copy_of, seconds_of
 from fedct_flwr.coordinator.roster import Roster
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.refusal import Refusal, Refused
-
-logger = logging.getLogger("flwr.fedct")
 
 # Flower passes an exception's text on verbatim, and that may quote data: only the codes are read.
 _ERRORS: Final[dict[int, str]] = {

@@ -1,16 +1,14 @@
 """Which nodes stand for which silos: waits for them, and lets no two nodes answer for one silo."""
 
-import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from flwr.serverapp import Grid
 
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import RunError, SiloName
 from fedct_flwr.wire.refusal import Refusal, Refused
-
-logger = logging.getLogger("flwr.fedct")
 
 _POLL_SECONDS: Final = 0.2
 _NOT_THERE: Final = "no node at the start of the round"

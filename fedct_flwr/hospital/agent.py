@@ -9,7 +9,6 @@ from stopping, or from seeing that its approval was withdrawn.
 """
 
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -46,13 +45,12 @@ from fedct_flwr.process_end import end_process
 from fedct_flwr.silo.state import WRITING
 from fedct_flwr.silo.summing import ACTION
 from fedct_flwr.silo.workplace import gated, open_workplace
+from fedct_flwr.text.log import logger
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import cut, printable
 from fedct_flwr.types import FedctError, RunError
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.refusal import Refusal
-
-logger = logging.getLogger("flwr.fedct")
 
 _POLL_SECONDS: Final = 0.02
 _IDLE_POLL_SECONDS: Final = 0.5

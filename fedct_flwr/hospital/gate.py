@@ -21,7 +21,6 @@ taken.
 """
 
 import hashlib
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -46,14 +45,13 @@ from fedct_flwr.secure_sum.faults import Fault
 from fedct_flwr.secure_sum.messages import Header, Step
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.silo.site import joint_of, terms_of
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import SiloName
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply, longest_reply
 from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import asks_for_weights
-
-logger = logging.getLogger("flwr.fedct")
 
 _HASH: Final = re.compile(r"[0-9a-fA-F]{0,128}")
 

@@ -8,7 +8,6 @@ whose file format, lock and mark it uses (``privacy.ledger_file``).
 
 import hashlib
 import json
-import logging
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,9 +22,8 @@ from fedct_flwr.config.caps import Total, caps_of
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile
+from fedct_flwr.text.log import logger
 from fedct_flwr.wire.refusal import Refusal, Refused
-
-logger = logging.getLogger("flwr.fedct")
 
 _DATA_SET: Final = "labels"
 """What the rows are about; those of privacy budgets are about another."""

@@ -4,7 +4,6 @@ In a thread of its own: training takes hours, and a SuperNode that hangs is wait
 within a second all the same, where no file that is lost undoes it.
 """
 
-import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,7 @@ from typing import Final
 from fedct_flwr.hospital.agent_status import Shut, sentence_of
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.revocation import is_revoked, put_down
-
-logger = logging.getLogger("flwr.fedct")
+from fedct_flwr.text.log import logger
 
 _SECONDS: Final = 1.0
 

@@ -4,7 +4,6 @@ Li, He, Song, "Practical one-shot federated learning for cross-silo setting" (Fe
 to 14. The students stay: what they say about the public set is all that the coordinator needs of them.
 """
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from fedct_flwr.learners.workers import spread
 from fedct_flwr.models.kept_students import Students, keep_student, kept_student
 from fedct_flwr.privacy.randomness import uniform_below
 from fedct_flwr.seeding import generator, random_state
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import (
     ABSTAIN,
     LABEL_DTYPE,
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
     from fedct_flwr.privacy.mechanisms import Mechanism
     from fedct_flwr.privacy.randomness import Noise
-
-
-logger = logging.getLogger("flwr.fedct")
 
 
 def check_records(num_records: int, partitions: int, teachers: int) -> None:

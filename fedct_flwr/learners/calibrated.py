@@ -8,7 +8,6 @@ classes, do not depend on it.
 """
 
 import copy
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
@@ -22,9 +21,8 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.base import Calibratable, Learner, Probabilistic, Resumable
 from fedct_flwr.seeding import random_state
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, Groups, HardLabels, SiloName
-
-logger = logging.getLogger("flwr.fedct")
 
 Method: TypeAlias = Literal["sigmoid", "isotonic"]
 Fit: TypeAlias = Callable[[Learner, Examples], object]

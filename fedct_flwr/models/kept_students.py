@@ -4,7 +4,6 @@ The files hold bare models. What features go through before them is made again b
 data: a network's file has no place for it.
 """
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +11,8 @@ from typing import Any, NamedTuple
 from fedct_flwr.consensus.counting import tally
 from fedct_flwr.learners.base import Learner, Saveable
 from fedct_flwr.learners.preprocessing import transformed
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import DataError, Features, TrainingError, VoteCounts
-
-logger = logging.getLogger("flwr.fedct")
 
 
 class Students(NamedTuple):

@@ -1,15 +1,13 @@
 """A run that fails leaves its reason, in the log and in its folder."""
 
 import contextlib
-import logging
 import traceback
 from collections.abc import Iterator
 from typing import Final
 
 from fedct_flwr.runs.run_folder import RUN_FAILED, RunFolder
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import FedctError, RunError
-
-logger = logging.getLogger("flwr.fedct")
 
 _UNEXPECTED: Final = (
     "unexpected error at the coordinator: error.txt in the run folder has the details; go on with --resume"

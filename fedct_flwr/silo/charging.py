@@ -1,16 +1,14 @@
 """What all releases under a promise share: noise that nobody predicts, and a ledger that may refuse."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fedct_flwr.privacy.ledger import BudgetExceeded
 from fedct_flwr.privacy.ledger_file import LedgerError
 from fedct_flwr.privacy.randomness import Noise
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.refusal import Refusal, Refused
-
-logger = logging.getLogger("flwr.fedct")
 
 
 def check_secure(noise: Noise) -> None:

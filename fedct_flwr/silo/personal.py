@@ -4,7 +4,6 @@ The silo keeps what the model has learned only after the answer to the question 
 the model keeps nothing of that question. The model of before the study, of its own records alone, is kept next to it.
 """
 
-import logging
 import struct
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -18,10 +17,9 @@ from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.silo.judgment import Judge, Judgment
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
 from fedct_flwr.wire.content import Instruction
-
-logger = logging.getLogger("flwr.fedct")
 
 _LEARNER: Final = "learner-"
 # Of the last question that was learned, SHA-256; of the settings it was learned under.

@@ -1,6 +1,5 @@
 """Everything one silo works with: its data, its copy of the public set, its learner and its labeler."""
 
-import logging
 import os
 from copy import copy
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from fedct_flwr.learners.guard import Guard
 from fedct_flwr.learners.guard_soft import SoftGuard
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.seeding import generator
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, DataError, Examples, Groups, SiloName
 from fedct_flwr.wire.content import Joint, Terms
 
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     # Needs dp_accounting, which a study without protection does not.
     from fedct_flwr.labelers.labeler import Labeler
     from fedct_flwr.labelers.transfer import Transfer
-
-
-logger = logging.getLogger("flwr.fedct")
 
 
 @dataclass(frozen=True, eq=False)

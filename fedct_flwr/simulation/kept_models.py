@@ -4,7 +4,6 @@ During a run a silo writes its bare model. At the end each file gets what it tak
 their categories, the classes or the quantity, and the preprocessing of networks.
 """
 
-import logging
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +15,9 @@ from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.learners.base import Layered, Learner, Saveable
 from fedct_flwr.models.model_file import can_be_saved, describe
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.text.log import logger
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError, SiloName
-
-logger = logging.getLogger("flwr.fedct")
 
 _SUFFIXES: Final = (".skops", ".safetensors")
 _MOST_NAMED: Final = 3

@@ -6,7 +6,6 @@ nothing: the log has one warning, and the run goes on without it.
 
 import importlib
 import importlib.util
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +17,8 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.runs.score_notes import metric_means
 from fedct_flwr.runs.scores import SiloScores
+from fedct_flwr.text.log import logger
 from fedct_flwr.types import ConfigError, FedctError, RunError
-
-logger = logging.getLogger("flwr.fedct")
 
 _PACKAGES: Final = {"mlflow": "mlflow", "tensorboard": "tensorboard"}
 """What is imported for each tracker; the extra has the tracker's name."""
