@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multi
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.secure_sum.plain import sum_modulo
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
+
+if TYPE_CHECKING:
+    from fedct_flwr.labelers.joint_choice import JointChoice
 
 BITS: Final = 64
 """Sums are modulo 2^64."""
@@ -393,31 +396,8 @@ def train_together(
     return labeler.weights(step_together(labeler, silos, noises, add=add))
 
 
-class Stepwise(Protocol):
-    """A labeler, or a choice of two, that silos train by sums."""
-
-    @property
-    def plan(self) -> Plan:
-        """All that is fixed before the first sum."""
-
-    @property
-    def start(self) -> Descent:
-        """Before the first sum."""
-
-    def vectors(self, X: Features) -> NDArray[np.float64]:
-        """Integer features of records."""
-
-    def summand(
-        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise, step: int
-    ) -> NDArray[np.uint64]:
-        """What a silo puts into the sum of a step."""
-
-    def step(self, progress: Descent, opened: NDArray[np.uint64]) -> Descent:
-        """What follows from the sum."""
-
-
 def step_together(
-    labeler: Stepwise, silos: Sequence[Examples], noises: Sequence[Noise], *, add: Sum = sum_modulo
+    labeler: "JointLinear | JointChoice", silos: Sequence[Examples], noises: Sequence[Noise], *, add: Sum = sum_modulo
 ) -> Descent:
     """All steps in one process, as a simulation.
 

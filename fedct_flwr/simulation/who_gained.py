@@ -1,13 +1,14 @@
 """Who has gained and who has lost in a run, and the warnings that go with it: in words for people and programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs.run_folder import RunFolder
+from fedct_flwr.runs.scores import SiloScores
 from fedct_flwr.scoring.assessment import Predicted
 from fedct_flwr.silo.judgment import Judgment, facts_of
 from fedct_flwr.text.plural import count
@@ -26,22 +27,6 @@ _LOW: Final = 0.3
 """Balanced accuracy, from 0 for a guess to 1, below which agreement on it means little."""
 _NEARLY_ALL: Final = 0.95
 """Share of one class among labels from which balanced accuracy tells of the threshold alone."""
-
-
-class Row(Protocol):
-    """A silo's scores, as far as they are asked about here."""
-
-    @property
-    def silo(self) -> str:
-        """Its name."""
-
-    @property
-    def pooled(self) -> Mapping[str, float]:
-        """Scores on the pooled test set by method."""
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """What its own test records say."""
 
 
 def verdict_of(predicted: Mapping[str, Predicted], test: Examples) -> Verdict | None:
@@ -63,7 +48,7 @@ def judgments(folder: RunFolder, silos: Sequence[SiloName]) -> dict[SiloName, Ju
     return found
 
 
-def document(rows: Sequence[Row], folder: RunFolder, dataset: FederatedDataset | None) -> dict[str, Any]:
+def document(rows: Sequence[SiloScores], folder: RunFolder, dataset: FederatedDataset | None) -> dict[str, Any]:
     """All that there is to say of a run, in words and for programs; also what the report reads."""
     found = judgments(folder, [row.silo for row in rows])
     by_word = {
@@ -83,7 +68,7 @@ def save(said: Mapping[str, Any], folder: RunFolder) -> None:
     write_atomically(folder.path / FILE, json_text(said).encode())
 
 
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[SiloScores]) -> str:
     """How many silos have gained and lost, in a sentence; empty where nothing can be told."""
     known = [row for row in rows if row.verdict]
     if not known:
@@ -122,7 +107,7 @@ def distrusts(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def warnings(
-    rows: Sequence[Row], rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None
+    rows: Sequence[SiloScores], rounds: Sequence[Mapping[str, Any]], dataset: FederatedDataset | None
 ) -> Iterator[str]:
     """What should worry who reads the scores, a sentence each. ``rounds`` are the round log's lines.
 
