@@ -47,7 +47,7 @@ def calibration_by(path: Path, label: str, method: str, schema: Schema, ask: Ask
 
     Raises ConfigError for a model without probabilities, DataError for records that cannot tell.
     """
-    if not schema.columns or not schema.classes:
+    if not schema.columns or schema.outcome.number:
         raise ConfigError("--calibrate-with is for models that predict classes from tables: leave it out")
     table = read_table(path, [label, *(column.name for column in schema.columns if column.categories is not None)])
     if label not in table.column_names:

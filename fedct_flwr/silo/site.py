@@ -79,7 +79,7 @@ class Site:
     @cached_property
     def guard(self) -> Guard | None:
         """What decides how much the consensus counts here; None where ``pseudo-weight`` is a number."""
-        if not self._weighed or not self.schema.classes:
+        if not self._weighed or self.schema.outcome.number:
             return None
         return Guard(self.private, len(self.schema.classes), self.settings.seed, self.silo, self.groups)
 
