@@ -170,10 +170,8 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     """
     runs = Runs()
     for seed in seeds:
-        config = RunConfig.from_flower({"study": "benchmark", **settings, "seed": seed})
-        silos = Silos(config)
-        assert silos.truth is not None
-        nothing = np.full(len(silos.truth), ABSTAIN, dtype=LABEL_DTYPE)
+        silos = Silos(RunConfig.from_flower({"study": "benchmark", **settings, "seed": seed}))
+        nothing = silos.nothing
         votes = silos.train(nothing, everybody=True)
         found = {"local": silos.score()}
         for name, rule in RULES.items():
@@ -200,7 +198,10 @@ class Silos:
             build_learner(config, self._dataset, n, silo.private.X) for n, silo in enumerate(self._dataset.silos)
         ]
         self._good = [n for n, silo in enumerate(self._dataset.silos) if silo.name not in config.bad_silos]
+        assert self._dataset.truth is not None
         self.truth = self._dataset.truth
+        self.nothing = np.full(len(self.truth), ABSTAIN, dtype=LABEL_DTYPE)
+        """No label of the public set."""
         self.num_classes = len(self._dataset.schema.classes)
 
     def train(self, targets: HardLabels, *, everybody: bool = False) -> list[Ballot]:

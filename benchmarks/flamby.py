@@ -31,7 +31,7 @@ from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.scoring import accuracy
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples
+from fedct_flwr.types import LABEL_DTYPE, Examples
 
 PUBLISHED_SEED: Final = 43
 """``random_state`` of FLamby's own split."""
@@ -177,10 +177,8 @@ def measure(settings: dict[str, Any], seeds: Iterable[int]) -> Runs:
     """Accuracy by method, for each split."""
     runs = Runs()
     for seed in seeds:
-        config = RunConfig.from_flower({"study": "benchmark", **settings, "seed": seed})
-        silos = Silos(config)
-        assert silos.truth is not None
-        nothing = np.full(len(silos.truth), ABSTAIN, dtype=LABEL_DTYPE)
+        silos = Silos(RunConfig.from_flower({"study": "benchmark", **settings, "seed": seed}))
+        nothing = silos.nothing
         first = silos.train(nothing)
         found = {"local": silos.score(accuracy)}
         for name, rule in RULES.items():

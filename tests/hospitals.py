@@ -5,6 +5,7 @@ from typing import Any
 
 import tomli_w
 
+import fedct_flwr
 from fedct_flwr import datasets
 from fedct_flwr.cli.demo_files import LABEL, write_records, write_study
 from fedct_flwr.config import RunConfig
@@ -22,6 +23,14 @@ def restart() -> None:
 
 def dataset() -> datasets.FederatedDataset:
     return datasets.load(RunConfig.from_flower({"study": STUDY, "data": STUDY}))
+
+
+def in_collusion(**arguments: Any) -> fedct_flwr.Run:
+    """A run in which all silos but Cleveland vote for one class together."""
+    return fedct_flwr.simulate(
+        STUDY, algorithm="fedct", learner="naive-bayes", pseudo_weight="auto", rounds=2, progress=False,
+        bad_silos="budapest,zurich,long-beach", corruption="collusion", **arguments,
+    )  # fmt: skip
 
 
 def write_study_folder(folder: Path) -> Path:

@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-import fedct_flwr
 from fedct_flwr import datasets
 from fedct_flwr.report.gains import Gains
 from fedct_flwr.report.page import available
@@ -114,17 +113,7 @@ def test_weights_and_values_are_no_labels():
 
 
 def test_a_run_keeps_it_in_its_folder(tmp_path: Path, wording: SnapshotAssertion):
-    run = fedct_flwr.simulate(
-        "heart-disease",
-        algorithm="fedct",
-        learner="naive-bayes",
-        pseudo_weight="auto",
-        rounds=2,
-        progress=False,
-        run_dir=tmp_path / "run",
-        bad_silos="budapest,zurich,long-beach",
-        corruption="collusion",
-    )
+    run = hospitals.in_collusion(run_dir=tmp_path / "run")
     said = json.loads((run.path / FILE).read_text())
     assert "cleveland" in said["judgments"]
     assert any("most frequent class" in warning for warning in said["warnings"])

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedct_flwr.consensus.counting import Ballot, Consensus, State, Total, Trust, plurality
-from fedct_flwr.consensus.trust import TrustRule, uniform
+from fedct_flwr.consensus.trust import TrustRule, targets_of, uniform
 from fedct_flwr.types import Answers, HardLabels, SiloName, SoftVotes, Values
 from fedct_flwr.wire.probabilities import UNITS
 
@@ -55,7 +55,7 @@ def prediction_consensus(num_classes: int, rule: TrustRule) -> Consensus:
         return plurality(np.rint(_UNIT * mean).astype(np.int32), incumbent, rng)
 
     if not rule.even:
-        return _by_trust(num_classes, rule, likeliest, _mixed)
+        return _by_trust(num_classes, rule, likeliest, targets_of)
 
     def of_sum(total: Total, incumbent: HardLabels, state: State, rng: Generator) -> tuple[HardLabels, State]:
         mean = _shares(total.numbers.astype(np.int64), len(total.silos))
@@ -82,7 +82,7 @@ def consensus_of_values(rule: TrustRule) -> Consensus:
     def mean_value(mean: SoftVotes, incumbent: Values, rng: Generator) -> Values:
         return mean[:, 0]
 
-    return _by_trust(1, rule, mean_value, _mixed)
+    return _by_trust(1, rule, mean_value, targets_of)
 
 
 def _by_trust(width: int, rule: TrustRule, share: _Share, mixed: _Mix) -> Consensus:
@@ -124,11 +124,6 @@ def _prefixed(state: State) -> State:
     return {_RULE + name: value for name, value in state.items()}
 
 
-def _mixed(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
-    mixed: SoftVotes = np.tensordot(weights.astype(np.float32), votes, axes=1)
-    return mixed
-
-
 def _mean(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
     """The mean of all. Of probabilities that travelled it is exact: in floats, the order of the silos would show."""
     units = np.zeros(votes.shape[1:], dtype=np.int64)
@@ -136,7 +131,7 @@ def _mean(weights: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
         exact = UNITS * vote.astype(np.float64)
         whole = np.rint(exact)
         if np.abs(exact - whole).max(initial=0.0) > _OFF:
-            return _mixed(np.full(len(votes), 1 / len(votes)), votes)
+            return targets_of(np.full(len(votes), 1 / len(votes)), votes)
         units += whole.astype(np.int64)
     return _shares(units, len(votes))
 

@@ -129,6 +129,18 @@ def uniform(num_silos: int) -> Matrix:
     return np.full((num_silos, num_silos), 1 / num_silos)
 
 
+def targets_of(trust: NDArray[np.float64], votes: SoftVotes) -> SoftVotes:
+    """Each silo's own soft targets, ``psi_i = sum_j W_ij p_j`` (equation 1): ``(silos, examples, classes)``.
+
+    Of one row of trust, that silo's alone. Also for regression, ``votes`` ``(silos, examples)``.
+
+    >>> targets_of(uniform(2), np.float32([[[1, 0]], [[0, 1]]])).tolist()
+    [[[0.5, 0.5]], [[0.5, 0.5]]]
+    """
+    targets: SoftVotes = np.tensordot(trust.astype(np.float32), votes.astype(np.float32, copy=False), axes=1)
+    return targets
+
+
 def naive(measure: Measure = similarity) -> TrustRule:
     """All count the same in every round."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedct_flwr.consensus.counting import Ballot, Consensus, State
 from fedct_flwr.consensus.prediction import consensus_of_values, prediction_consensus
-from fedct_flwr.consensus.trust import TRUSTS, check_probabilities, similarity, similarity_of_values
+from fedct_flwr.consensus.trust import TRUSTS, similarity, similarity_of_values, targets_of
 from fedct_flwr.types import ABSTAIN, HardLabels
 
 every_rule = pytest.mark.parametrize("trust", TRUSTS)
@@ -59,8 +59,7 @@ def test_a_silo_learns_what_it_trusts(trust: str) -> None:
     expected = np.array([[3, 2, 2], [2, 3, 1], [2, 1, 3]]) / [[7], [6], [6]]
     np.testing.assert_allclose(matrix(consensus, state), expected, rtol=1e-5)
     votes = np.float32([SURE[silo] for silo in "abc"])
-    for silo, psi in zip("abc", np.tensordot(expected, votes, axes=1), strict=True):
-        check_probabilities(target(consensus, state, silo))
+    for silo, psi in zip("abc", targets_of(expected, votes), strict=True):
         np.testing.assert_allclose(target(consensus, state, silo), psi, rtol=1e-5)
     assert consensus.report(state)["a"] == {"trust": round(3 / 7 + 2 / 6 + 2 / 6, 4)}
 

@@ -18,6 +18,7 @@ from fedct_flwr.consensus.trust import (
     similarity,
     similarity_of_values,
     static,
+    targets_of,
     trust,
     uniform,
 )
@@ -145,6 +146,27 @@ class TestTrust:
         assert matrix.sum(axis=0).argmin() == 5
         # It trusts itself, so its column is not empty; the good ones give it little.
         assert matrix[:5, 5].max() < matrix[:5, :5].min() / 2
+
+
+class TestTargets:
+    def test_golden(self) -> None:
+        weights = np.array([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]])
+        expected = [[[0.75, 0.25]], [[0.5, 0.5]], [[0.375, 0.625]]]
+        np.testing.assert_allclose(targets_of(weights, THREE), expected)
+
+    def test_naive_ones_are_the_mean(self) -> None:
+        votes = drawn(5, 20, 3, seed=0)
+        found = targets_of(uniform(5), votes)
+        np.testing.assert_allclose(found, votes.mean(axis=0, keepdims=True).repeat(5, axis=0), rtol=1e-5)
+        assert found.dtype == np.float32
+
+    @settings(max_examples=30, deadline=None)
+    @given(ballots())
+    def test_are_probabilities_again(self, votes: SoftVotes) -> None:
+        check_probabilities(targets_of(trust(similarity(votes)), votes))
+
+    def test_of_values(self) -> None:
+        np.testing.assert_allclose(targets_of(uniform(2), np.array([[1.0, 2.0], [3.0, 6.0]])), [[2, 4], [2, 4]])
 
 
 class TestRegression:

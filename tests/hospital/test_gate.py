@@ -265,16 +265,21 @@ def test_a_policy_without_hard_labels_lets_none_out(tmp_path: Path) -> None:
         assert release(gate, silo, to_record(silo.reply())) is Refusal.POLICY
 
 
+def ask_and_answer(gate: Gate, request: bytes, reply: bytes, *, passes: bool) -> None:
+    """A question and its answer, of which the policy lets both through or none."""
+    if passes:
+        gate.admit(to_record(request), RUN, CODE)
+    else:
+        assert held(gate, to_record(request)) is Refusal.POLICY
+    assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
+
+
 def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_path: Path) -> None:
     for kinds, passes in ((["hard"], False), (["hard", "counts"], True), (["counts"], True)):
         silo = open_silo(tmp_path / "-".join(kinds), kinds=kinds)
         request, reply = silo.request(votes=2), silo.counts(votes=2)
         with silo.gate() as gate:
-            if passes:
-                gate.admit(to_record(request), RUN, CODE)
-            else:
-                assert held(gate, to_record(request)) is Refusal.POLICY
-            assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
+            ask_and_answer(gate, request, reply, passes=passes)
         last = silo.entries()[-1]
         told = ("counts", 10, len(reply)) if passes else ("", 0, last.bytes)
         assert (last.kind, last.queries, last.bytes) == told
@@ -285,11 +290,7 @@ def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_
         silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=19)
         request, reply = silo.soft_request(), silo.probabilities()
         with silo.gate() as gate:
-            if passes:
-                gate.admit(to_record(request), RUN, CODE)
-            else:
-                assert held(gate, to_record(request)) is Refusal.POLICY
-            assert let_out(gate, to_record(reply), request) == (reply if passes else Refusal.POLICY)
+            ask_and_answer(gate, request, reply, passes=passes)
             if passes:
                 assert gate.spent().queries == 10
                 assert held(gate, to_record(silo.soft_request(2))) is Refusal.LIMIT

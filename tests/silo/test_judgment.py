@@ -10,6 +10,7 @@ from fedct_flwr import Run
 from fedct_flwr.silo.judgment import KEPT_OWN, Judgment, facts_of
 from fedct_flwr.types import DataError
 from fedct_flwr.verdict import Verdict
+from tests.hospitals import in_collusion
 
 LOST = Verdict(-0.2, 1, 12, 0.003)
 
@@ -33,16 +34,7 @@ def test_each_silo_says_what_it_uses_and_why():
 
 def test_a_wrong_consensus_is_not_taken():
     """All silos but one vote for one class together: that one's records speak against it."""
-    run = fedct_flwr.simulate(
-        "heart-disease",
-        algorithm="fedct",
-        learner="naive-bayes",
-        pseudo_weight="auto",
-        rounds=2,
-        progress=False,
-        bad_silos="budapest,zurich,long-beach",
-        corruption="collusion",
-    )
+    run = in_collusion()
     found = judgments(run)["cleveland"]
     assert found.weight is not None
     assert found.weight < 1
