@@ -12,6 +12,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedct_flwr.coordinator.exchange import PromptGrid, copy_of, seconds_of
+from fedct_flwr.coordinator.readable_replies import UNREADABLE
 from fedct_flwr.coordinator.roster import Roster
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import RunError, SiloName
@@ -24,6 +25,7 @@ _ERRORS: Final[dict[int, str]] = {
     ErrorCode.MESSAGE_UNAVAILABLE: "the message expired before the silo replied",
     ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "the message expired before the silo replied",
     ErrorCode.NODE_UNAVAILABLE: "the silo's node went offline",
+    UNREADABLE: "what it sent is no reply to its question",
 }
 _OTHER_ERROR: Final = "Flower could not deliver the message or its reply"
 _SILENT: Final = "no reply within the deadline"

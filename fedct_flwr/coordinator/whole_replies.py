@@ -4,18 +4,24 @@ A node announces a reply and sends its parts afterwards. Flower 1.41 takes all r
 the parts of one before it looks at the next: three minutes for a node whose connection broke off in between, two hours
 for one that sends a part now and then. Whatever the others sent has expired by then, and the round has no replies.
 
+Whole parts that are no reply, or another than was announced, make an error of that silo's reply alone.
+
 What is used of Flower's insides: where its grid keeps its client, and two of that client's calls.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from flwr.app import Message
+from flwr.common.serde import message_to_proto
 from flwr.proto.message_pb2 import Message as ReplyProto
 from flwr.proto.message_pb2 import ObjectTree, PullObjectRequest, PullObjectResponse
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from flwr.supercore.inflatable.inflatable_object import get_object_tree, iterate_object_tree
 from flwr.superlink.grid import HttpGrid
+
+from fedct_flwr.coordinator.readable_replies import in_its_place, is_readable
 
 MOST_PARTS: Final = 8
 """Of one reply; all of ours have three. A reply that announces more never counts as there. Each part passes the
@@ -37,6 +43,18 @@ class _Arriving:
     parts: dict[str, PullObjectResponse] = field(default_factory=dict)
     endless: bool = False
     """Whether it has more parts or bytes than any reply: nothing of it is kept."""
+
+    @classmethod
+    def of(cls, error: Message) -> Self:
+        """An error in place of a reply, all of which is there."""
+        part = PullObjectResponse(object_found=True, object_available=True, object_content=error.deflate())
+        return cls(message_to_proto(error), get_object_tree(error), {error.object_id: part})
+
+    def is_readable(self) -> bool:
+        """Whether its parts are what was announced, or the SuperLink has lost some, of which Flower makes an error."""
+        if not all(part.object_found for part in self.parts.values()):
+            return True
+        return is_readable(self.reply, {name: part.object_content for name, part in self.parts.items()})
 
 
 class WholeReplies:
@@ -68,6 +86,8 @@ class WholeReplies:
             arriving = self._arriving[question]
             if self._fetch(arriving):
                 del self._arriving[question]
+                if not arriving.is_readable():
+                    arriving = _Arriving.of(in_its_place(arriving.reply))
                 self._parts |= arriving.parts
                 whole.messages_list.append(arriving.reply)
                 whole.message_object_trees.append(arriving.tree)

@@ -1,11 +1,11 @@
 """Flower's SuperLink, which also takes the short form of a silo's calls and keeps connections of idle silos open.
 
-It ends no run because it was down or suspended for a while, tells no silo what another one has sent, and knows of which
-version each silo is.
+It ends no run because it was down or suspended for a while, tells no silo what another one has sent, takes no answer in
+another's name, and knows of which version each silo is.
 
 ``superlink`` takes Flower's own options. SuperNodes without the short form, and all other calls, find Flower's
 SuperLink as it is. All of Flower's insides that are touched are in ``main``, ``Questions.install``, ``own_absence``,
-``silent_store`` and ``silo_versions``.
+``own_answers``, ``silent_store`` and ``silo_versions``.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from flwr.common.constant import HEARTBEAT_DEFAULT_INTERVAL
 
-from fedct_flwr.engine import silent_store, silo_versions
+from fedct_flwr.engine import own_answers, silent_store, silo_versions
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.engine.own_absence import Absence
 from fedct_flwr.hospital.short_form import attach, attached, mark, pack_parts, part_ids, read_wish, unpack_parts
@@ -178,6 +178,7 @@ def main() -> None:
     silent_store.install()
     silo_versions.install()
     questions.install()
+    own_answers.install()
     absence = Absence()
     absence.forgive()
     absence.watch()

@@ -1,5 +1,8 @@
 """A reply that is announced and does not come holds up nobody's, and counts as soon as it is there."""
 
+import hashlib
+from typing import Any
+
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.serde import message_to_proto
@@ -153,6 +156,75 @@ def test_one_of_countless_parts_costs_no_more_than_one_of_few(grid: HttpGrid, su
     assert read(grid, "q1") == []
     assert read(grid, "q1") == []
     assert len(superlink.fetched) == MOST_PARTS
+
+
+def a_part(kind: str, body: bytes) -> bytes:
+    """A part as Flower writes it."""
+    return f"{kind}  {len(body)}".encode() + bytes(1) + body
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"",
+        b"no part at all",
+        a_part("Message", b"\xff\xff"),
+        a_part("Message", b""),
+        a_part("Nothing", b""),
+        ConfigRecord({"n": 1}).deflate(),
+        ConfigRecord({"n": [0] * 1_000_000}).deflate(),
+        ConfigRecord({f"{n}": 0 for n in range(1000)}).deflate(),
+    ],
+)
+def test_parts_that_are_no_reply_make_an_error_of_this_one_alone(
+    part: bytes, grid: HttpGrid, superlink: SuperLink
+) -> None:
+    """Flower alone raises what it stumbles over, and the run ends."""
+    lie, name = superlink.announce(1), hashlib.sha256(part).hexdigest()
+    lie.metadata.__dict__["_message_id"] = name
+    superlink.replies["q1"] = lie, ObjectTree(object_id=name)
+    superlink.parts[name] = part
+    superlink.send(superlink.announce(2))
+    assert read(grid, "q1", "q2") == [0, 2]
+
+
+def test_a_reply_of_countless_fields_is_not_read(grid: HttpGrid, superlink: SuperLink) -> None:
+    reply = superlink.announce(1)
+    reply.content["c"] = ConfigRecord({f"{n}": 0 for n in range(1000)})
+    announce_as(superlink, reply, {})
+    assert read(grid, "q1") == [0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"reply_to_message_id": "q2"},
+        {"reply_to_message_id": "q3"},
+        {"src_node_id": 2},
+        {"created_at": float("inf")},
+        {"created_at": float("nan")},
+        {"run_id": 2},
+    ],
+)
+def test_a_reply_that_says_otherwise_in_its_parts_is_an_error(
+    said: dict[str, Any], grid: HttpGrid, superlink: SuperLink
+) -> None:
+    """The SuperLink checks what is announced: the parts could make it another silo's reply, or one to no question."""
+    announce_as(superlink, superlink.announce(1), said)
+    superlink.send(superlink.announce(2))
+    found = grid.pull_messages(["q1", "q2"])
+    assert {reply.metadata.reply_to_message_id: reply.has_error() for reply in found} == {"q1": True, "q2": False}
+
+
+def announce_as(superlink: SuperLink, reply: Message, said: dict[str, Any]) -> None:
+    """Announce a reply to ``q1``, and send parts in which it says something else."""
+    before = {f"_{name}": getattr(reply.metadata, name) for name in said}
+    reply.metadata.__dict__.update({f"_{name}": value for name, value in said.items()})
+    reply.metadata.__dict__["_message_id"] = reply.object_id
+    with no_object_id_recompute():
+        superlink.replies["q1"] = reply, get_object_tree(reply)
+    superlink.send(reply)
+    reply.metadata.__dict__.update(before)
 
 
 def kept(grid: HttpGrid) -> int:

@@ -31,7 +31,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedct_flwr.coordinator.whole_replies import MOST_PARTS
-from fedct_flwr.engine import silent_store, silo_versions
+from fedct_flwr.engine import own_answers, silent_store, silo_versions
 from fedct_flwr.engine.held_calls import Bells, HeldCalls
 from fedct_flwr.engine.superlink import Questions
 from fedct_flwr.hospital import short_calls
@@ -214,6 +214,7 @@ def superlink(heard: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch) -> 
     silent_store.install()
     silo_versions.install()
     made.questions.install()
+    own_answers.install()
     yield made
     made.stop()
 
@@ -615,3 +616,41 @@ def test_who_is_not_let_in_leaves_no_version(superlink: SuperLink) -> None:
         handlers.activate_node(request=stranger, state=superlink.state)
     assert silo_versions.noted(superlink.state) == {silo.node_id: __version__}
     silo.client.close()
+
+
+def announced(silo: Silo, question: Message, **told: float | int | str) -> Any:
+    """What the SuperLink says to an answer whose announcement tells something else than it should."""
+    reply = Message(RecordDict({"answer": part_of(VOTES[0])}), reply_to=question)
+    reply.metadata.__dict__["_message_id"] = reply.object_id
+    request = PushMessagesRequest(node=silo.node, messages_list=[message_to_proto(bare(reply))])
+    request.message_object_trees.append(get_object_tree(reply))
+    for name, value in told.items():
+        setattr(request.messages_list[0].metadata, name, value)
+    return silo.client.PushMessages(request)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("name", ["created_at", "ttl"])
+def test_an_answer_without_a_time_is_not_taken(name: str, superlink: SuperLink) -> None:
+    """The database has nothing in place of such a number, and nobody could read any reply from then on."""
+    silo, other = Silo(superlink), Silo(superlink)
+    asked = {superlink.ask(silo.node_id, b"question"), superlink.ask(other.node_id, b"question")}
+    assert not announced(silo, silo.fetch(silo.pull()), **{name: float("nan")}).objects_to_push
+    reply = other.answer(other.fetch(other.pull()), b"labels")
+    found = superlink.state.get_message_res(asked, superlink.run)
+    assert [message.metadata.message_id for message in found] == [reply.metadata.message_id]
+    for one in (silo, other):
+        one.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_a_silo_answers_for_itself_alone(superlink: SuperLink) -> None:
+    """Even if it knows another silo's number, and of which question it was asked."""
+    honest, liar = Silo(superlink), Silo(superlink)
+    asked = superlink.ask(honest.node_id, b"question")
+    question = honest.fetch(honest.pull())
+    assert not announced(liar, question, src_node_id=honest.node_id).objects_to_push
+    assert superlink.state.get_message_res({asked}, superlink.run) == []
+    assert answered(superlink, honest.answer(question, b"labels"))
+    for silo in (honest, liar):
+        silo.client.close()
