@@ -3,9 +3,11 @@
 A process of its own that reads files and asks nobody: the agent has no port, and gets none by this.
 """
 
+import ipaddress
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from fedct_flwr.cli.output import Output, echo
 from fedct_flwr.cli.silo.folder import host_and_port
@@ -13,6 +15,9 @@ from fedct_flwr.types import ConfigError, FedctError
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
+
+_LOCAL: Final = "localhost"
+_PORT: Final = re.compile(r":\d*$")
 
 Sample = tuple[str, str, dict[str, str], float | None]
 """Name without ``fedct_``, help, labels, value; None is left out."""
@@ -44,7 +49,8 @@ class _Now:
 def serve(samples: Callable[[], Iterable[Sample]], listen: str) -> None:
     """Serve ``/metrics`` at ``host:port`` until the process ends; print it once where that is empty.
 
-    Raises ConfigError for an address where nobody can listen, and without the extra ``metrics``.
+    At a loopback address it answers under the names of this machine alone. Raises ConfigError for an address where
+    nobody can listen, and without the extra ``metrics``.
     """
     try:
         from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -60,9 +66,33 @@ def serve(samples: Callable[[], Iterable[Sample]], listen: str) -> None:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise ConfigError(f"cannot listen at {listen} ({error.strerror}): choose another --listen") from None
+    app: Any = server.get_app()
+    server.set_app(only_here(app) if _is_loopback(host) else app)
     Output().say(f"metrics: http://{listen}/metrics")
     try:
         threading.Event().wait()
     finally:
         server.shutdown()
         thread.join()
+
+
+def only_here(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """A WSGI app that refuses calls under another name than this machine's own.
+
+    A name that leads here is another site's (DNS rebinding), whose scripts in a browser here would read the numbers.
+    """
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., object]) -> Iterable[bytes]:
+        if _is_loopback(_PORT.sub("", environ.get("HTTP_HOST", "")).strip("[]")):
+            return app(environ, start_response)
+        start_response("403 Forbidden", [("Content-Type", "text/plain")])
+        return [b"not under this name"]
+
+    return answer
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == _LOCAL or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,9 +1,11 @@
 """What machines read of silo and coordinator: logs as JSON, numbers for Prometheus, messages to a webhook; no data."""
 
+import contextlib
 import json
 import logging
 import re
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -18,6 +20,7 @@ from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.silo import notify as notify_module
 from fedct_flwr.cli.silo.notify import Watcher
+from fedct_flwr.engine.flower import BIN
 from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.books import Spent
 from fedct_flwr.hospital.log_entry import Event, LogEntry
@@ -31,6 +34,8 @@ from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.noisy_sum import WHOLE_SILO
 from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
+from tests.patience import eventually
+from tests.processes.deployment import free_port, listens
 
 # --- logs
 
@@ -156,6 +161,29 @@ def test_a_port_in_use_is_one_sentence(fedct: Fedct, kit: Kit) -> None:
         done = fedct("silo", "metrics", kit.folder, "--listen", address)
     assert done.code == ConfigError.exit_code
     assert address in done.sentence
+
+
+@contextlib.contextmanager
+def served(*command: object) -> Iterator[str]:
+    """The address of a command that serves numbers, as a process of its own."""
+    port = free_port()
+    process = subprocess.Popen([BIN / "fedct", *map(str, command), "--listen", f"127.0.0.1:{port}"])
+    try:
+        eventually(lambda: listens(port), "the numbers")
+        yield f"http://127.0.0.1:{port}/metrics"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_another_sites_scripts_read_no_numbers_of_this_machine(kit: Kit) -> None:
+    with served("silo", "metrics", kit.folder) as address:
+        port = httpx.URL(address).port
+        for name in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}", "localhost"):
+            assert "fedct_readable 1.0" in httpx.get(address, headers={"host": name}).text
+        for name in (f"numbers.example.org:{port}", "127.0.0.1.example.org", "", "localhost.example.org:1"):
+            found = httpx.get(address, headers={"host": name})
+            assert (found.status_code, "fedct" in found.text) == (httpx.codes.FORBIDDEN, False)
 
 
 def test_a_coordinators_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
