@@ -149,7 +149,7 @@ def audit(
 ) -> Audit:
     """Refit the run and attack it. Raises ConfigError or DataError for a run that cannot be audited, RunError."""
     check(config, dataset)
-    if how.forged and config.method.noise_in_shares:
+    if how.forged and (config.method.noise_in_shares or config.method.trains_together):
         raise ConfigError(
             "silos add to one sum only what all of them were asked alike, so a coordinator that sends one of them "
             "forged labels opens no sum: audit sums with noise without --forge"

@@ -215,3 +215,9 @@ def test_the_sums_of_the_joint_labeler_are_attacked_too(kind: str) -> None:
     assert found.epsilon == 1.0
     assert found.lower_epsilon is not None
     assert found.lower_epsilon <= 1.0
+
+
+def test_forged_labels_are_refused_where_silos_train_together() -> None:
+    """Each silo adds to what all were asked alike: the audit ended after three sums that nobody could open."""
+    with pytest.raises(ConfigError, match="without --forge"):
+        audited(How(refits=2, candidates=60, forged=True), algorithm="fedct-joint", num_server_rounds=16, epsilon=1.0)
