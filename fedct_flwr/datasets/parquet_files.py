@@ -16,9 +16,10 @@ import pyarrow.parquet
 from fedct_flwr.datasets.delimited import TOO_LARGE, most_unpacked, safe_reason
 from fedct_flwr.types import DataError
 
-_MOST_CELLS: Final = 1 << 28
+_MOST_CELLS: Final = 1 << 24
+"""In a file of any size. Each takes 8 bytes of memory."""
 _MOST_CELLS_IN_BYTE: Final = 64
-"""Cells, at most, of which a file has one byte, in files with many cells."""
+"""Cells, at most, of which a file has one byte, in files with more cells."""
 _ROWS_AT_ONCE: Final = 1 << 16
 _FEW_ROWS: Final = 64
 """So many are read at a time where text cannot be read as numbers."""
@@ -102,7 +103,7 @@ def _plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 def _checked(path: Path) -> Iterator[pa.RecordBatch]:
     """All rows, few at a time. Raises DataError as soon as they are too much."""
-    room = max(most_unpacked(path), _MOST_CELLS)
+    room = max(most_unpacked(path), 8 * _MOST_CELLS)
     with pyarrow.parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(_FEW_ROWS):
             room -= batch.nbytes
