@@ -1,5 +1,6 @@
 """What silos reply in a round."""
 
+import math
 from dataclasses import dataclass
 
 from flwr.app import Message
@@ -18,6 +19,13 @@ class Answer:
     size: int
     votes: Votes
     scores: Scores | Fit | None
+
+    @property
+    def known_scores(self) -> dict[str, float] | None:
+        """Those that are numbers, as JSON has no other; None if the silo tells nothing of them."""
+        if self.scores is None:
+            return None
+        return {name: value for name, value in self.scores._asdict().items() if not math.isnan(value)}
 
 
 def read_answer(message: Message, terms: Terms, instruction: Instruction) -> tuple[SiloName, Answer | Refusal]:

@@ -5,7 +5,6 @@ holds the labels that these stand for. Where a quantity is predicted, they share
 """
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +35,7 @@ from fedct_flwr.seeding import generator
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import Answers, RunError, SiloName, VoteCounts, Votes
 from fedct_flwr.wire.codec import encode_instruction
-from fedct_flwr.wire.content import Fit, Instruction, Scores, Terms
+from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.messages import to_record
 from fedct_flwr.wire.refusal import Refused
 
@@ -303,7 +302,7 @@ class CoTraining(Strategy):
                 bytes_sent=answer.size,
                 seconds=round(seconds, 3),
                 facts=facts.of_silos[silo],
-                scores=_known(answer.scores) if answer.scores else None,
+                scores=answer.known_scores,
                 quality=quality.get(silo),
             )
             for silo, (answer, seconds) in valid.items()
@@ -321,7 +320,3 @@ class CoTraining(Strategy):
 
 def _same(state: State, other: State) -> bool:
     return all(np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f") for name, value in state.items())
-
-
-def _known(scores: Scores | Fit) -> dict[str, float]:
-    return {name: value for name, value in scores._asdict().items() if not math.isnan(value)}

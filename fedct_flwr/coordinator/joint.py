@@ -201,7 +201,7 @@ class Training:
                 answer.size + sent.get(silo, 0),
                 round(seconds, 3),
                 {},
-                answer.scores._asdict() if answer.scores else None,
+                answer.known_scores,
             )
             for silo, (answer, seconds) in valid.items()
         }

@@ -56,6 +56,14 @@ def test_a_run_trains_in_sums_and_charges_every_silo_within_its_budget(federatio
     assert card["privacy"]["epsilon"] == 1.0
 
 
+def test_scores_that_nobody_has_are_not_in_the_round_log(federation: Federation) -> None:
+    """A silo without test records scores NaN, and one that lies may, which is no JSON."""
+    folder = federation.run(**RUN, test_fraction=0.0, report_scores=True)
+    last = (folder.path / "rounds.jsonl").read_text("utf-8").splitlines()[-1]
+    silos = json.loads(last, parse_constant=pytest.fail)["silos"]
+    assert {silo: told["scores"] for silo, told in silos.items()} == {silo: {} for silo in SILOS}
+
+
 def test_an_additive_labeler_is_trained_as_well(federation: Federation) -> None:
     folder = federation.run(**RUN, joint_labeler="additive")
     assert "" not in labels(folder)
