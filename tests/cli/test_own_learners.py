@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.boosting import PARAMS
+from tests.cli.model_process import read_here
 from tests.cli.silos import Fedct
 from tests.messy.patients import LABEL, NUMBERS, SILOS, patients
 
@@ -42,7 +43,9 @@ def _simulated(fedct: Fedct, learner: str, *options: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("learner", PARAMS)
-def test_from_a_run_to_predictions_and_onnx(fedct: Fedct, here: Path, learner: str) -> None:
+def test_from_a_run_to_predictions_and_onnx(
+    fedct: Fedct, here: Path, learner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = learner.partition(".")[0]
     # Only the project's own tests install LightGBM and CatBoost.
     pytest.importorskip(package, reason=f"{package} is in the extra 'dev' alone: pip install '.[dev]'")
@@ -56,6 +59,8 @@ def test_from_a_run_to_predictions_and_onnx(fedct: Fedct, here: Path, learner: s
     for silo in ((), ("--silo", "essen")):
         outcome = fedct("predict", "run", "new.csv", *silo, *packages, "--threshold", "0.3")
         assert outcome.code == 0, outcome
+        # Once in a process of its own, which has to import the package; to start one for each takes seconds.
+        read_here(monkeypatch)
         rows = [*csv.DictReader(outcome.out.splitlines())]
         chances = np.array([float(row["probability yes"]) for row in rows])
         assert [row["predicted"] for row in rows] == ["yes" if chance >= 0.3 else "no" for chance in chances]
