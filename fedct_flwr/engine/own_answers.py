@@ -7,13 +7,12 @@ Needs nothing of Flower's insides but the handler that ``install`` replaces.
 """
 
 import importlib
-import logging
 import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-logger = logging.getLogger("flwr.fedct")
+from fedct_flwr.text.log import logger
 
 
 def install() -> None:
