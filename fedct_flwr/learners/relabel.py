@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.metaestimators import available_if
 
 from fedct_flwr.learners.answered import classes_of
+from fedct_flwr.learners.binning import train
 from fedct_flwr.types import Features, HardLabels
 
 
@@ -25,7 +26,7 @@ class Relabeled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ig
     def fit(self, X: Features, y: HardLabels, **fit_params: Any) -> Self:
         """Train a clone of the estimator."""
         self.classes_, codes = np.unique(y, return_inverse=True)
-        self.estimator_ = clone(self.estimator).fit(X, codes, **fit_params)
+        self.estimator_ = train(clone(self.estimator), X, codes, **fit_params)
         return self
 
     def predict(self, X: Features) -> NDArray[Any]:

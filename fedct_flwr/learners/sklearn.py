@@ -20,6 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of
 from fedct_flwr.learners.balance import balanced_weights
+from fedct_flwr.learners.binning import train
 from fedct_flwr.learners.calibrated import Calibrated, Calibration
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.preprocessing import apply
@@ -142,7 +143,7 @@ class SklearnLearner:
         """Train what is made ``fresh`` of the template. Raises TrainingError."""
         try:
             model = fresh(self._template)
-            model.fit(self._transform(*parts), y, **weights)
+            train(model, self._transform(*parts), y, **weights)
         except Exception as error:
             raise TrainingError(f"{type(self._template).__name__} could not be trained: {said(error)}") from error
         self._trained = model
