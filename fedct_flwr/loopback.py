@@ -26,9 +26,9 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import ServerApp
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
-from threadpoolctl import threadpool_limits
 
 from fedct_flwr.coordinator.exchange import PromptGrid
+from fedct_flwr.learners.one_thread import one_thread
 from fedct_flwr.process_end import LIBRARY_THREAD
 from fedct_flwr.types import RunError
 
@@ -66,7 +66,7 @@ def run_loopback(
     run_id = secrets.randbits(62)
     grid = LoopbackGrid(client_app, run_config, node_configs, workers or max(2, os.cpu_count() or 1), run_id, stopped)
     context = Context(run_id, SUPERLINK_NODE_ID, {}, RecordDict(), dict(run_config))
-    with _one_run_at_a_time, _task_identity(run_id), threadpool_limits(1), _steady_warnings():
+    with _one_run_at_a_time, _task_identity(run_id), one_thread(), _steady_warnings():
         try:
             server_app(grid=grid, context=context)
         finally:
@@ -219,7 +219,8 @@ class LoopbackGrid(PromptGrid):
             if time.time() > message.metadata.created_at + message.metadata.ttl:
                 return None
             try:
-                return self._client_app(message, self._contexts[node_id])
+                with one_thread():
+                    return self._client_app(message, self._contexts[node_id])
             except Exception as error:  # the engine does the same with whatever an app raises
                 return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, repr(error)), reply_to=message)
 

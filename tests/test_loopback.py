@@ -11,8 +11,9 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
 from sklearn.ensemble import RandomForestClassifier
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from fedct_flwr.loopback import run_loopback, simulated_nodes
+from fedct_flwr.loopback import LoopbackGrid, run_loopback, simulated_nodes
 from fedct_flwr.types import RunError
 from tests.patience import PATIENCE, eventually
 
@@ -121,6 +122,25 @@ def test_a_node_that_hangs_delays_nobody_beyond_the_timeout_and_its_late_reply_i
 
     run(main, train, workers=2)
     assert received == [2, 3]
+
+
+def test_silos_train_in_one_thread_each_whatever_a_new_thread_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, original = set(), LoopbackGrid._work
+
+    def work(grid: LoopbackGrid) -> None:
+        with threadpool_limits(3, user_api="openmp"):
+            original(grid)
+
+    def train(message: Message, context: Context) -> Message:
+        found.update(library["num_threads"] for library in threadpool_info())
+        return echo(message, context)
+
+    def main(grid: Grid, context: Context) -> None:
+        list(grid.send_and_receive(instruct(grid)))
+
+    monkeypatch.setattr(LoopbackGrid, "_work", work)
+    run(main, train)
+    assert found == {1}
 
 
 def test_push_and_pull_find_the_same_replies() -> None:

@@ -19,9 +19,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
-from threadpoolctl import threadpool_limits
 
 from fedct_flwr.datasets.images import as_numbers
+from fedct_flwr.learners.one_thread import one_thread
 from fedct_flwr.learners.stateless import Stateless
 from fedct_flwr.types import Features
 
@@ -79,7 +79,7 @@ class Patches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         whitened = found @ self.whitening_
         # Of images of one color all patches are the same one.
         different = len(np.unique(whitened[:: -(-len(whitened) // 1000)], axis=0))
-        with threadpool_limits(1):
+        with one_thread():
             means = MiniBatchKMeans(min(_CENTERS, different), random_state=0, n_init=1).fit(whitened)
         self.centers_ = means.cluster_centers_.astype(np.float32)
         features = self._features(some)

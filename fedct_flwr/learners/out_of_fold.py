@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from fedct_flwr.learners.balance import class_weights
 from fedct_flwr.learners.base import Learner, Probabilistic, Stacking
+from fedct_flwr.learners.one_thread import one_thread
 from fedct_flwr.types import Examples, Features, HardLabels
 
 FOLDS: Final = 5
@@ -124,8 +124,8 @@ class OwnRecords:
         They have to be ``divided``. Raises TrainingError.
         """
         found = []
-        # These fits are small and many: threads of silos on the same cores only wait for each other.
-        with threadpool_limits(1):
+        # These fits are small and many.
+        with one_thread():
             for fold in self._asked:
                 there = self._fold == fold
                 if there.any() and not there.all():

@@ -5,8 +5,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from joblib import Parallel, delayed, parallel_config
-from threadpoolctl import threadpool_limits
 
+from fedct_flwr.learners.one_thread import one_thread
 from fedct_flwr.types import TrainingError
 
 Job = TypeVar("Job")
@@ -27,7 +27,7 @@ def spread(work: Callable[[Sequence[Job]], Sequence[Result]], jobs: Sequence[Job
     """
     number = min(workers, len(jobs))
     if number < 2:
-        with threadpool_limits(1):
+        with one_thread():
             return list(work(jobs))
     shares = [jobs[first::number] for first in range(number)]
     try:
