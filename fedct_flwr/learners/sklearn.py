@@ -262,6 +262,7 @@ def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
         return {"n_estimators": trees}
     if name == _LINEAR and params["tol"] < _TOLERANCE:
         return {"tol": _TOLERANCE}
+    # Boosted trees keep all steps: after half of them an own model is weaker, and the guard trusts others too much.
     return {}
 
 
