@@ -5,13 +5,16 @@ handshake of TLS: it cannot tell that from a certificate that is wrong.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import httpx
 from flwr.serverapp import Grid
-from flwr.supercore.retry import RetryInvoker
-from flwr.superlink.grid import HttpGrid
 
+from fedct_flwr.coordinator.http_grid import is_http
 from fedct_flwr.types import RunError
+
+if TYPE_CHECKING:
+    from flwr.supercore.retry import RetryInvoker
 
 _UNTRUSTED = (
     "the SuperLink's certificate has expired, or the coordinator's authority has not signed it: renew it with 'fedct "
@@ -35,7 +38,7 @@ def outlast_restarts(grid: Grid) -> Interruptions:
 
     A call to a SuperLink whose certificate is out of date or of somebody else raises UntrustedError.
     """
-    if not isinstance(grid, HttpGrid):
+    if not is_http(grid):
         return Interruptions()
     noted = be_patient(grid._retry_invoker)
     gives_up = grid._retry_invoker.should_giveup
@@ -49,7 +52,7 @@ def outlast_restarts(grid: Grid) -> Interruptions:
     return noted
 
 
-def be_patient(retries: RetryInvoker) -> Interruptions:
+def be_patient(retries: "RetryInvoker") -> Interruptions:
     """From now on these retries do not give up because a connection broke off. Returns the count of such calls."""
     noted = Interruptions()
     gives_up = retries.should_giveup

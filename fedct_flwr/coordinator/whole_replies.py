@@ -10,7 +10,7 @@ What is used of Flower's insides: where its grid keeps its client, and two of th
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from flwr.app import Message
 from flwr.common.serde import message_to_proto
@@ -19,9 +19,12 @@ from flwr.proto.message_pb2 import ObjectTree, PullObjectRequest, PullObjectResp
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest, PullAppMessagesResponse
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import get_object_tree, iterate_object_tree
-from flwr.superlink.grid import HttpGrid
 
+from fedct_flwr.coordinator.http_grid import is_http
 from fedct_flwr.coordinator.readable_replies import in_its_place, is_readable
+
+if TYPE_CHECKING:
+    from flwr.superlink.grid import HttpGrid
 
 MOST_PARTS: Final = 8
 """Of one reply; all of ours have three. A reply that announces more never counts as there. Each part passes the
@@ -32,7 +35,7 @@ MOST_BYTES: Final = 64 << 20
 
 def await_whole_replies(grid: Grid) -> None:
     """From now on this grid hands out whole replies alone. Others than the one to a SuperLink do so anyway."""
-    if isinstance(grid, HttpGrid) and not isinstance(grid._client, WholeReplies):
+    if is_http(grid) and not isinstance(grid._client, WholeReplies):
         grid._client = WholeReplies(grid._runtime_client, grid)  # type: ignore[assignment]
 
 
@@ -63,7 +66,7 @@ class WholeReplies:
     A part that the SuperLink does not know any more will not come: Flower makes an error of such a reply.
     """
 
-    def __init__(self, client: Any, grid: HttpGrid) -> None:
+    def __init__(self, client: Any, grid: "HttpGrid") -> None:
         self._client = client
         self._grid = grid
         self._arriving: dict[str, _Arriving] = {}
