@@ -12,19 +12,29 @@ from numpy.typing import NDArray
 from fedct_flwr.config.tables import TableSettings
 from fedct_flwr.datasets.dates import dated
 from fedct_flwr.datasets.inspection.belonging import belonging
+from fedct_flwr.datasets.inspection.blocks import apart, strange_blocks, without_records
 from fedct_flwr.datasets.inspection.classes import TESTED, of_classes, unequal
 from fedct_flwr.datasets.inspection.columns import of_table
 from fedct_flwr.datasets.inspection.company import strangers
 from fedct_flwr.datasets.inspection.contradictions import contradicting
+from fedct_flwr.datasets.inspection.encoding import damaged, damaged_classes
+from fedct_flwr.datasets.inspection.exchanged import exchanged
+from fedct_flwr.datasets.inspection.factors import multiplied
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
+from fedct_flwr.datasets.inspection.headings import headings
+from fedct_flwr.datasets.inspection.one_sided import one_sided
+from fedct_flwr.datasets.inspection.one_value import one_value
 from fedct_flwr.datasets.inspection.outcome import few_records, survival
+from fedct_flwr.datasets.inspection.outstanding import outstanding
 from fedct_flwr.datasets.inspection.parts import broken
+from fedct_flwr.datasets.inspection.pasted import pasted
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
 from fedct_flwr.datasets.inspection.quantity import of_quantity
 from fedct_flwr.datasets.inspection.records import of_records
 from fedct_flwr.datasets.inspection.scores import Scale, Scores
 from fedct_flwr.datasets.inspection.shift import constant_in_public, of_silo, unknown
 from fedct_flwr.datasets.inspection.slips import slipped
+from fedct_flwr.datasets.inspection.summary_rows import summary_rows
 from fedct_flwr.datasets.inspection.telling import telling_columns
 from fedct_flwr.datasets.inspection.texts import of_texts
 from fedct_flwr.datasets.inspection.words import Words
@@ -151,6 +161,7 @@ def inspect_tables(
     found += survival(theirs, label, number)
     for silo, own in ours.items():
         found += of_silo(theirs, own, silo, say, no_features={each.column for each in names_records})
+        found += _next_to_public(theirs, own, silo, say, found)
     counts = {silo: own.counts for silo, own in labels.items()}
     if number:
         found += of_quantity(silos, ours, label, say)
@@ -161,17 +172,45 @@ def inspect_tables(
     copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
+    found += _of_lines({"": theirs, **ours}, found, say)
+    found += damaged_classes(counts, label, say)
     for silo, table in {"": public, **silos}.items():
         found += of_texts(table, settings.text, silo, say)
     found += telling_columns(ours, crossed, label, say)
+    found += one_sided(ours, classes if crossed else [], label, say, _telling(found))
     found += _contradicting(theirs, ours, found, say)
     outcomes = {silo: _outcome(silos[silo].column(label), y[silo], number=number) for silo in ours}
-    found += _of_order(theirs, ours, outcomes, label, say, number=number)
+    found += _of_order(theirs, ours, outcomes, label, say, _telling(found), number=number)
     tables = [
         _facts("", theirs, None, {}),
         *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
     ]
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
+
+
+def _next_to_public(
+    public: Profile, own: Profile, silo: SiloName, say: Words, findings: Collection[Finding]
+) -> Iterator[Finding]:
+    """What shows in a silo's columns next to the public set's alone, but for what is said already."""
+    yield from one_value(public, own, silo, say)
+    known = {each.column for each in findings if each.silo == silo and each.code in _OF_MEASURES}
+    yield from multiplied(public, own, silo, say, known)
+    yield from exchanged(public, own, silo, say)
+
+
+def _of_lines(tables: Mapping[SiloName, Profile], findings: Collection[Finding], say: Words) -> Iterator[Finding]:
+    """Lines of a file that are no records, or stand there twice, and damaged words."""
+    known = {(each.column, each.silo) for each in findings if each.code == "value-spellings"}
+    for silo, table in tables.items():
+        yield from summary_rows(table, silo, say)
+        yield from headings(table, silo, say)
+        yield from (each for each in damaged(table, silo, say) if (each.column, each.silo) not in known)
+    yield from pasted(tables, say)
+
+
+def _telling(findings: Collection[Finding]) -> set[str]:
+    """Columns of which it is said that they tell the label."""
+    return {each.column for each in findings if each.code == "tells-the-label"}
 
 
 def _contradicting(
@@ -198,10 +237,14 @@ def _of_order(
     outcomes: Mapping[SiloName, NDArray[np.float64]],
     label: str,
     say: Words,
+    telling: Collection[str],
     *,
     number: bool,
 ) -> list[Finding]:
-    """Columns whose cells stand next to other records than their own, or mean the opposite."""
+    """Columns whose cells stand next to other records than their own, or mean the opposite; and what tells the label.
+
+    ``telling`` columns are known to tell it already.
+    """
     largest = sorted(silos, key=lambda silo: -silos[silo].records)[:_MOST_ORDERED]
     scale = Scale.of(public, label, [outcomes[silo] for silo in largest], number=number)
     scores = {"": scale.scores(public)}
@@ -211,6 +254,12 @@ def _of_order(
     have_slipped = {(each.column, each.silo) for each in found}
     own = {silo: each for silo, each in scores.items() if not silo.endswith(TESTED)}
     found += [each for each in strangers(own, say, label) if (each.column, each.silo) not in have_slipped]
+    for check in (apart, strange_blocks):
+        in_disorder = {each.silo for each in found}
+        found += [each for each in check(scores, label, say) if each.silo not in in_disorder]
+    for silo in silos if say.private else ():
+        found += without_records(scores[silo], label, silo, say)
+    found += outstanding([each for silo, each in own.items() if silo], label, telling)
     return found
 
 

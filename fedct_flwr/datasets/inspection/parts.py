@@ -106,7 +106,7 @@ def _break(scores: Scores, left: NDArray[np.bool_], column: int, *, is_label: bo
     if np.arctanh(holds) - np.arctanh(fails) < _FAR_CORRELATED * np.sqrt(1 / (at - 3) + 1 / (len(own) - at - 3)):
         return None
     compared = X if is_label else np.hstack([X, own])
-    if not _are_alike(compared[parts[0]], compared[parts[1]]):
+    if not are_alike(compared[parts[0]], compared[parts[1]]):
         return None
     return _Break(at, first, fails, errors)
 
@@ -135,7 +135,7 @@ def _correlation(told: _Floats, own: _Floats) -> float:
     return float((told * own).sum()) / both if both > 0 else 0.0
 
 
-def _are_alike(one: _Floats, other: _Floats) -> bool:
+def are_alike(one: _Floats, other: _Floats) -> bool:
     """Whether all scores have the same mean and spread in both parts, but for chance."""
     for power in (1, 2):
         a, b = one**power, other**power
