@@ -49,6 +49,7 @@ _LONG_TAILS: Final = 10.0
 _OPPOSITE: Final = -0.2
 _FEWEST_COLUMNS: Final = 3
 _FEW_GROUPS: Final = 5
+_VARIES: Final = 1e-9
 _QUARTERS: Final = 4
 _PERIODS: Final = {2: "every second record", 3: "every third record"}
 _MOST_NAMED: Final = 3
@@ -67,7 +68,16 @@ class _Some(NamedTuple):
     @classmethod
     def of(cls, values: _Floats) -> Self:
         """Of scores ``(records, scores)``."""
-        return cls(correlated(values, values), len(values), (values**4).mean(axis=0))
+        return cls(correlated(values, values), len(values), np.square(np.square(values)).mean(axis=0))
+
+    def without(self, some: Self) -> Self:
+        """Of the records that are left without some."""
+        left = self.records - some.records
+        matrix, tails = (
+            (of_all * self.records - of_some * some.records) / left
+            for of_all, of_some in ((self.matrix, some.matrix), (self.tails, some.tails))
+        )
+        return self._replace(matrix=matrix, records=left, tails=np.where(tails > _VARIES, tails, 0))
 
 
 def apart(scores: Mapping[SiloName, Scores], label: str, say: Words) -> Iterator[Finding]:
@@ -142,27 +152,32 @@ def _holds_in_all(
 
 
 def _in_some_records(scores: Scores, label: str, silo: SiloName, say: Words) -> Iterator[Finding]:
-    rows = np.arange(len(scores.values))
+    rows, every = np.arange(len(scores.values)), _Some.of(scores.values)
     outcome = scores.names.index(label) if label in scores.names else -1
     for chosen, where in _parts(rows):
-        some, rest = scores.values[chosen], scores.values[~chosen]
-        if min(len(some), len(rest)) < _FEWEST:
+        some, size = scores.values[chosen], np.count_nonzero(~chosen)
+        if min(len(some), size) < _FEWEST:
             continue
-        here, there = _Some.of(some), _Some.of(rest)
+        here = _Some.of(some)
+        there = every.without(here)
         left = _usable(here, there, scores.owner, outcome)
         periodic = where in _PERIODS.values()
         # In a quarter of a table in order, other records may go by other rules.
         for at in _reversed(here, there, scores.owner, left) if periodic else ():
             others = left & (scores.owner != at)
-            if are_alike(some[:, others], rest[:, others]):
+            if _are_alike(scores.values[:, others], chosen):
                 said = f"{say.column(scores.names[at], silo)} goes with the others in the opposite way in {where}"
                 fix = "check what its codes or its scale mean in these records"
                 yield Finding("unrelated-rows", Severity.SAID, said, fix, scores.names[at], silo)
         for block in _cut_off(here, there, scores.owner, left, _FAR if periodic else _FARTHER):
             compared = left & (scores.owner != outcome) if block == [outcome] else left
-            if are_alike(some[:, compared], rest[:, compared]):
+            if _are_alike(scores.values[:, compared], chosen):
                 columns = [scores.names[at] for at in block]
                 yield _said(columns, label, silo, "as in its other records", where, say)
+
+
+def _are_alike(values: _Floats, chosen: _Mask) -> bool:
+    return are_alike(values[chosen], values[~chosen])
 
 
 def _parts(rows: NDArray[np.int_]) -> Iterator[tuple[_Mask, str]]:

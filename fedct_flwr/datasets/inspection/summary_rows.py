@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.profile import Profile
+from fedct_flwr.datasets.inspection.profile import QUANTILES, Profile
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
@@ -24,6 +24,8 @@ _NEARLY_ALL: Final = 0.8
 _SELDOM: Final = 0.1
 _BY_CHANCE: Final = 1e-6
 _DECIMALS: Final = 6
+_NEAR: Final = 0.2
+_MEDIAN: Final = QUANTILES.index(0.5)
 _WHAT: Final[dict[str, Callable[..., Any]]] = {
     "means": np.nanmean,
     "medians": np.nanmedian,
@@ -42,14 +44,28 @@ def summary_rows(table: Profile, silo: SiloName, say: Words) -> Iterator[Finding
         return
     cells = np.array([table.cells(numbers.names[at]) for at in chosen])
     cells[np.isinf(cells)] = np.nan
-    rows = [0, *range(table.records - _LAST, table.records)]
     others = cells[:, 1:-_LAST]
-    for row in rows:
-        found = next((what for what, of in _WHAT.items() if _sums_up(cells, others, row, of)), None)
-        if found:
+    rough, spread = _rough(others, numbers.quantiles[chosen, _MEDIAN])
+    for row in (0, *range(table.records - _LAST, table.records)):
+        for what, of in _WHAT.items():
+            # Few records are near what sums all of them up, and only these are looked at closely.
+            near = np.abs(cells[:, row] - rough[what]) <= _NEAR * (np.abs(rough[what]) if of is np.nansum else spread)
+            if near.mean() < 1 / 2 or not _sums_up(cells, others, row, of):
+                continue
             place = f"record {row + 1:,} {f'at silo {silo}' if silo else say.place}"
-            said = f"{place} holds the {found} of its columns"
+            said = f"{place} holds the {what} of its columns"
             yield Finding("summary-row", Severity.SAID, said, "take this line out: it is no record", silo=silo)
+            break
+
+
+def _rough(cells: _Floats, medians: _Floats) -> tuple[dict[str, _Floats], _Floats]:
+    """What nearly sums up columns ``(columns, records)``, and their standard deviations."""
+    with np.errstate(all="ignore"):
+        known = np.maximum(1, np.count_nonzero(~np.isnan(cells), axis=1))
+        totals = np.nansum(cells, axis=1)
+        means = totals / known
+        spread = np.sqrt(np.nansum(np.square(cells - means[:, None]), axis=1) / known)
+    return {"means": means, "medians": medians, "sums": totals, "standard deviations": spread}, spread
 
 
 def _sums_up(cells: _Floats, others: _Floats, row: int, of: Callable[..., Any]) -> bool:
