@@ -155,7 +155,7 @@ def _in_some_records(scores: Scores, label: str, silo: SiloName, say: Words) -> 
     rows, every = np.arange(len(scores.values)), _Some.of(scores.values)
     outcome = scores.names.index(label) if label in scores.names else -1
     for chosen, where in _parts(rows):
-        some, size = scores.values[chosen], np.count_nonzero(~chosen)
+        some, size = scores.values[chosen], int(np.count_nonzero(~chosen))
         if min(len(some), size) < _FEWEST:
             continue
         here = _Some.of(some)
