@@ -14,6 +14,7 @@ from fedct_flwr.datasets.groups import column_of_groups
 from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.types import DataError
 from tests.messy.exports import HONEST, SAID, visits
+from tests.messy.families import drawn
 from tests.messy.patients import LABEL, load, patients
 from tests.messy.test_commands import Fedct, silo
 
@@ -34,17 +35,17 @@ def test_nothing_is_said_of_an_honest_column(tmp_path: Path, what: str) -> None:
 
 
 DAYS = {
-    "scattered over years": lambda row: row * 7919 % 1500,
-    "the first of a month": lambda row: (date(2023, 1 + row % 12, 1) - date(2023, 1, 1)).days,
-    "one on each day": lambda row: row % 300,
-    "births": lambda row: -row * 7919 % 20_000,
+    "scattered over years": lambda name, row: int(drawn(name, row).integers(1500)),
+    "the first of a month": lambda name, row: (date(2023, 1 + row % 12, 1) - date(2023, 1, 1)).days,
+    "one on each day": lambda name, row: row % 300,
+    "births": lambda name, row: -int(drawn(name, row).integers(20_000)),
 }
 
 
 @pytest.mark.parametrize("what", DAYS)
 def test_nothing_is_said_of_dates_whose_form_is_told(tmp_path: Path, what: str) -> None:
-    day: Callable[[int], int] = DAYS[what]
-    fine = patients().add("seen", lambda name, row: f"{date(2023, 1, 1) + timedelta(days=day(row)):%d.%m.%Y}")
+    day: Callable[[str, int], int] = DAYS[what]
+    fine = patients().add("seen", lambda name, row: f"{date(2023, 1, 1) + timedelta(days=day(name, row)):%d.%m.%Y}")
     folder = fine.write(tmp_path)
     (folder / "data.toml").write_text('dates = "%d.%m.%Y"', "utf-8")
     assert not load(folder).findings
