@@ -21,7 +21,7 @@ _FEWEST: Final = 30
 _SHARE: Final = 0.3
 """Of the class's records."""
 _BY_CHANCE: Final = 1e-9
-_USUAL: Final = 0.6
+_USUAL: Final = 0.65
 """Of a value: one of two classes that exclude each other, such as two diagnoses, is often the usual one."""
 _FEW_SILOS: Final = 20
 _FEW_NUMBERS: Final = 6
