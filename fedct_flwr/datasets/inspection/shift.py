@@ -36,7 +36,6 @@ _OTHER_CODES: Final = 0.1
 _FEW_VALUES: Final = 50
 _FEW_CODES: Final = 10
 _SOME_UNKNOWN: Final = 0.02
-_OUTSIDE: Final = 0.05
 _MOSTLY: Final = 0.5
 _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
 _WELL_KNOWN: Final = 10
