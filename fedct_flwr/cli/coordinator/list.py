@@ -75,4 +75,5 @@ def _version(silo: ListedSilo) -> str:
         return ""
     if not (version := silo["version"]):
         return ", version not told"
-    return f", {version}" if version == __version__ else f", [yellow]{escape(version)}, and this is {__version__}[/]"
+    other = "" if version == __version__ else f" [yellow](here: {__version__})[/]"
+    return f", version {escape(version)}{other}"
