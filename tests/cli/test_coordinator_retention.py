@@ -1,7 +1,6 @@
 """What the SuperLink's database forgets. The file is Flower's own, made and read again by Flower's own classes."""
 
 import contextlib
-import io
 import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -10,13 +9,13 @@ from typing import Any
 
 import pytest
 from flwr.common.constant import SubStatus
-from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.coordinator import retention, start
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.retention import forget
+from fedct_flwr.cli.output import Output
 from fedct_flwr.types import RunError
 from tests.cli.silos import Fedct
 from tests.superlink_state import begin_run, superlink
@@ -208,15 +207,15 @@ def test_the_command_deletes_what_the_settings_say(
 def test_each_start_deletes_and_no_fault_there_keeps_the_coordinator_from_starting(
     coordinator: CoordinatorFolder,
     wording: SnapshotAssertion,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = io.StringIO()
-    out = Console(file=said, width=1000)
-    start._tidy(coordinator, out)
-    assert (said.getvalue(), rows(coordinator.state / "state.db")["run"]) == ("", 3)
+    start._tidy(coordinator, Output())
+    assert (capsys.readouterr().out, rows(coordinator.state / "state.db")["run"]) == ("", 3)
     keep(coordinator, 90)
-    start._tidy(coordinator, out)
-    assert "1 run that ended" in said.getvalue()
+    start._tidy(coordinator, Output())
+    said = capsys.readouterr().out
+    assert "1 run that ended" in " ".join(said.split())
     assert rows(coordinator.state / "state.db")["run"] == 2
     (coordinator.state / "state.db").write_bytes(b"no database at all" * 1000)
-    start._tidy(coordinator, out)
-    assert sentences_with(said.getvalue(), "old runs") == wording
+    start._tidy(coordinator, Output())
+    assert sentences_with(said + capsys.readouterr().out, "old runs") == wording

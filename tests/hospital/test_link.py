@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fedct_flwr import version
 from fedct_flwr.hospital import (
     certified_supernode,
     held_tasks,
@@ -189,14 +190,14 @@ def test_what_may_pass_is_asked_again(call: str, error: Exception, passes: bool)
 
 IN_IMAGE = (
     certified_supernode, held_tasks, late_answers, link, log_line, noted_calls, pace, short_calls, short_form,
-    supervised_supernode,
+    supervised_supernode, version,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("module", IN_IMAGE)
 def test_the_image_of_a_supernode_has_all_that_they_import(module: object) -> None:
-    """Flower, and these files in a folder without any other of ours."""
-    names = {one.__name__.rpartition(".")[2] for one in IN_IMAGE}
+    """Flower, and these files in folders without any other of ours."""
+    names = {one.__name__.removeprefix("fedct_flwr.hospital.").removeprefix("fedct_flwr.") for one in IN_IMAGE}
     dockerfile = (Path(__file__).parents[2] / "docker" / "Dockerfile").read_text("utf-8")
     touching = (certified_supernode, noted_calls, short_calls, short_form)
     flowers = {"flwr", "httpx", "cryptography", "google"} if module in touching else set()
@@ -209,7 +210,7 @@ def test_the_image_of_a_supernode_has_all_that_they_import(module: object) -> No
             continue
         for name in imported:
             if name.startswith("fedct_flwr"):
-                assert name.removeprefix("fedct_flwr.hospital.") in names
+                assert name.removeprefix("fedct_flwr.hospital.").removeprefix("fedct_flwr.") in names
             else:
                 assert name.partition(".")[0] in sys.stdlib_module_names | flowers
     assert all(f"{name}.py" in dockerfile for name in names)

@@ -94,6 +94,28 @@ def test_nothing_is_said_of_visits_in_turn(tmp_path: Path) -> None:
     assert not {each for each in found(p, tmp_path) if each[0] == "unrelated-rows"}
 
 
+@pytest.mark.parametrize("seed", [4, 5, 11, 16])
+@pytest.mark.parametrize("how", ["copied", "measured again", "patient by patient"])
+def test_nothing_is_said_of_five_visits_of_each_patient(seed: int, how: str) -> None:
+    """Sixty patients tell less than 300 records seem to."""
+    rng = np.random.default_rng(seed)
+    patients = 60
+
+    def visits() -> pa.Table:
+        age, sex = rng.normal(size=patients), np.where(rng.random(patients) < 0.5, "f", "m")
+        crp, systolic = 0.6 * age + rng.normal(size=patients), 0.4 * age + rng.normal(size=patients).round(2)
+        ill = np.where(rng.random(patients) < 1 / (1 + np.exp(-age - crp)), "yes", "no")
+        again = 0.5 * rng.normal(size=(2, 5 * patients)) if how != "copied" else np.zeros((2, 1))
+        columns = {"age": np.tile(age, 5), "sex": np.tile(sex, 5), LABEL: np.tile(ill, 5)}
+        columns |= {"crp": np.tile(crp, 5) + again[0], "systolic": np.tile(systolic, 5) + again[1]}
+        order = np.argsort(np.tile(np.arange(patients), 5), kind="stable") if how == "patient by patient" else ...
+        return pa.table({name: cells[order] for name, cells in columns.items()})
+
+    public = visits().drop_columns([LABEL]).slice(0, patients)
+    findings = inspect_tables(public, {name: visits() for name in ("north", "south")}, LABEL).findings
+    assert not {each.code for each in findings} & CODES
+
+
 def at_a_silo(X: np.ndarray, y: np.ndarray, change: Callable[[np.ndarray, np.ndarray], object]) -> Found:
     """What a real silo is told, whose records are a half of these, next to a public set of the others."""
     order = np.random.default_rng(1).permutation(len(X))

@@ -83,14 +83,15 @@ class _Some(NamedTuple):
 def apart(scores: Mapping[SiloName, Scores], label: str, say: Words) -> Iterator[Finding]:
     """Blocks of columns, and labels, that go with no other column in a whole table, or in some of its records."""
     for silo, own in scores.items():
-        found = next(_in_some_records(own, label, silo, say), None) if len(own.values) >= 2 * _FEWEST else None
+        usable = len(own.values) >= 2 * _FEWEST and not own.repeats
+        found = next(_in_some_records(own, label, silo, say), None) if usable else None
         if found:
             yield found
 
 
 def strange_blocks(tables: Mapping[SiloName, Scores], label: str, say: Words) -> Iterator[Finding]:
     """Tables in which a block goes with no other column, as it does in the other tables."""
-    enough = {silo: each for silo, each in tables.items() if len(each.values) >= _FEWEST}
+    enough = {silo: each for silo, each in tables.items() if len(each.values) >= _FEWEST and not each.repeats}
     known = {silo: _Some.of(each.values) for silo, each in enough.items()}
     for silo in enough if len(enough) > 1 else ():
         others = [each for other, each in enough.items() if other != silo]

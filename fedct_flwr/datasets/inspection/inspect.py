@@ -253,7 +253,8 @@ def _of_order(
     found += [each for silo in scores for each in _broken(scores[silo], label, silo, say, found)]
     have_slipped = {(each.column, each.silo) for each in found}
     own = {silo: each for silo, each in scores.items() if not silo.endswith(TESTED)}
-    found += [each for each in strangers(own, say, label) if (each.column, each.silo) not in have_slipped]
+    of_many = {silo: each for silo, each in own.items() if not each.repeats}
+    found += [each for each in strangers(of_many, say, label) if (each.column, each.silo) not in have_slipped]
     for check in (apart, strange_blocks):
         in_disorder = {each.silo for each in found}
         found += [each for each in check(scores, label, say) if each.silo not in in_disorder]
@@ -264,8 +265,8 @@ def _of_order(
 
 
 def _broken(scores: Scores, label: str, silo: SiloName, say: Words, slips: Collection[Finding]) -> Iterator[Finding]:
-    """Columns that go with the others in one part of a table alone, unless it has slipped."""
-    if not any(each.silo == silo for each in slips):
+    """Columns that go with the others in one part of a table alone, unless it has slipped or is of few patients."""
+    if not scores.repeats and not any(each.silo == silo for each in slips):
         yield from broken(scores, label, silo, say)
 
 

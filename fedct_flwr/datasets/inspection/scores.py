@@ -21,6 +21,10 @@ _TWO: Final = 2
 _RIDGE: Final = 0.05
 """Added to the variance of each score: two columns that say the same can be told from none else."""
 
+_FEW_NUMBERS: Final = 20
+_COMES_AGAIN: Final = 0.5
+_SAME_DISTANCE: Final = 0.8
+
 Outcome = NDArray[np.float64]
 """The classes of a table's records, as they were numbered, or the numbers to predict; NaN without one."""
 
@@ -42,6 +46,14 @@ class Scores:
     def correlations(self) -> NDArray[np.float64]:
         """Of each score with each, ``(scores, scores)``."""
         return correlated(self.values, self.values)
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether records are of the same patients again, in one order, as visits are: they tell less than so many.
+
+        Then half of a column's numbers or more come again, nearly all of them after the same number of records.
+        """
+        return any(_comes_again(self.values[:, at]) for at in range(self.values.shape[1]))
 
     def of(self, column: int) -> NDArray[np.bool_]:
         """Which scores are of a column."""
@@ -142,3 +154,13 @@ def _ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         ranks[known] = middle - middle.mean()
         ranks /= np.sqrt((ranks**2).mean())
     return ranks, share
+
+
+def _comes_again(score: NDArray[np.float64]) -> bool:
+    """Whether numbers come again at one distance."""
+    order = np.argsort(score, kind="stable")
+    same = np.diff(score[order]) == 0
+    again = int(same.sum())
+    if again < _COMES_AGAIN * len(score) or len(score) - again <= _FEW_NUMBERS:
+        return False
+    return bool(np.bincount(np.diff(order)[same]).max() >= _SAME_DISTANCE * again)
