@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from fedct_flwr.datasets.inspection import Words, inspect_tables
-from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, Patients, load
+from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, Patients, findings
 from tests.messy.test_parts import by, measured
 
 CODES = {"unrelated-rows", "unrelated-column", "unrelated-labels", "reversed-column"}
@@ -67,7 +67,7 @@ WRONG: dict[str, tuple[Callable[[Patients], object], Found]] = {
 
 
 def found(p: Patients, folder: Path) -> Found:
-    return {(each.code, each.column, each.silo) for each in load(p.write(folder)).findings if each.code in CODES}
+    return {each for each in findings(p, folder) if each[0] in CODES}
 
 
 @pytest.mark.parametrize("what", WRONG)

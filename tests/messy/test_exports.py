@@ -15,7 +15,7 @@ from fedct_flwr.datasets.table_files import read_table
 from fedct_flwr.types import DataError
 from tests.messy.exports import HONEST, SAID, visits
 from tests.messy.families import drawn
-from tests.messy.patients import LABEL, load, patients
+from tests.messy.patients import LABEL, findings, load, patients
 from tests.messy.test_commands import Fedct, silo
 
 
@@ -23,15 +23,14 @@ from tests.messy.test_commands import Fedct, silo
 def test_a_mess_of_an_export_is_said(tmp_path: Path, what: str) -> None:
     case, spoiled = SAID[what], patients()
     case.spoil(spoiled)
-    found = load(spoiled.write(tmp_path)).findings
-    assert (case.code, case.column, case.silo) in {(each.code, each.column, each.silo) for each in found}
+    assert (case.code, case.column, case.silo) in findings(spoiled, tmp_path)
 
 
 @pytest.mark.parametrize("what", HONEST)
 def test_nothing_is_said_of_an_honest_column(tmp_path: Path, what: str) -> None:
     fine = patients()
     HONEST[what].spoil(fine)
-    assert not load(fine.write(tmp_path)).findings
+    assert not findings(fine, tmp_path)
 
 
 DAYS = {

@@ -9,7 +9,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.folder_inspection import inspect_folder
 from fedct_flwr.types import DataError
 from tests.messy.families import NUMBERS, REFUSED, SAID, drawn
-from tests.messy.patients import LABEL, SILOS, Patients, load, patients
+from tests.messy.patients import LABEL, SILOS, Patients, findings, load, patients
 
 
 @pytest.mark.parametrize("what", REFUSED)
@@ -26,8 +26,7 @@ def test_a_mess_is_refused(tmp_path: Path, what: str) -> None:
 def test_a_mess_is_said(tmp_path: Path, what: str) -> None:
     case, spoiled = SAID[what], patients()
     case.spoil(spoiled)
-    found = load(spoiled.write(tmp_path)).findings
-    assert (case.code, case.column, case.silo) in {(each.code, each.column, each.silo) for each in found}
+    assert (case.code, case.column, case.silo) in findings(spoiled, tmp_path)
 
 
 NO_SILOS = ("train", "Training", "X_train", "dev", "essen (1)", "essen - Kopie", "Copy of essen", "essen_backup")

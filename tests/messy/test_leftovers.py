@@ -8,22 +8,21 @@ import pytest
 
 from fedct_flwr.datasets.inspection import Words, inspect_tables
 from tests.messy.leftovers import HONEST, SAID
-from tests.messy.patients import LABEL, load, patients
+from tests.messy.patients import LABEL, findings, patients
 
 
 @pytest.mark.parametrize("what", SAID)
 def test_a_mess_is_said(tmp_path: Path, what: str) -> None:
     case, spoiled = SAID[what], patients()
     case.spoil(spoiled)
-    found = load(spoiled.write(tmp_path)).findings
-    assert (case.code, case.column, case.silo) in {(each.code, each.column, each.silo) for each in found}
+    assert (case.code, case.column, case.silo) in findings(spoiled, tmp_path)
 
 
 @pytest.mark.parametrize("what", HONEST)
 def test_nothing_is_said_of_an_honest_column(tmp_path: Path, what: str) -> None:
     fine = patients()
     HONEST[what].spoil(fine)
-    assert not load(fine.write(tmp_path)).findings
+    assert not findings(fine, tmp_path)
 
 
 def words(headings: bool) -> pa.Table:

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from tests.messy.families import drawn
-from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, SILOS, Patients, load, patients
+from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, SILOS, Patients, findings, patients
 from tests.messy.test_order import with_weights
 
 CODES = {"unrelated-rows", "contradicting-columns", "two-scales"}
@@ -74,7 +74,7 @@ WRONG: dict[str, tuple[Callable[[Patients], object], Found]] = {
 
 
 def found(p: Patients, folder: Path) -> Found:
-    return {(each.code, each.column, each.silo) for each in load(p.write(folder)).findings if each.code in CODES}
+    return {each for each in findings(p, folder) if each[0] in CODES}
 
 
 @pytest.mark.parametrize("what", WRONG)

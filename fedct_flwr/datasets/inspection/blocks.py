@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.parts import are_alike
-from fedct_flwr.datasets.inspection.scores import Scores, correlated, precision
+from fedct_flwr.datasets.inspection.scores import Scores, correlated, fit, precision, rule
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.printable import listed
 from fedct_flwr.types import SiloName
@@ -195,7 +195,7 @@ def _parts(rows: NDArray[np.int_]) -> Iterator[tuple[_Mask, str]]:
 def _said(columns: Sequence[str], label: str, silo: SiloName, as_where: str, where: str, say: Words) -> Finding:
     place = f" in {where}" if where else ""
     code = "unrelated-rows" if where else "unrelated-column"
-    of = f"at silo {silo}" if silo else say.place
+    of = say.at(silo)
     if len(columns) == 1:
         what = f"nothing goes with {say.column(columns[0], silo)}{place}, {as_where}"
     else:
@@ -342,17 +342,11 @@ def _reversed(here: _Some, there: _Some, owner: NDArray[np.intp], left: _Mask) -
         mine, others = left & (owner == column), left & (owner != column)
         if mine.sum() != 1 or not others.any():
             continue
-        weights = precision(there.matrix[np.ix_(others, others)]) @ there.matrix[np.ix_(others, mine)]
-        fits = [_fit(each.matrix, weights, mine, others) for each in (here, there)]
+        weights = rule(there.matrix, mine, others)
+        fits = [fit(each.matrix, weights, mine, others) for each in (here, there)]
         if fits[1] >= _HOLDS and fits[0] <= min(_OPPOSITE, -5 / np.sqrt(here.records)):
             found.append((fits[0], column))
     return [column for _, column in sorted(found)]
-
-
-def _fit(matrix: _Floats, weights: _Floats, mine: _Mask, others: _Mask) -> float:
-    told = float((weights * matrix[np.ix_(others, mine)]).sum())
-    both = float((weights * (matrix[np.ix_(others, others)] @ weights)).sum()) * float(np.diag(matrix)[mine].sum())
-    return told / np.sqrt(both) if both > 0 else 0.0
 
 
 def _together(tables: Sequence[_Some]) -> _Some:

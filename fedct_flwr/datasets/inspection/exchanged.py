@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.factors import distance
+from fedct_flwr.datasets.inspection.distributions import distance, is_by_chance, some
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import Profile
 from fedct_flwr.datasets.inspection.words import Words
@@ -25,8 +25,6 @@ _FEW_NUMBERS: Final = 10
 _FAR: Final = 0.25
 _TIMES: Final = 3.0
 """So many times as far from its own as from the other's."""
-_SAME: Final = 1.63
-"""Of the distance, times the root of the numbers: one in a hundred by chance."""
 _MOST_NUMBERS: Final = 2000
 
 _Floats = NDArray[np.float64]
@@ -43,7 +41,7 @@ def exchanged(public: Profile, silo: Profile, name: SiloName, say: Words) -> Ite
             and min(theirs.valid[there], ours.valid[here]) >= _FEWEST
             and theirs.distinct[there] > _FEW_NUMBERS
         ):
-            samples[column] = _sorted(public.valid(column)), _sorted(silo.valid(column))
+            samples[column] = some(public.valid(column), _MOST_NUMBERS), some(silo.valid(column), _MOST_NUMBERS)
     far = [column for column, pair in samples.items() if distance(*pair) > _FAR]
     taken: set[str] = set()
     for a, b in combinations(far, 2):
@@ -58,9 +56,4 @@ def _is(samples: dict[str, tuple[_Floats, _Floats]], a: str, b: str) -> bool:
     """Whether a silo's column has the distribution of another one, and not its own."""
     own, other, mine = samples[a][0], samples[b][0], samples[a][1]
     near = distance(other, mine)
-    root = np.sqrt(len(other) * len(mine) / (len(other) + len(mine)))
-    return bool(near * root < _SAME and distance(own, mine) > _TIMES * near)
-
-
-def _sorted(values: _Floats) -> _Floats:
-    return np.sort(values[:: -(-len(values) // _MOST_NUMBERS)])
+    return is_by_chance(near, other, mine) and distance(own, mine) > _TIMES * near

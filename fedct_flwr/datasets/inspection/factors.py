@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.datasets.inspection.distributions import distance, is_by_chance, root, some
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Profile
 from fedct_flwr.datasets.inspection.words import Words
@@ -27,8 +28,6 @@ _AS_USUAL: Final = 0.3
 """Standard deviations by which other columns differ, at most."""
 _FEWEST_OTHERS: Final = 3
 _MOSTLY: Final = 0.75
-_SAME_SHAPE: Final = 1.63
-"""Of Kolmogorov and Smirnov's distance, times the root of the numbers: one in a hundred by chance."""
 _MOST_NUMBERS: Final = 5000
 _MEDIAN: Final = QUANTILES.index(0.5)
 _NORMAL: Final = 2 * 1.2816
@@ -78,17 +77,10 @@ def _factor(theirs: _Floats, ours: _Floats) -> float | None:
     """The factor between two samples that otherwise have one distribution; None if there is none."""
     if min(theirs.min(), ours.min()) <= 0:
         return None
-    one, other = (np.sort(np.log(each[:: -(-len(each) // _MOST_NUMBERS)])) for each in (theirs, ours))
+    one, other = (np.log(some(each, _MOST_NUMBERS)) for each in (theirs, ours))
     shift = float(np.median(other) - np.median(one))
     spread = float(np.std(one))
-    root = np.sqrt(len(one) * len(other) / (len(one) + len(other)))
-    if abs(shift) < max(np.log(_FACTOR), _ERRORS * 1.25 * spread / root):
+    if abs(shift) < max(np.log(_FACTOR), _ERRORS * 1.25 * spread / root(one, other)):
         return None
-    return float(np.exp(shift)) if distance(one, other - shift) * root < _SAME_SHAPE else None
-
-
-def distance(one: _Floats, other: _Floats) -> float:
-    """The largest difference between two distribution functions (Kolmogorov, Smirnov)."""
-    both = np.concatenate([one, other])
-    parts = [np.searchsorted(each, both, side="right") / len(each) for each in (one, other)]
-    return float(np.abs(parts[0] - parts[1]).max())
+    back = other - shift
+    return float(np.exp(shift)) if is_by_chance(distance(one, back), one, back) else None

@@ -33,7 +33,7 @@ def headings(table: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
     own = np.sum([pc.equal(as_text(table.columns[name]), name).fill_null(False).to_numpy() for name in named], axis=0)
     rows = np.flatnonzero(own >= max(_FEWEST, len(named) / 2))
     if len(rows):
-        where = f"at silo {silo}" if silo else say.place
+        where = say.at(silo)
         said = (
             f"{say.number(len(rows), 'record')} {where} hold the names of columns{say.example(None, int(rows[0]) + 1)}"
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.scores import Scores, correlated, precision
+from fedct_flwr.datasets.inspection.scores import Scores, correlated, fit, rule
 from fedct_flwr.text.printable import quoted
 
 _FEWEST: Final = 200
@@ -47,7 +47,4 @@ def outstanding(tables: Sequence[Scores], label: str, known: Collection[str] = (
 
 def _told(matrix: _Floats, columns: NDArray[np.bool_], mine: NDArray[np.bool_]) -> float:
     """The share of a score's variance that others tell."""
-    across = matrix[np.ix_(columns, mine)]
-    weights = precision(matrix[np.ix_(columns, columns)]) @ across
-    of_rule = float((weights * (matrix[np.ix_(columns, columns)] @ weights)).sum())
-    return float((weights * across).sum()) ** 2 / (of_rule * float(matrix[mine][:, mine].sum())) if of_rule > 0 else 0.0
+    return fit(matrix, rule(matrix, mine, columns), mine, columns) ** 2

@@ -65,7 +65,7 @@ def _said(runs: Mapping[str, _Run], silo: SiloName, other: SiloName, say: Words)
     places = f"from record {longest.first + 1:,} on"
     source = f"from record {longest.source + 1:,} on"
     from_where = source if silo == other else f"{f'at silo {other}' if other else 'in the public set'} {source}"
-    where = f"at silo {silo}" if silo else say.place
+    where = say.at(silo)
     verb = "repeats" if len(runs) == 1 else "repeat"
     said = f"column{'' if len(runs) == 1 else 's'} {listed([*runs], _MOST_NAMED)} {where} {verb} {places} "
     said += f"{count(longest.cells, 'cell')} in a row that stand {from_where}"

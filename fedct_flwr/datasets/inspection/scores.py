@@ -138,6 +138,24 @@ def precision(correlations: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
+def rule(correlations: NDArray[np.float64], mine: NDArray[np.bool_], others: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The weights ``(others, mine)`` by which other scores tell these."""
+    return precision(correlations[np.ix_(others, others)]) @ correlations[np.ix_(others, mine)]
+
+
+def fit(
+    correlations: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    mine: NDArray[np.bool_],
+    others: NDArray[np.bool_],
+) -> float:
+    """How scores correlate with what a rule says of them: one score, or several of one column."""
+    told = float((weights * correlations[np.ix_(others, mine)]).sum())
+    of_rule = float((weights * (correlations[np.ix_(others, others)] @ weights)).sum())
+    both = of_rule * float(np.diag(correlations)[mine].sum())
+    return told / np.sqrt(both) if both > 0 else 0.0
+
+
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
     values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy().astype(np.float64)
     return np.where(np.isinf(values), np.nan, values)

@@ -52,7 +52,7 @@ def summary_rows(table: Profile, silo: SiloName, say: Words) -> Iterator[Finding
             near = np.abs(cells[:, row] - rough[what]) <= _NEAR * (np.abs(rough[what]) if of is np.nansum else spread)
             if near.mean() < 1 / 2 or not _sums_up(cells, others, row, of):
                 continue
-            place = f"record {row + 1:,} {f'at silo {silo}' if silo else say.place}"
+            place = f"record {row + 1:,} {say.at(silo)}"
             said = f"{place} holds the {what} of its columns"
             yield Finding("summary-row", Severity.SAID, said, "take this line out: it is no record", silo=silo)
             break

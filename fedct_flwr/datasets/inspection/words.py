@@ -90,4 +90,8 @@ class Words:
 
     def column(self, column: str, silo: SiloName) -> str:
         """A column and where it is; an empty silo is the public set."""
-        return f"column {quoted(column)} {f'at silo {silo}' if silo else self.place}"
+        return f"column {quoted(column)} {self.at(silo)}"
+
+    def at(self, silo: SiloName) -> str:
+        """Where a table is; an empty silo is the public set."""
+        return f"at silo {silo}" if silo else self.place
