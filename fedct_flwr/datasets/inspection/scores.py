@@ -24,6 +24,8 @@ _RIDGE: Final = 0.05
 _FEW_NUMBERS: Final = 20
 _COMES_AGAIN: Final = 0.5
 _SAME_DISTANCE: Final = 0.8
+_LIKE_THE_NEXT: Final = 0.2
+_FURTHER: Final = tuple(range(30, 40))
 
 Outcome = NDArray[np.float64]
 """The classes of a table's records, as they were numbered, or the numbers to predict; NaN without one."""
@@ -51,9 +53,20 @@ class Scores:
     def repeats(self) -> bool:
         """Whether records are of the same patients again, in one order, as visits are: they tell less than so many.
 
-        Then half of a column's numbers or more come again, nearly all of them after the same number of records.
+        Then half of a column's numbers or more come again, nearly all of them after the same number of records; or
+        most columns of a record are like those of the next one, and less like those of records further down.
         """
-        return any(_comes_again(self.values[:, at]) for at in range(self.values.shape[1]))
+        return self._goes_on or any(_comes_again(self.values[:, at]) for at in range(self.values.shape[1]))
+
+    @property
+    def _goes_on(self) -> bool:
+        known = (
+            self.values[:, np.ptp(self.values, axis=0) > 0] if len(self.values) > _FURTHER[-1] else self.values[:, :0]
+        )
+        if not known.shape[1]:
+            return False
+        next_one, further = _like(known, 1), np.mean([_like(known, lag) for lag in _FURTHER], axis=0)
+        return bool(np.median(next_one - further) >= _LIKE_THE_NEXT)
 
     def of(self, column: int) -> NDArray[np.bool_]:
         """Which scores are of a column."""
@@ -172,6 +185,12 @@ def _ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         ranks[known] = middle - middle.mean()
         ranks /= np.sqrt((ranks**2).mean())
     return ranks, share
+
+
+def _like(values: NDArray[np.float64], lag: int) -> NDArray[np.float64]:
+    """The correlation of each score with that of the record so many further down."""
+    found: NDArray[np.float64] = (values[:-lag] * values[lag:]).mean(axis=0)
+    return found
 
 
 def _comes_again(score: NDArray[np.float64]) -> bool:

@@ -24,6 +24,8 @@ _OTHER_SHIFTS: Final = tuple(range(5, 15))
 _BY_CHANCE: Final = 1e-7
 _TIMES: Final = 2.0
 """So many times as much as without a shift, and as with shifts that nobody makes."""
+_TOGETHER: Final = 5.0
+"""So often, by chance, two flags stand next to each other in a table that tells whether they go together."""
 
 
 def slipped(scores: Scores, silo: SiloName, say: Words) -> Iterator[Finding]:
@@ -50,11 +52,15 @@ def _slipped(names: tuple[str, ...], owner: NDArray[np.intp], values: NDArray[np
     left = np.ptp(values, axis=0) > 0 if len(values) else np.zeros(0, dtype=bool)
     while len(values) >= _FEWEST and len(np.unique(owner[left])) > 1:
         of, some = owner[left], values[:, left]
+        heavy = _fourth_moments(some)
         here = correlated(some, some)
         lagged = {shift: correlated(some[:-shift], some[shift:]) for shift in (*_SHIFTS, *_OTHER_SHIFTS)}
         most, worst = 0.0, None
         for column in np.unique(of).tolist():
-            others, mine = of != column, of == column
+            mine = of == column
+            others = (of != column) & (heavy * heavy[mine].max() <= len(some) / _TOGETHER)
+            if not others.any():
+                continue
             inverse = precision(here[np.ix_(others, others)])
             own = _explained(here[np.ix_(others, mine)], inverse, len(some))
             at = {
@@ -71,6 +77,13 @@ def _slipped(names: tuple[str, ...], owner: NDArray[np.intp], values: NDArray[np
             return
         yield names[worst[0]], worst[1]
         left = left & (owner != worst[0])
+
+
+def _fourth_moments(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of scores in units of their deviation: one by the share of a rare flag, less than 2 for ranks."""
+    squares = np.square(values)
+    found: NDArray[np.float64] = np.square(squares).mean(axis=0) / np.square(squares.mean(axis=0))
+    return found
 
 
 def _explained(correlations: NDArray[np.float64], inverse: NDArray[np.float64], records: int) -> float:
