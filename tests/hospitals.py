@@ -19,6 +19,7 @@ def restart() -> None:
     """Forget what a silo's process keeps in memory, as when it ends and begins anew."""
     workplace._settings.cache_clear()
     workplace._own_site.cache_clear()
+    workplace._own_sums.cache_clear()
 
 
 def dataset() -> datasets.FederatedDataset:

@@ -69,12 +69,14 @@ def with_noise(
     """
     shares = VoteShares(instruction.noise, instruction.query.size, terms.width, adder.honest)
     question = hashlib.sha256(b"fedct votes with noise 1" + payload).digest()
+    # The fewer silos are counted on, the larger is a share: that of more of them is no answer to the same question.
+    paid = hashlib.sha256(b"fedct share of noise 1" + adder.honest.to_bytes(2, "big") + question).digest()
 
     def draw() -> bytes:
         return bytes(with_share(vector, shares, adder.noise(question)).astype("<u8").tobytes())
 
     with ledger_refusals(), adder.ledger as ledger:
-        drawn = ledger.answer(terms.study, WHOLE_SILO, adder.budget(shares), shares.event(), question, draw)
+        drawn = ledger.answer(terms.study, WHOLE_SILO, adder.budget(shares), shares.event(), paid, draw)
     return np.frombuffer(drawn, dtype="<u8").astype(np.uint64)
 
 

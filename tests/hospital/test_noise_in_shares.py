@@ -17,11 +17,11 @@ from client_app.main import app as client_app
 from fedct_flwr.cli.privacy_sheet import _of_silo
 from fedct_flwr.cli.silo.approve import sections
 from fedct_flwr.config import SiloConfig
-from fedct_flwr.datasets.study_folder import read_records
+from fedct_flwr.datasets.study_folder import read_records, read_study
 from fedct_flwr.hospital.approval import approve
 from fedct_flwr.hospital.books import Left, Spent
 from fedct_flwr.hospital.duplicates import find_duplicates
-from fedct_flwr.hospital.gate import Held
+from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.kinds import NOISY_SUMS, SUMS
@@ -31,6 +31,7 @@ from fedct_flwr.secure_sum.coordinator import Requests
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
 from fedct_flwr.silo.noisy_sum import account_of_sums
 from fedct_flwr.silo.state import FolderState
+from fedct_flwr.silo.summing import Ready
 from fedct_flwr.silo.workplace import gated
 from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.codec import encode_instruction
@@ -39,7 +40,7 @@ from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN, outcome
 from tests.hospital.test_adding import Hospital, coordinator_of, opened
-from tests.hospitals import write_silo_folder
+from tests.hospitals import restart, write_silo_folder
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -68,17 +69,24 @@ def asked(hospital: Hospital, noise: float = NOISE, number: int = 1, votes: int 
     return replace(hospital.silo.instruction(number, 200, votes=votes), summed=True, noise=noise)
 
 
-def answer(hospital: Hospital, question: Instruction) -> Refusal | bytes:
+def answer(hospital: Hospital, question: Instruction, run: int = RUN) -> Refusal | bytes:
     """What leaves in reply to a question, as the agent lets it out. Raises Held."""
     request = to_record(encode_instruction(question, hospital.silo.terms))
-    payload = hospital.gate.admit(request, RUN, CODE)
+    payload = hospital.gate.admit(request, run, CODE)
     silo_file = hospital.silo.config.study.parent / "silo.toml"
-    context = Context(RUN, 1, {"silo-file": str(silo_file)}, RecordDict(), {})
+    context = Context(run, 1, {"silo-file": str(silo_file)}, RecordDict(), {})
     with gated():
         reply = client_app(Message(request, 1, "train", ttl=100.0, group_id="1"), context)
-    left = hospital.gate.release(reply.content, payload, RUN, CODE)
+    left = hospital.gate.release(reply.content, payload, run, CODE)
     assert left is not None
     return outcome(from_record(left))
+
+
+def kept(hospital: Hospital, question: Instruction) -> np.ndarray[Any, Any]:
+    """What the silo would add to the sum of a question."""
+    terms, state = hospital.silo.terms, FolderState(hospital.silo.config.state)
+    subject = hashlib.sha256(encode_instruction(question, terms)).digest()
+    return Ready(state).vector(NOISY_SUMS["hard"].shape(question, terms, subject))
 
 
 def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.ndarray[Any, Any]:
@@ -179,6 +187,32 @@ def test_little_noise_is_refused_by_the_ledger_and_charges_nothing(hospitals: di
     hospital = hospitals["cleveland"]
     assert answer(hospital, asked(hospital, noise=0.01)) is Refusal.PRIVACY_BUDGET
     assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 0
+
+
+def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        more = "\n[sums]\nmin-summands = 4\n"
+        hospital = opened(tmp_path, stack, agreed=more, sum_epsilon=20.0)["cleveland"]
+        question, log = asked(hospital), hospital.gate._log
+        assert isinstance(answer(hospital, question), bytes)
+        before, subject = kept(hospital, question), hashlib.sha256(encode_instruction(question, hospital.silo.terms))
+        # One silo less in a sum, as when a hospital leaves the study: each adds more noise.
+        path = hospital.silo.config.study / "study.toml"
+        path.write_text(path.read_text().replace(more, "\n[sums]\nmin-summands = 3\n"))
+        study = read_study(hospital.silo.config.study)
+        approve(log, hospital.silo.config, study)
+        hospital.silo.study, hospital.gate = study, Gate(hospital.silo.config, study, log, lambda: True)
+        restart()
+        assert answer(hospital, question) is Refusal.ROUND
+        assert subject.hexdigest() not in hospital.gate._books.ready
+        # A run that is resumed is another one to Flower, and asks the same.
+        assert isinstance(answer(hospital, question, RUN + 1), bytes)
+        assert subject.hexdigest() in hospital.gate._books.ready
+        assert (kept(hospital, question) != before).mean() > 0.5
+        assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 2
+        after = kept(hospital, question)
+        assert isinstance(answer(hospital, question, RUN + 2), bytes)
+        np.testing.assert_array_equal(kept(hospital, question), after)
 
 
 def test_the_approval_and_the_sheet_say_from_whom_it_protects(
