@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from fedct_flwr.secure_sum import messages as m
 from fedct_flwr.secure_sum.dealing import seed_check, unwrapped
 from fedct_flwr.secure_sum.faults import Fault, SumRefused
-from fedct_flwr.secure_sum.masks import Masked, derive
+from fedct_flwr.secure_sum.masks import Masked, derive, pair_root
 from fedct_flwr.secure_sum.messages import Header, Member, Reader, Step
 from fedct_flwr.secure_sum.shares import SHARE_SIZE, restore
 from fedct_flwr.secure_sum.terms import KEY_SIZE, Shape, Terms, listed
@@ -223,6 +224,8 @@ class SumCoordinator:
         reader.end()
         content = m.introduction(self._terms.digest, self._session, name, member.public)
         m.check_signature(self._terms.keys[name], member.signature, content)
+        # As silos do: each of them would refuse the whole roster for this one's key.
+        pair_root(X25519PrivateKey.generate(), member.public, self._session)
         return member
 
     def _deal_alone(self, place: int, data: bytes) -> m.Answer:

@@ -129,6 +129,23 @@ def test_a_key_whose_secret_everybody_knows_is_refused() -> None:
     assert said_of(made, members) is Fault.ROSTER
 
 
+def test_a_silo_with_such_a_key_is_on_no_roster_and_the_others_add() -> None:
+    made = federation(4, begun=False)
+    coordinator = made.coordinator
+
+    def lie(name: str, step: Step, reply: bytes) -> bytes:
+        if (name, step) != ("silo-03", Step.INVITE):
+            return reply
+        content = m.introduction(coordinator._terms.digest, coordinator._session, name, bytes(32))
+        return Header(Step.INTRODUCED, coordinator._session).encode() + bytes(32) + key(name).sign(content)
+
+    made.changed = lie
+    requests = coordinator.roster(made.exchange(coordinator.invite()))
+    assert coordinator.faults == {"silo-03": Fault.ROSTER}
+    coordinator.dealt(made.exchange(requests))
+    assert sum_securely(coordinator, made.exchange, shape()).summands == ("silo-00", "silo-01", "silo-02")
+
+
 def test_two_rosters_of_a_session_are_refused() -> None:
     made = federation(4, begun=False)
     members = rosters(made)
