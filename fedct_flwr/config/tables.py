@@ -1,5 +1,6 @@
 """``data.toml``, and ``[tables]`` in ``study.toml`` and ``silo.toml``: how tables and images are to be read."""
 
+import codecs
 import re
 import string
 import unicodedata
@@ -16,6 +17,7 @@ DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
 
 _NO_SEPARATORS: Final = frozenset(string.ascii_letters + string.digits + "\"'\r\n+-_.")
+_OF_HOSTS: Final = ("idna", "punycode")
 # A year, a month and a day that no two other directives could show alike.
 _PROBE: Final = datetime(2003, 2, 28)
 
@@ -62,6 +64,9 @@ def _encoding(name: str) -> str:
         "text".encode(name)
     except (LookupError, ValueError):
         raise ValueError("Python knows no such encoding of text: try utf-8, cp1252 or latin-1") from None
+    # A coordinator chooses that of a study: a table of a few megabytes would keep each silo at work for hours.
+    if codecs.lookup(name).name in _OF_HOSTS:
+        raise ValueError("it encodes names of hosts, not tables: try utf-8, cp1252 or latin-1")
     return name
 
 

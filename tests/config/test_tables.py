@@ -59,6 +59,8 @@ def test_numbers_may_mean_a_missing_value(tmp_path: Path) -> None:
         ("encoding = 'utf8000'", "try utf-8, cp1252 or latin-1"),
         ("encoding = 'base64'", "try utf-8, cp1252 or latin-1"),
         ("encoding = 'rot13'", "try utf-8, cp1252 or latin-1"),
+        ("encoding = 'Punycode'", "names of hosts, not tables"),
+        ("encoding = 'idna'", "names of hosts, not tables"),
         ("dates = '%d.%m.'", "a year, a month and a day"),
         ("dates = '%Y'", "a year, a month and a day"),
         ("dates = 'dd.mm.yyyy'", "a year, a month and a day"),
