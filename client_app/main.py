@@ -103,11 +103,14 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
     answers, personal = Answers(workplace.state), Personal(workplace, run_id)
     instruction = decode_instruction(payload, workplace.site.terms)
     question = Question(_digest(payload, instruction, workplace), instruction)
-    learns = kind_of(instruction, workplace.site.terms).own_model and not adds_gradient(instruction)
+    kind = kind_of(instruction, workplace.site.terms)
+    learns = kind.own_model and not adds_gradient(instruction)
     afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
-    # With a protection, an answer that was kept back under other settings, without one, say, is none under these.
-    mine = last and (workplace.release_of is None or last.model_digest == workplace.model_digest)
+    # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
+    # is one that waits for a sum: what is approved now would not be what is added.
+    as_now = workplace.release_of is not None or isinstance(kind, OnlyReady)
+    mine = last and (not as_now or last.model_digest == workplace.model_digest)
     if last and mine and last.digest == question.digest:
         # A question of long ago that is repeated must not undo what was learned since.
         return last.reply, afterwards if answers.is_newest(run_id) else _nothing

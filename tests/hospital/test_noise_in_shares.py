@@ -25,6 +25,7 @@ from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.kinds import NOISY_SUMS, SUMS
+from fedct_flwr.kinds.summed import Summed
 from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.tally_shares import VoteShares
 from fedct_flwr.secure_sum.coordinator import Requests
@@ -82,11 +83,14 @@ def answer(hospital: Hospital, question: Instruction, run: int = RUN) -> Refusal
     return outcome(from_record(left))
 
 
-def kept(hospital: Hospital, question: Instruction) -> np.ndarray[Any, Any]:
+def subject_of(hospital: Hospital, question: Instruction) -> bytes:
+    return hashlib.sha256(encode_instruction(question, hospital.silo.terms)).digest()
+
+
+def kept(hospital: Hospital, question: Instruction, kinds: Mapping[str, Summed] = NOISY_SUMS) -> np.ndarray[Any, Any]:
     """What the silo would add to the sum of a question."""
-    terms, state = hospital.silo.terms, FolderState(hospital.silo.config.state)
-    subject = hashlib.sha256(encode_instruction(question, terms)).digest()
-    return Ready(state).vector(NOISY_SUMS["hard"].shape(question, terms, subject))
+    shape = kinds["hard"].shape(question, hospital.silo.terms, subject_of(hospital, question))
+    return Ready(FolderState(hospital.silo.config.state)).vector(shape)
 
 
 def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.ndarray[Any, Any]:
@@ -98,7 +102,7 @@ def opened_sum(hospitals: Mapping[str, Hospital], question: Instruction) -> np.n
         return {name: hospitals[name].add(request) for name, request in requests.items()}
 
     begin_session(coordinator, exchange)
-    shape = kind.shape(question, terms, hashlib.sha256(encode_instruction(question, terms)).digest())
+    shape = kind.shape(question, terms, subject_of(next(iter(hospitals.values())), question))
     return kind.opened(sum_securely(coordinator, exchange, shape).total, question, terms, len(hospitals))
 
 
@@ -195,7 +199,7 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         hospital = opened(tmp_path, stack, agreed=more, sum_epsilon=20.0)["cleveland"]
         question, log = asked(hospital), hospital.gate._log
         assert isinstance(answer(hospital, question), bytes)
-        before, subject = kept(hospital, question), hashlib.sha256(encode_instruction(question, hospital.silo.terms))
+        before, subject = kept(hospital, question), subject_of(hospital, question).hex()
         # One silo less in a sum, as when a hospital leaves the study: each adds more noise.
         path = hospital.silo.config.study / "study.toml"
         path.write_text(path.read_text().replace(more, "\n[sums]\nmin-summands = 3\n"))
@@ -204,15 +208,35 @@ def test_a_share_for_sums_of_more_silos_is_in_no_sum_of_fewer(tmp_path: Path) ->
         hospital.silo.study, hospital.gate = study, Gate(hospital.silo.config, study, log, lambda: True)
         restart()
         assert answer(hospital, question) is Refusal.ROUND
-        assert subject.hexdigest() not in hospital.gate._books.ready
+        assert subject not in hospital.gate._books.ready
         # A run that is resumed is another one to Flower, and asks the same.
         assert isinstance(answer(hospital, question, RUN + 1), bytes)
-        assert subject.hexdigest() in hospital.gate._books.ready
+        assert subject in hospital.gate._books.ready
         assert (kept(hospital, question) != before).mean() > 0.5
         assert account_of_sums(hospital.silo.config, hospital.silo.terms.study).charges == 2
         after = kept(hospital, question)
         assert isinstance(answer(hospital, question, RUN + 2), bytes)
         np.testing.assert_array_equal(kept(hospital, question), after)
+
+
+def test_votes_of_settings_that_are_approved_no_more_are_in_no_sum(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        hospital = opened(tmp_path, stack)["cleveland"]
+        question, log = asked(hospital, noise=0.0), hospital.gate._log
+        assert isinstance(answer(hospital, question), bytes)
+        before, subject = kept(hospital, question, SUMS), subject_of(hospital, question).hex()
+        # The hospital finds that it has called the classes by each other's name.
+        path = hospital.silo.config.study.parent / "silo.toml"
+        path.write_text(path.read_text() + '\n[data.mapping]\nhealthy = "diseased"\ndiseased = "healthy"\n')
+        config = SiloConfig.read_toml(path)
+        approve(log, config, hospital.silo.study)
+        hospital.gate = Gate(config, hospital.silo.study, log, lambda: True)
+        restart()
+        assert answer(hospital, question) is Refusal.ROUND
+        assert subject not in hospital.gate._books.ready
+        assert isinstance(answer(hospital, question, RUN + 1), bytes)
+        assert subject in hospital.gate._books.ready
+        assert (kept(hospital, question, SUMS) != before).mean() > 0.5
 
 
 def test_the_approval_and_the_sheet_say_from_whom_it_protects(
