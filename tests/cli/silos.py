@@ -171,13 +171,19 @@ def _builder(
 
 
 @contextmanager
-def https_server(context: ssl.SSLContext, ahead: float = 0.0) -> Iterator[int]:
-    """A server on a free port of localhost that answers 404, its clock ``ahead`` seconds. Yields the port."""
+def https_server(context: ssl.SSLContext, ahead: float = 0.0, *, to: str = "", zone: str = "GMT") -> Iterator[int]:
+    """A server on a free port of localhost that answers 404, its clock ``ahead`` seconds. Yields the port.
+
+    ``to``: where it sends its callers instead; ``zone``: how it writes UTC.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
-            self.send_response_only(404)
-            self.send_header("Date", format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True))
+            self.send_response_only(302 if to else 404)
+            now = format_datetime(datetime.now(UTC) + timedelta(seconds=ahead), usegmt=True)
+            self.send_header("Date", now.replace("GMT", zone))
+            if to:
+                self.send_header("Location", to)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:

@@ -522,6 +522,39 @@ def test_a_clock_that_is_wrong_is_told(fedct: Fedct, kit: Kit, tmp_path: Path, a
     assert ("behind" if ahead > 0 else "ahead of") in found
 
 
+def test_a_clock_of_no_known_zone_is_one_of_utc(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    authority = Authority.make()
+    authority.write(kit.folder / "connection" / "ca.crt")
+    with https_server(authority.server(tmp_path), zone="-0000") as port:
+        assert finding(reach(fedct, kit, port), "clock").startswith("✓")
+
+
+def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    called = []
+
+    class Door(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            called.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    authority = Authority.make()
+    authority.write(kit.folder / "connection" / "ca.crt")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        to = f"http://127.0.0.1:{server.server_port}/open"
+        with https_server(authority.server(tmp_path), to=to) as port:
+            assert finding(reach(fedct, kit, port), "coordinator").startswith("✓")
+        server.shutdown()
+    assert called == []
+
+
 def test_a_proxy_is_told(fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://user:secret@proxy.example:3128")
     out = fedct("silo", "check", kit.folder).out

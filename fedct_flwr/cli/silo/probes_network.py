@@ -133,7 +133,7 @@ def _answer_of(host: str, port: int, context: ssl.SSLContext) -> tuple[int, date
     """
     name = f"[{host}]" if ":" in host else host
     # Like Flower's client it goes through a proxy where the environment names one.
-    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _Stays)
     request = urllib.request.Request(f"https://{name}:{port}/", method="HEAD")
     try:
         with opener.open(request, timeout=_SECONDS) as answer:
@@ -144,9 +144,18 @@ def _answer_of(host: str, port: int, context: ssl.SSLContext) -> tuple[int, date
             status, headers = answer.code, answer.headers
     said, verdict = headers.get("Date"), headers.get(VERDICT_HEADER, "")
     try:
-        return status, parsedate_to_datetime(said) if said else None, verdict
+        date = parsedate_to_datetime(said) if said else None
     except ValueError:
-        return status, None, verdict
+        date = None
+    # A time of no known zone (-0000) is one of UTC.
+    return status, date.replace(tzinfo=date.tzinfo or UTC) if date else None, verdict
+
+
+class _Stays(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection: it could lead to any address in the house that this machine can call."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Nobody is asked in place of the coordinator, who has answered."""
 
 
 def _proxy_for(host: str) -> str:
