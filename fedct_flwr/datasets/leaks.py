@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
-from fedct_flwr.datasets.near_copies import near_copies
+from fedct_flwr.datasets.inspection.near_copies import near_copies
 from fedct_flwr.text.plural import count
 from fedct_flwr.types import Examples, SiloName
 

@@ -10,13 +10,13 @@ from sklearn import datasets as shipped
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets import load as load_shipped
 from fedct_flwr.datasets.folder_inspection import inspect_folder
+from fedct_flwr.datasets.inspection.near_copies import NearCopies, near_copies
 from fedct_flwr.datasets.leaks import leaks
-from fedct_flwr.datasets.near_copies import NearCopies, near_copies
 from fedct_flwr.datasets.schema import Column
 from fedct_flwr.types import Examples
 from tests.cli.silos import Fedct
 from tests.messy.families import drawn
-from tests.messy.patients import LABEL, SILOS, Patients, load, patients
+from tests.messy.patients import LABEL, PUBLIC, SILOS, Patients, load, patients
 
 Row = dict[str, str]
 DIGITS = {"age": (14, 0), "crp": (5, 1), "height": (9, 1), "glucose": (1.1, 1)}
@@ -227,3 +227,48 @@ def test_a_simulation_says_so_unless_it_is_meant_so(fedct: Fedct, here: Path) ->
     accepted = fedct(*options, "--no-baselines", "--run-dir", "accepted", "--accept", "test-records")
     assert accepted.code == 0, accepted.err
     assert "nearly a training record" not in " ".join((accepted.out + accepted.err).split())
+
+
+def noisy(row: Row, number: int) -> Row:
+    rng = drawn("noise", number)
+    return {
+        **row,
+        **{name: f"{float(row[name]) + 0.05 * spread * rng.normal():.2f}" for name, (spread, _) in DIGITS.items()},
+    }
+
+
+NEARLY: dict[str, Callable[[Row, int], Row]] = {"a cell changed": one_cell, "noise": noisy, "rounded": rounded}
+
+
+def copied(source: str, target: str, change: Callable[[Row, int], Row]) -> Patients:
+    """Patients some of whom come from another table, in no order."""
+    p = patients()
+    mine, theirs = rows(p, target), rows(p, source)
+    new = [
+        {name: row[name] for name in mine[0]}
+        for row in (change(row, number) for number, row in enumerate(theirs[:150]))
+    ]
+    both = [*mine[150:], *new]
+    put(p, target, [both[at] for at in np.random.default_rng(3).permutation(len(both))])
+    return p
+
+
+@pytest.mark.parametrize("what", NEARLY)
+@pytest.mark.parametrize(
+    ("target", "code", "silo"), [(PUBLIC, "public-records", "essen"), ("koeln", "shared-records", "koeln")]
+)
+def test_records_nearly_of_another_table_are_said(tmp_path: Path, what: str, target: str, code: str, silo: str) -> None:
+    found = load(copied("essen", target, NEARLY[what]).write(tmp_path)).findings
+    said = [each.said for each in found if (each.code, each.silo) == (code, silo)]
+    assert said
+    assert 75 <= int(said[0].split()[0]) <= 200
+
+
+def test_nothing_is_said_of_tables_that_are_full_of_near_copies_themselves(tmp_path: Path) -> None:
+    p = patients()
+    everything = [row for name in SILOS for row in rows(p, name)]
+    again = [*everything, *(noisy(row, number) for number, row in enumerate(everything))]
+    for at, name in enumerate(SILOS):
+        put(p, name, [again[row] for row in np.random.default_rng(1).permutation(len(again))[at::3]])
+    found = load(p.write(tmp_path), accept="value-spellings").findings
+    assert not [each for each in found if each.code == "shared-records"]

@@ -22,6 +22,7 @@ from fedct_flwr.datasets.inspection.exchanged import exchanged
 from fedct_flwr.datasets.inspection.factors import multiplied
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
 from fedct_flwr.datasets.inspection.headings import headings
+from fedct_flwr.datasets.inspection.nearly_shared import nearly_shared
 from fedct_flwr.datasets.inspection.one_sided import one_sided
 from fedct_flwr.datasets.inspection.one_value import one_value
 from fedct_flwr.datasets.inspection.outcome import few_records, survival
@@ -172,6 +173,7 @@ def inspect_tables(
     copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
+    found += _nearly_shared(theirs, ours, found, say)
     found += _of_lines({"": theirs, **ours}, found, say)
     found += damaged_classes(counts, label, say)
     for silo, table in {"": public, **silos}.items():
@@ -186,6 +188,15 @@ def inspect_tables(
         *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
     ]
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
+
+
+def _nearly_shared(
+    public: Profile, silos: Mapping[SiloName, Profile], findings: Collection[Finding], say: Words
+) -> list[Finding]:
+    """Records that are nearly those of another table, but for a silo of which that is said already."""
+    own = {silo: each for silo, each in silos.items() if not silo.endswith(TESTED)}
+    known = {(each.code, each.silo) for each in findings}
+    return [each for each in nearly_shared(public, own, say) if (each.code, each.silo) not in known]
 
 
 def _next_to_public(
