@@ -37,7 +37,20 @@ def with_visits(rng: Generator, count: int) -> Columns:
     return {**columns, LABEL: np.where(own[:, 2] + values[:, 3] > 0.5, "ill", "healthy")}
 
 
-KINDS: dict[str, Callable[[Generator, int], Columns]] = {"rare flags": with_rare_flags, "visits": with_visits}
+def with_diagnoses(rng: Generator, count: int) -> Columns:
+    """Diagnoses of which most patients have none: some patients have all cells in common, whatever their labels."""
+    latent = rng.normal(size=count)
+    shares = np.geomspace(0.002, 0.2, 20)
+    flags = {f"diagnosis-{at}": (rng.random(count) < share).astype(int) for at, share in enumerate(shares)}
+    columns = {**flags, "age": np.round(rng.normal(55, 12, count)).clip(18), "days": rng.geometric(0.2, count)}
+    return {**columns, LABEL: np.where(latent + rng.normal(size=count) > 0.5, "ill", "healthy")}
+
+
+KINDS: dict[str, Callable[[Generator, int], Columns]] = {
+    "rare flags": with_rare_flags,
+    "visits": with_visits,
+    "diagnoses": with_diagnoses,
+}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -18,6 +18,8 @@ _BITS_TO_SPARE: Final = 6.0
 """One record in a hundred or fewer agrees with another by chance."""
 _NO_CHANCE: Final = 10.0
 """So many times what chance explains is no chance."""
+_HARDLY: Final = 3.0
+"""The same for copies in another table, which are a part of it where many records agree by chance anyway."""
 
 
 def of_records(
@@ -29,17 +31,19 @@ def of_records(
         silo: found for silo, found in silos.items() if _bits(found) > np.log2(found.records + 1) + _BITS_TO_SPARE
     }
     keys: dict[SiloName, NDArray[np.uint64]] = {}
+    alike: dict[SiloName, float] = {}
     for silo, found in silos.items():
         own = found.keys + (labels[silo].astype(np.uint64) << np.uint64(40) if silo in labels else np.uint64(0))
         distinct, counts = np.unique(own, return_counts=True)
         if silo in telling:
             keys[silo] = distinct
+            alike[silo] = _alike(found)
         repeated = int((counts - 1).sum())
         if repeated >= _FEWEST and repeated > max(_SHARE * found.records, _NO_CHANCE * _by_chance(found)):
             said = f"{say.number(repeated, 'record')} at silo {silo} occur more than once, exactly"
             fix = "take copies out, or name the column that says which records belong together as group"
             yield Finding("repeated-records", Severity.SAID, said, fix, silo=silo)
-    yield from _shared(keys, say)
+    yield from _shared(keys, alike, say)
     yield from _contradicting(telling, labels, say)
     if public is None:
         return
@@ -50,13 +54,16 @@ def of_records(
     for silo, found in telling.items():
         # Keys do not depend on the order of columns, but on their names.
         same = int(np.isin(found.keys, public.keys).sum()) if public.kinds.keys() == found.kinds.keys() else 0
-        if same >= _FEWEST and same > _SHARED * min(found.records, public.records):
+        by_chance = found.records * public.records * _alike(found)
+        if same >= _FEWEST and same > max(_SHARED * min(found.records, public.records), _HARDLY * by_chance):
             said = f"{say.number(same, 'record')} at silo {silo} occur in the public set as well"
             fix = "take them out of one of the two: what is said of them is known already"
             yield Finding("public-records", Severity.SAID, said, fix, silo=silo)
 
 
-def _shared(keys: Mapping[SiloName, NDArray[np.uint64]], say: Words) -> Iterator[Finding]:
+def _shared(
+    keys: Mapping[SiloName, NDArray[np.uint64]], alike: Mapping[SiloName, float], say: Words
+) -> Iterator[Finding]:
     if len(keys) < 2:
         return
     names = [*keys]
@@ -66,7 +73,8 @@ def _shared(keys: Mapping[SiloName, NDArray[np.uint64]], say: Words) -> Iterator
     again = np.flatnonzero(flat[order][1:] == flat[order][:-1]) + 1
     for position, name in enumerate(names):
         mine = int(np.count_nonzero(owner[order][again] == position))
-        if mine >= _FEWEST and mine > _SHARED * len(keys[name]):
+        by_chance = len(keys[name]) * (len(flat) - len(keys[name])) * alike[name]
+        if mine >= _FEWEST and mine > max(_SHARED * len(keys[name]), _HARDLY * by_chance):
             other = names[int(np.bincount(owner[order][again[owner[order][again] == position] - 1]).argmax())]
             said = f"{say.number(mine, 'record')} at silo {name} occur at silo {other} as well, exactly"
             yield Finding("shared-records", Severity.SAID, said, "keep each record at one silo", silo=name)
@@ -89,7 +97,7 @@ def _contradicting(
         # Each pair is the later silo's.
         mine = np.maximum(first, second) == at
         many = int(np.count_nonzero(mine))
-        by_chance = silos[silo].records * len(y) * float(np.exp2(-_bits(silos[silo])))
+        by_chance = silos[silo].records * len(y) * max(_alike(silos[silo]), float(np.exp2(-_bits(silos[silo]))))
         if many < _FEWEST or many <= max(_SHARE * silos[silo].records, 2 * by_chance):
             continue
         others = np.minimum(first, second)[mine]
@@ -102,7 +110,22 @@ def _contradicting(
 
 def _by_chance(profile: Profile) -> float:
     """Pairs of records, about, that agree by chance."""
-    return profile.records**2 / 2 * float(np.exp2(-_bits(profile)))
+    return profile.records**2 / 2 * max(_alike(profile), float(np.exp2(-_bits(profile))))
+
+
+def _alike(profile: Profile) -> float:
+    """The chance that two records agree in all columns if these have nothing to do with each other.
+
+    A flag that hardly anybody has tells hardly any two records apart. Of numbers, all but the most frequent one count
+    as equally frequent.
+    """
+    records = max(1, profile.records)
+    numbers = profile.numbers
+    most, others = numbers.at_most_frequent / records, (numbers.valid - numbers.at_most_frequent) / records
+    missing = 1 - numbers.valid / records
+    of_numbers = np.prod(missing**2 + most**2 + others**2 / np.maximum(numbers.distinct - 1, 1))
+    shares = [np.append(text.counts, profile.records - text.valid) / records for text in profile.texts.values()]
+    return float(of_numbers * np.prod([np.square(share).sum() for share in shares]))
 
 
 def _bits(profile: Profile) -> float:
