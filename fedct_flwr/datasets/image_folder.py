@@ -6,6 +6,7 @@ A public set should be PNG or TIFF: what a JPEG's pixels are depends on the libr
 pixels differ have another fingerprint.
 """
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -32,6 +33,10 @@ public set comes from elsewhere."""
 _MODES: Final = {"gray": "L", "color": "RGB"}
 _GRAY: Final = ("1", "L", "LA", "La", "F")
 """Pillow's modes without color, but for those of more than 8 bits."""
+_USUAL_ROOM: Final = 1 << 30
+"""Bytes of pixels that need no justification."""
+_MOST_TIMES: Final = 1000
+"""Small pictures with few bytes, scaled up for a network that takes large ones, become some hundred times as many."""
 _LARGEST_USUAL: Final = 224
 """Pixels along a side that most image networks are made for."""
 
@@ -54,6 +59,24 @@ def read_images(paths: Sequence[Path], size: tuple[int, int], mode: str, *, name
             raise _damaged(paths, number, named) from None
         pixels[number] = np.asarray(resized, dtype=np.uint8).reshape(height, width, -1).transpose(2, 0, 1)
     return pixels
+
+
+def check_room(paths: Sequence[Path], size: tuple[int, int], mode: str) -> None:
+    """Raise DataError for images of a study that stand for far more memory than their files have bytes.
+
+    Whoever wrote the study says how large they are to be: a thousand of one pixel can be scaled to 50 GB.
+    """
+    room = len(paths) * math.prod(size) * (3 if mode == "color" else 1)
+    try:
+        stored = sum(path.stat().st_size for path in paths)
+    except OSError as error:
+        raise DataError(f"cannot read the images in {paths[0].parent}: {error.strerror}") from None
+    if room > max(_USUAL_ROOM, _MOST_TIMES * stored):
+        raise DataError(
+            f"{count(len(paths), 'image')} in {paths[0].parent}, {stored:,} bytes together, would take "
+            f"{room / (1 << 30):,.1f} GiB with {size[0]} x {size[1]} pixels: ask the coordinator for a smaller "
+            "image-size"
+        )
 
 
 def usual_form(paths: Sequence[Path], *, named: bool = False) -> ImageForm:

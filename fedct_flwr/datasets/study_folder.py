@@ -21,7 +21,13 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from fedct_flwr.config import DataSettings, StudyConfig, TableSettings
 from fedct_flwr.datasets.groups import column_of_groups, numbered
-from fedct_flwr.datasets.image_folder import images_in, labeled_images_in, numbered_groups, read_images
+from fedct_flwr.datasets.image_folder import (
+    check_room,
+    images_in,
+    labeled_images_in,
+    numbered_groups,
+    read_images,
+)
 from fedct_flwr.datasets.labels import class_name, class_names, map_labels
 from fedct_flwr.datasets.lacking import no_column
 from fedct_flwr.datasets.public_set import PublicSet
@@ -110,6 +116,7 @@ def read_study(folder: Path) -> StudyFolder:
         images = images_in(config.public)
         _check_inside(folder, "public", images)
         _check_file_names(images)
+        check_room(images, config.image_size, config.image_mode)
         public = read_images(images, config.image_size, config.image_mode)
         schema = Schema(config.classes, images=ImageForm(config.image_size, config.image_mode))
     else:

@@ -363,6 +363,18 @@ def test_a_study_of_images_has_channels_height_and_width(images: Path, tmp_path:
     assert y.tolist() == [1, 1, 0]
 
 
+def test_small_images_that_stand_for_much_memory_are_refused_unread(
+    images: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
+) -> None:
+    for number in range(20):
+        write_image(images / "public" / f"more-{number}.png", number)
+    stored = sum(path.stat().st_size for path in (images / "public").iterdir())
+    monkeypatch.setattr("fedct_flwr.datasets.study_folder.read_images", lambda *_: pytest.fail("they were read"))
+    with pytest.raises(DataError) as caught:
+        read_study(write_image_study(images, **{"image-size": [4096, 4096]}))
+    assert str(caught.value).replace(str(images), "STUDY").replace(f"{stored:,}", "so many") == wording
+
+
 def test_images_of_a_silo_belong_together_by_their_names(images: Path, tmp_path: Path) -> None:
     for number in range(6):
         write_image(tmp_path / "own" / "sick" / f"p{number % 2}_{number}.png", number)
