@@ -174,8 +174,7 @@ def labels_without_noise(entries: Iterable[LogEntry], study: str) -> int:
     covered, labels = False, 0
     for entry in entries:
         if entry.event is Event.APPROVED:
-            policy = entry.details.get("policy")
-            covered = isinstance(policy, Mapping) and bool(policy.get("sum_epsilon"))
+            covered = _promises_noise_in_sums(entry)
         elif entry.event is Event.RELEASED and entry.study == study and not covered:
             labels += entry.queries
     return labels
@@ -184,6 +183,16 @@ def labels_without_noise(entries: Iterable[LogEntry], study: str) -> int:
 def was_protected(entries: Iterable[LogEntry]) -> bool:
     """Whether an approval has ever promised something."""
     return any(entry.event is Event.APPROVED and _PRIVACY in entry.details for entry in entries)
+
+
+def had_noise_in_sums(entries: Iterable[LogEntry]) -> bool:
+    """Whether an approval has ever promised that nothing but sums with noise leaves."""
+    return any(entry.event is Event.APPROVED and _promises_noise_in_sums(entry) for entry in entries)
+
+
+def _promises_noise_in_sums(entry: LogEntry) -> bool:
+    policy = entry.details.get("policy")
+    return isinstance(policy, Mapping) and bool(policy.get("sum_epsilon"))
 
 
 def approval_in(entry: LogEntry) -> Approval | None:

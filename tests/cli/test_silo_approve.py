@@ -27,7 +27,7 @@ from fedct_flwr.silo.site import terms_of
 from fedct_flwr.types import ConfigError, RunError
 from fedct_flwr.wire.codec import encode_reply
 from fedct_flwr.wire.content import Reply, Scores
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
 from tests.wording import sentences_with
 
 Types = Callable[[str], None]
@@ -334,6 +334,20 @@ def test_the_end_of_a_promise_is_said(fedct: Fedct, kit: Kit) -> None:
     said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
     assert "Warning: an earlier approval promised differential privacy" in said
     assert "No differential privacy is guaranteed yet" in said
+
+
+def test_a_raised_budget_of_noise_in_sums_and_its_end_are_said(fedct: Fedct, kit: Kit) -> None:
+    def approved() -> str:
+        return words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
+
+    lets_out_noisy_sums(kit, epsilon=2.0)
+    assert "Approved before was" not in approved()
+    kit.edit("sum-epsilon = 2.0", "sum-epsilon = 4.0")
+    said = approved()
+    assert "Approved before was epsilon 2 at delta 1e-05; from now on it is 4 at 1e-05" in said
+    assert "Warning" not in said
+    kit.edit("sum-epsilon = 4.0", "sum-epsilon = 0.0")
+    assert "Warning: an earlier approval promised noise in all sums for this silo as a whole; what leaves" in approved()
 
 
 def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(

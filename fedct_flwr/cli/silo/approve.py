@@ -41,6 +41,7 @@ from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.privacy.leaving import Answers
 from fedct_flwr.privacy.sheet import promise, spent_words, together_words
 from fedct_flwr.privacy.sheet_of_joint import promise_together
+from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.plural import count
@@ -50,6 +51,7 @@ from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Soft
 
 _DESPITE: Final = "despite duplicates"
+_NO_LONGER: Final = "Warning: an earlier approval promised {}; what leaves from now on is not covered by it"
 _LONGEST: Final = 1000
 """Characters of a name or a reason, which are part of a line of the log."""
 _IN, _FURTHER = 2, 4
@@ -109,6 +111,8 @@ def approve(
             promised = _ended(entries)
         if config.policy.sum_epsilon:
             promised = [*_promised_of_sums(config, study, entries), *promised]
+        elif approval.had_noise_in_sums(entries):
+            promised = [*promised, _NO_LONGER.format("noise in all sums for this silo as a whole")]
         told = sections(config, study, here, elsewhere, found, promised)
         for title, lines in told.items():
             console.print(f"\n[bold]{title}[/]")
@@ -310,7 +314,7 @@ def _ended(entries: Iterable[LogEntry]) -> list[str]:
     """What to say where nothing is promised any more."""
     if not approval.was_protected(entries):
         return []
-    return ["Warning: an earlier approval promised differential privacy; what leaves from now on is not covered by it"]
+    return [_NO_LONGER.format("differential privacy")]
 
 
 def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: int) -> list[str]:
@@ -323,12 +327,6 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
 
     weakness = budget_of(config.privacy).weakness(num_records)
     found = account_of(config, study.name)
-    now = []
-    if (found.budget, found.delta) != (config.privacy.epsilon, config.privacy.delta):
-        now = [
-            f"Approved before was epsilon {found.budget:g} at delta {found.delta:g}; from now on it is "
-            f"{config.privacy.epsilon:g} at {config.privacy.delta:g}"
-        ]
     if config.adds_noise and study.config.joint:
         from fedct_flwr.silo.joint import together_in
 
@@ -339,10 +337,18 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
         *what,
         spent_words(replace(found, budget=config.privacy.epsilon)),
         *together_words(found),
-        *now,
+        *_changed(found, config.privacy.epsilon, config.privacy.delta),
         *([f"Warning: {bare:,} labels have left without protection; nothing here covers them"] if bare else []),
         *([f"Warning: {weakness}"] if weakness else []),
     ]
+
+
+def _changed(account: Spending, epsilon: float, delta: float) -> list[str]:
+    """What a budget was until now, where it is another from now on."""
+    if (account.budget, account.delta) == (epsilon, delta):
+        return []
+    before = f"Approved before was epsilon {account.budget:g} at delta {account.delta:g}"
+    return [f"{before}; from now on it is {epsilon:g} at {delta:g}"]
 
 
 def _promised_of_sums(config: SiloConfig, study: StudyFolder, entries: Sequence[LogEntry]) -> list[str]:
@@ -358,6 +364,7 @@ def _promised_of_sums(config: SiloConfig, study: StudyFolder, entries: Sequence[
         f"From whom: from everybody, the coordinator too, if at most {may_collude} silos collude with it",
         spent_words(replace(found, budget=policy.sum_epsilon)),
         *together_words(found),
+        *_changed(found, policy.sum_epsilon, policy.sum_delta),
         *([f"Warning: {bare:,} labels have left without noise; nothing here covers them"] if bare else []),
     ]
 
