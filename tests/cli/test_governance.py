@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital import revocation
@@ -147,6 +149,33 @@ def test_an_approval_waits_for_the_agent(fedct: Fedct, kit: Kit) -> None:
         settle(log, kit.state)
     assert is_approved(kit)
     assert not is_waiting(kit.state)
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+def test_who_reads_while_somebody_revokes_has_to_read_anew(
+    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, at_work: bool, wording: SnapshotAssertion
+) -> None:
+    fedct("silo", "approve", kit.folder, *YES)
+    with kit.log() if at_work else nullcontext() as log:
+
+        def meanwhile(*_: Any, **__: Any) -> bool:
+            withdraw(kit.state)
+            if log:
+                settle(log, kit.state)
+            return True
+
+        with monkeypatch.context() as patch:
+            patch.setattr("fedct_flwr.cli.silo.approve.typer.confirm", meanwhile)
+            found = fedct("silo", "approve", kit.folder)
+        assert found.code == RunError.exit_code
+        assert found.sentence == wording
+        assert not is_waiting(kit.state)
+        assert fedct("silo", "approve", kit.folder, *YES).code == 0
+        if log:
+            # The agent starts with it.
+            settle(log, kit.state)
+    assert is_approved(kit)
+    assert [entry.event for entry in read_entries(kit.state)] == [Event.APPROVED, Event.REVOKED, Event.APPROVED]
 
 
 def test_to_withdraw_it_takes_a_waiting_approval_away(fedct: Fedct, kit: Kit) -> None:

@@ -34,6 +34,7 @@ from fedct_flwr.hospital.four_eyes import last_decision, sign
 from fedct_flwr.hospital.keys import load_egress_key
 from fedct_flwr.hospital.log_entry import LogEntry, read_entries
 from fedct_flwr.hospital.next_approval import leave, settle
+from fedct_flwr.hospital.revocation import is_revoked
 from fedct_flwr.hospital.shared_books import SharedBooks
 from fedct_flwr.kinds import GRADIENTS, kinds_let_out
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
@@ -46,7 +47,7 @@ from fedct_flwr.secure_sum.terms import Terms as SumTerms
 from fedct_flwr.silo.site import terms_of
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, printable, quoted
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, RunError
 from fedct_flwr.wire.codec import longest_reply
 from fedct_flwr.wire.content import Soft
 
@@ -100,6 +101,7 @@ def approve(
         found = find_duplicates(records.X, study.public.X, study.schema)
     # Before anybody reads for long: is it a log that an approval can go into?
     with _log_of(config) as log:
+        withdrawn = is_revoked(config.state)
         public = study.public.fingerprint.hex()
         entries = list(read_entries(config.state))
         here = spent(entry for entry in entries if (entry.study, entry.public) == (study.name, public))
@@ -124,6 +126,12 @@ def approve(
             console.print("Not approved: nothing leaves.")
             out.show(document)
             raise typer.Exit(1)
+        revoked = is_revoked(config.state) and not withdrawn
+        if revoked or last_decision(read_entries(config.state)) != last_decision(entries):
+            raise RunError(
+                "somebody else has approved or revoked while you read this, so nothing was approved: run the command "
+                "again, and read what is so now"
+            )
         said: dict[str, object] = {"by": by, "reason": reason}
         if config.approvers:
             said["approvers"] = signed = sign(
