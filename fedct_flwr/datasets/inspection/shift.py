@@ -1,5 +1,6 @@
 """Findings on the columns of a silo next to the public set's: values, kinds, scales and ranges that do not fit."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
@@ -18,6 +19,7 @@ from fedct_flwr.datasets.inspection.columns import (
 from fedct_flwr.datasets.inspection.dragged import filled_down
 from fedct_flwr.datasets.inspection.filled import filled
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.limits import limited
 from fedct_flwr.datasets.inspection.precision import coarser
 from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import LONG_WORD, misspelled, weigh, without_accents
@@ -39,6 +41,7 @@ _SOME_UNKNOWN: Final = 0.02
 _MOSTLY: Final = 0.5
 _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
 _WELL_KNOWN: Final = 10
+_FEWEST_SIGNS: Final = 3
 _NEAR_ZERO: Final = 0.25
 """Of the middle number."""
 
@@ -74,7 +77,10 @@ def of_silo(
     yield from mangled(silo, name, say)
     yield from coarser(public, silo, name, say)
     yield from filled_down(silo, name, say)
-    yield from filled(silo, name, say, public)
+    repeated = [*filled(silo, name, say, public)]
+    yield from repeated
+    known = {found.column for found in repeated}
+    yield from (found for found in limited(public, silo, name, say) if found.column not in known)
     meant = [*sentinels(silo, name, say), *far_numbers(silo, name, say, _ranges(public))]
     yield from meant
     # What stands for a missing value is in no unit.
@@ -169,10 +175,14 @@ def _unknown_values(
         yield Finding("unknown-values", Severity.REFUSED if certain else Severity.SAID, said, fix, column, name)
         return
     spellings = {without_accents(value) for value in known.values.to_pylist()}
-    if alike := {value: number for value, number in values.items() if without_accents(value) in spellings}:
-        said = (
-            f"{where} has values that differ from the public set's in case, blanks or accents alone{say.values(alike)}"
-        )
+    alike = {value: number for value, number in values.items() if without_accents(value) in spellings}
+    how = "case, blanks or accents"
+    if not alike and len(known.values) <= _FEW_VALUES:
+        bare = {_bare(value) for value in known.values.to_pylist()} - {""}
+        alike = {value: number for value, number in values.items() if _bare(value) in bare}
+        how = "signs between letters and digits"
+    if alike:
+        said = f"{where} has values that differ from the public set's in {how} alone{say.values(alike)}"
         yield Finding("value-spellings", Severity.SAID, said, "write them as there", column, name)
     elif valid >= FEWEST and cells > _MANY_UNKNOWN * valid and _is_unlikely(cells / valid, chance, valid):
         said = f"{where} has values that the public set does not have, in {say.share(cells, valid)}{say.values(values)}"
@@ -182,6 +192,12 @@ def _unknown_values(
         if (pair := misspelled(both | values, LONG_WORD)) and pair[0] in values:
             said = f"{where} has values that are nearly spelled as one of the public set{say.values({pair[0]: cells})}"
             yield Finding("value-spellings", Severity.SAID, said, "write them as there", column, name)
+
+
+def _bare(value: str) -> str:
+    """A word or a code without signs within, such as ``i109`` for ``I10.9``; empty for a number, or for few signs."""
+    bare = re.sub(r"(?<=\w)[\W_]+(?=\w)", "", without_accents(value))
+    return bare if len(bare) >= _FEWEST_SIGNS and any(char.isalpha() for char in bare) else ""
 
 
 def _unknown_codes(
