@@ -40,6 +40,9 @@ SAID: Final[dict[str, Case]] = {
         "crp",
         "essen",
     ),
+    "a code for a missing number next to the usual ones": Case(
+        lambda p: p.some("essen", "age", range(0, 400, 20), "99"), "missing-as-number", "age", "essen"
+    ),
     "means of classes": Case(lambda p: _means_of_classes(p, "age"), "repeated-number", "age", "essen"),
     "multiples of five": Case(
         lambda p: p.change("essen", "age", lambda cell: str(round(int(cell) / 5) * 5)),

@@ -15,6 +15,7 @@ from fedct_flwr.datasets.inspection.belonging import belonging
 from fedct_flwr.datasets.inspection.blocks import apart, strange_blocks, without_records
 from fedct_flwr.datasets.inspection.classes import TESTED, of_classes, unequal
 from fedct_flwr.datasets.inspection.columns import of_table
+from fedct_flwr.datasets.inspection.combinations import excluding
 from fedct_flwr.datasets.inspection.company import strangers
 from fedct_flwr.datasets.inspection.contradictions import contradicting
 from fedct_flwr.datasets.inspection.encoding import damaged, damaged_classes
@@ -229,7 +230,8 @@ def _contradicting(
 ) -> list[Finding]:
     """Columns that contradict another one, but for those of which it is said already that their numbers are others."""
     known = {(each.column, each.silo) for each in findings if each.code in _OF_OTHER_NUMBERS}
-    return [each for each in contradicting(public, silos, say) if (each.column, each.silo) not in known]
+    found = [*contradicting(public, silos, say), *excluding(public, silos, say)]
+    return [each for each in found if (each.column, each.silo) not in known]
 
 
 def _outcome(column: pa.ChunkedArray, y: NDArray[np.int64], *, number: bool) -> NDArray[np.float64]:
@@ -270,7 +272,9 @@ def _of_order(
         in_disorder = {each.silo for each in found}
         found += [each for each in check(scores, label, say) if each.silo not in in_disorder]
     for silo in silos if say.private else ():
-        found += without_records(scores[silo], label, silo, say)
+        found += without_records([scores[silo]], label, silo)
+    if not say.private:
+        found += without_records([each for silo, each in own.items() if silo], label)
     found += outstanding([each for silo, each in own.items() if silo], label, telling)
     return found
 

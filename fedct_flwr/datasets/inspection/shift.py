@@ -81,7 +81,7 @@ def of_silo(
     yield from repeated
     known = {found.column for found in repeated}
     yield from (found for found in limited(public, silo, name, say) if found.column not in known)
-    meant = [*sentinels(silo, name, say), *far_numbers(silo, name, say, _ranges(public))]
+    meant = [*sentinels(silo, name, say, public), *far_numbers(silo, name, say, _ranges(public))]
     yield from meant
     # What stands for a missing value is in no unit.
     columns = {found.column for found in meant}

@@ -31,6 +31,9 @@ _OFTEN: Final = 0.02
 _NEAR: Final = 0.1
 """Share of all cells, with numbers next to a code, which it is compared with."""
 _TIMES: Final = 4
+_TIMES_NEW: Final = 2
+"""The same, of a code that the public set never has."""
+_FEWEST_KNOWN: Final = 100
 _DIFFERENT: Final = 0.3
 """Distance from one half of how often a record of one group has the larger number."""
 _FEWEST_WITNESSES: Final = 2
@@ -39,8 +42,11 @@ _MOST_WITNESSES: Final = 100
 _Q10, _Q25, _Q75, _Q90 = (QUANTILES.index(q) for q in (0.1, 0.25, 0.75, 0.9))
 
 
-def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]:
-    """Numbers far from all others, and of a form that stands for a missing value: -1, 999, 0."""
+def sentinels(profile: Profile, silo: SiloName, say: Words, public: Profile | None = None) -> Iterator[Finding]:
+    """Numbers far from all others, and of a form that stands for a missing value: -1, 999, 0.
+
+    Less is needed of a code that the ``public`` set never has.
+    """
     numbers = profile.numbers
     rest = numbers.distinct > _MANY_NUMBERS
     spread = numbers.second_largest - numbers.smallest
@@ -65,7 +71,8 @@ def sentinels(profile: Profile, silo: SiloName, say: Words) -> Iterator[Finding]
         name = numbers.names[at]
         values, cells = np.unique(_valid(profile, name), return_counts=True)
         for sign in (1, -1):
-            found = _several(sign * values[::sign], cells[::sign])
+            is_new = public is not None and _never_has(public, name, float(values[-1 if sign > 0 else 0]))
+            found = _several(sign * values[::sign], cells[::sign], _TIMES_NEW if is_new else _TIMES)
             if len(found):
                 yield _sentinel(name, (sign * found)[::sign].tolist(), "unlike all others", silo, say)
 
@@ -91,7 +98,15 @@ def _sentinel(name: str, values: Sequence[float], how_far: str, silo: SiloName, 
     return Finding("missing-as-number", Severity.SAID, said, fix, name, silo)
 
 
-def _several(values: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[np.float64]:
+def _never_has(public: Profile, name: str, value: float) -> bool:
+    """Whether a public column of many numbers has all but this one."""
+    at = public.numbers.position.get(name)
+    if at is None or public.numbers.valid[at] < _FEWEST_KNOWN or public.numbers.distinct[at] <= _MANY_NUMBERS:
+        return False
+    return not bool((public.valid(name) == value).any())
+
+
+def _several(values: NDArray[np.float64], cells: NDArray[np.int64], times: int) -> NDArray[np.float64]:
     """The largest numbers if they are codes, several of them or one among the others; ``values`` are sorted.
 
     The codes lie farther from all others than these from each other, or are the only ones on their side of zero. Or
@@ -104,7 +119,7 @@ def _several(values: NDArray[np.float64], cells: NDArray[np.int64]) -> NDArray[n
     apart = len(found) > 1 and found[0] - rest[-1] > rest[-1] - rest[0]
     other_side = found[0] > 0 >= rest[-1] and len(found) <= _MOST_CODES
     near = of_rest[np.cumsum(of_rest[::-1])[::-1] <= max(_NEAR * cells.sum(), of_rest[-1])]
-    often = cells[codes].min() >= max(_FEWEST_OFTEN, _OFTEN * cells.sum(), _TIMES * near.max(initial=1))
+    often = cells[codes].min() >= max(_FEWEST_OFTEN, _OFTEN * cells.sum(), times * near.max(initial=1))
     codes_alone: NDArray[np.float64] = found if apart or other_side or often else found[:0]
     return codes_alone
 
