@@ -1,7 +1,6 @@
 """A run's settings: one sentence for every mistake, and the same values on both sides of Flower's flat run config."""
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +12,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.algorithms.table import ALGORITHMS
 from fedct_flwr.config import STUDY, LearnerSettings, RunConfig
+from fedct_flwr.config.method import defaults_of_all
 from fedct_flwr.types import ConfigError
+from tests.config.probes import ANOTHER, APP_CONFIG
 from tests.misspellings import misspellings
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
-APP_CONFIG: dict[str, Any] = tomllib.loads(PYPROJECT.read_text("utf-8"))["tool"]["flwr"]["app"]["config"]
 REQUIRED = {"study": "a-study", "data": "heart-disease"}
 
 NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
@@ -80,30 +79,11 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
 }
 
 OF_ALGORITHMS: dict[str, Any] = {
-    "quorum": 0.6,
-    "secure": True,
-    "min-summands": 4,
-    "may-collude": 2,
-    "joint-labeler": "additive",
-    "trust": "dynamic",
-    "consensus-weight": 2.0,
-    "warm-up-rounds": 3,
+    **{key: ANOTHER[key] for key in defaults_of_all()},
     "initial-model": "/models/a.safetensors",
-    "proximal-mu": 1.5,
-    "feddyn-alpha": 0.3,
-    "distillation-steps": 9,
-    "pfnm-silo-variance": 0.1,
-    "pfnm-global-variance": 10.0,
-    "pfnm-gamma": 50.0,
-    "privacy-level": "L2",
-    "partitions": 3,
+    # Noise that silos can add in shares, and that has lessons.
     "mechanism": "gaussian",
-    "gamma": 0.5,
-    "lessons": 30,
-    "teachers": 4,
-    "epsilon": 2.5,
-    "delta": 1e-6,
-    "clipping-norm": 0.5,
+    "privacy-level": "L2",
 }
 """Settings that single algorithms have."""
 

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tests.golden import approvals, runs
-from tests.golden.checked import same_machine
+from tests.golden.checked import ELSEWHERE, machines, same_machine
 from tests.golden.compare import machine
 from tests.golden.files import RECORDED, path_of, to_text
 from tests.golden.record import record
@@ -27,8 +27,12 @@ def main(names: list[str]) -> None:
         raise SystemExit(f"no golden run is called {', '.join(unknown)}: there are {', '.join(known)}")
     if "pytest" in sys.modules:
         raise SystemExit("golden runs are not recorded by tests")
-    if names and not same_machine():
-        raise SystemExit("the other runs were recorded on another CPU, or with other versions: record all of them")
+    changed = [name for name in names if path_of(name).exists() and not same_machine(name)]
+    if changed:
+        raise SystemExit(
+            f"{', '.join(changed)} was recorded on another CPU, or with other versions: record all, or new ones only"
+        )
+    recorded = machines() if names else machine()
     if not names:
         for path in RECORDED.glob("*.json"):
             path.unlink()
@@ -37,8 +41,10 @@ def main(names: list[str]) -> None:
             here = Path(folder)
             found = approvals.record(here) if name == approvals.NAME else record(runs.ALL[name], here)
         path_of(name).write_text(to_text(found), encoding="utf-8")
+        if names and not same_machine(name):
+            recorded.setdefault(ELSEWHERE, {})[name] = machine()
         print(f"{name}: {path_of(name).stat().st_size} bytes")
-    path_of("machine").write_text(json.dumps(machine(), indent=1) + "\n", encoding="utf-8")
+    path_of("machine").write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
