@@ -70,8 +70,6 @@ ANOTHER: dict[str, Any] = {
     "student-params": '{"max_depth": 2}',
     "initial-model": "",
     "proximal-mu": 0.7,
-    "server-momentum": 0.5,
-    "server-learning-rate": 0.5,
     "feddyn-alpha": 0.3,
     "distillation-steps": 9,
     "pfnm-silo-variance": 0.1,

@@ -71,7 +71,6 @@ OF_ALGORITHM: dict[str, set[str]] = {
     "dd": SOFT | {"consensus-weight", "secure"},
     "fedmd": SOFT | {"secure"},
     "fedavg": AVERAGE,
-    "fedavgm": AVERAGE | {"server-momentum", "server-learning-rate"},
     "fedprox": AVERAGE | {"proximal-mu"},
     "scaffold": AVERAGE,
     "feddyn": AVERAGE | {"feddyn-alpha"},

@@ -245,7 +245,6 @@ AVERAGED: Final[dict[str, Any]] = {**NETWORK, "num_server_rounds": 2}
 
 WEIGHTS: Final[dict[str, Golden]] = {
     "fedavg": _rounding(algorithm="fedavg", report_scores=True, **AVERAGED),
-    "fedavgm": _rounding(algorithm="fedavgm", **AVERAGED),
     "fedprox": _rounding(algorithm="fedprox", proximal_mu=0.5, **AVERAGED),
     "scaffold": _rounding(algorithm="scaffold", **{**AVERAGED, "optimizer": "sgd"}),
     "feddyn": _rounding(algorithm="feddyn", **{**AVERAGED, "optimizer": "sgd"}),
