@@ -92,7 +92,7 @@ class NoisePlan(NamedTuple):
 def wrong_delta(key: str, name: str, names: Iterable[str], delta: float) -> str:
     """What is wrong with this delta for the mechanism that ``key`` names, one of ``names``; empty if nothing is.
 
-    >>> wrong_delta("noise", "gaussian", OF_TEACHERS, 0.0)
+    >>> wrong_delta("noise", "gaussian", ("gaussian", "gumbel"), 0.0)
     "Gaussian noise promises nothing at delta = 0: set delta to 1e-5, say, or noise to 'gumbel'"
     """
     if delta > 0 or not MECHANISMS[name].needs_delta:
