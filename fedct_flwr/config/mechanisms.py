@@ -51,9 +51,6 @@ MECHANISMS: Final[Mapping[str, Entry]] = MappingProxyType(
             needs_delta=True,
         ),
         "gumbel": Entry(made_by="fedct_flwr.privacy.mechanisms.gumbel:Gumbel", on_counts=True, of_teachers=True),
-        "permute-and-flip": Entry(
-            made_by="fedct_flwr.privacy.mechanisms.permute_and_flip:PermuteAndFlip", on_counts=True, of_teachers=True
-        ),
     }
 )
 """By the names that settings give them."""

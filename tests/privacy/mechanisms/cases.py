@@ -17,7 +17,6 @@ from fedct_flwr.privacy.mechanisms import (
     RandomizedResponse,
     Xor,
 )
-from fedct_flwr.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 
 Output = int | tuple[int, ...]
 Input = int | tuple[int, ...]
@@ -88,18 +87,6 @@ def _gumbel(vote: Input, scale: float) -> Mapping[Output, float]:
     return {c: weight / sum(weights) for c, weight in enumerate(weights)}
 
 
-def _permute_and_flip(vote: Input, scale: float) -> Mapping[Output, float]:
-    """Over all orders of the classes."""
-    told: dict[Output, float] = dict.fromkeys(range(len(vote)), 0.0)
-    for order in itertools.permutations(range(len(vote))):
-        reached = 1 / math.factorial(len(vote))
-        for c in order:
-            heads = math.exp((vote[c] - max(vote)) / scale)
-            told[c] += reached * heads
-            reached *= 1 - heads
-    return told
-
-
 def _pairs(*inputs: Input) -> tuple[tuple[Input, Input], ...]:
     return tuple(itertools.permutations(inputs, 2))
 
@@ -157,10 +144,6 @@ CASES: dict[str, list[Case]] = {
     ],
     "gumbel": [
         Case(Gumbel(scale, votes), adjacent, lambda v, s=scale: _gumbel(v, s), 2 * votes / scale)
-        for scale, votes, adjacent in [(1.0, 1, COUNTS), (2.0, 2, TWICE), (4.0, 1, THREE), (0.5, 1, THREE)]
-    ],
-    "permute-and-flip": [
-        Case(PermuteAndFlip(scale, votes), adjacent, lambda v, s=scale: _permute_and_flip(v, s), 2 * votes / scale)
         for scale, votes, adjacent in [(1.0, 1, COUNTS), (2.0, 2, TWICE), (4.0, 1, THREE), (0.5, 1, THREE)]
     ],
 }
