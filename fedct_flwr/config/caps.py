@@ -36,7 +36,7 @@ class Total(Cap):
 
 @dataclass(frozen=True, kw_only=True)
 class AtOnce(Cap):
-    """A limit of each question for numbers; texts take the ``limit``, and what is asked for as ``of``."""
+    """A limit of each question; texts take the ``limit``, and what is asked for as ``of``."""
 
     asked: Callable[[Any], float]
     """How much a question asks for, of its ``kinds.base.Cost``."""
@@ -46,6 +46,8 @@ class AtOnce(Cap):
     """The same in a few words."""
     may: str
     """The same as what a question may do."""
+    numbers: bool = False
+    """Whether only questions for numbers ask for it, such as probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,6 +89,7 @@ class Policy(Settings):
         int,
         AtOnce(
             name="local_rounds",
+            numbers=True,
             asked=attrgetter("local_rounds"),
             approval="Rounds of training here: {limit:,}",
             short="{limit:,} rounds of training",
@@ -100,6 +101,7 @@ class Policy(Settings):
         float,
         AtOnce(
             name="consensus_weight",
+            numbers=True,
             asked=attrgetter("weight"),
             approval="Others' {of} count at most {limit:g} beside 1 for the silo's records, when its model learns from "
             "both",
@@ -158,6 +160,7 @@ _UNCOVERED: Final = ("soft", "soft-sum")
 _PLANNED: Final = {name: used and used | uses("rounds", "queries") for name, used in OF_PROTECTION.items()}
 
 _IN_SUMS: Final[Uses] = uses(*map(kebab, caps_of(Policy, AtLeast)))
+_FOR_NUMBERS: Final[Uses] = uses(*(kebab(name) for name, cap in caps_of(Policy, AtOnce).items() if cap.numbers))
 _WITH_SHARES: Final[Uses] = _IN_SUMS | uses(
     "sum-delta", needs=Needs("sum-epsilon above 0", lambda config: config.policy.sum_epsilon > 0)
 )
@@ -171,14 +174,14 @@ _TEACHING: Final[Uses] = uses("partitions", "teachers") | uses(
 _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
     # Students have teachers of their own, under [transfer].
     "hard": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
-    "soft": {"policy": uses(*map(kebab, caps_of(Policy, AtOnce)))},
+    "soft": {"policy": _FOR_NUMBERS},
     "sum": {
         "policy": _WITH_SHARES,
         "privacy": uses(*own_keys(COVER_VOTES)),
         "learner": uses("pseudo-weight"),
     },
     "joint": {"policy": _IN_SUMS, "learner": uses("pseudo-weight")},
-    "soft-sum": {"policy": _IN_SUMS | uses(*map(kebab, caps_of(Policy, AtOnce)))},
+    "soft-sum": {"policy": _IN_SUMS | _FOR_NUMBERS},
     "counts": {"transfer": _TEACHING},
     "count-sum": {"policy": _WITH_SHARES, "transfer": _TEACHING},
 }

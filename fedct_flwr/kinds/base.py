@@ -5,12 +5,13 @@ it counts towards the limits, and in which words people read of it.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from fedct_flwr.config import LearnerSettings, Policy
+from fedct_flwr.config.caps import AtOnce, caps_of
 from fedct_flwr.consensus.counting import agreed
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.facts import Decision, Facts, facts_of_labels
@@ -77,6 +78,10 @@ class Kind(Protocol):
     """What a silo's policy and its egress log call it."""
     field: ClassVar[str]
     """The field of a reply that holds it."""
+    of: ClassVar[str] = "labels"
+    """What is asked for, in a word."""
+    for_numbers: ClassVar[bool] = False
+    """Whether the limits of questions for numbers hold for it."""
     scores: ClassVar[type[Scores] | type[Fit]] = Scores
     """The test scores that travel with it, where any may."""
     own_model: ClassVar[bool] = True
@@ -209,12 +214,20 @@ class Kind(Protocol):
 
     def at_once(self, limits: Mapping[str, float]) -> str:
         """The limits of each question, by name, in a few words; empty if there are none."""
-        return ""
+        return ", ".join(cap.short.format(limit=limits[cap.name], of=self.of) for cap in self._caps().values())
 
     def may_ask(self, policy: Policy) -> str:
         """The same as the end of a sentence that begins with "a question may"."""
-        return ""
+        return ", and ".join(self._said(policy, lambda cap: cap.may))
 
     def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
         """Limits of a policy that hold for each question of this kind: titles, and sentences below them."""
-        return {}
+        said = self._said(policy, lambda cap: cap.approval)
+        return {f"Limits of each question for {self.of}": said} if said else {}
+
+    def _caps(self) -> Mapping[str, AtOnce]:
+        return {field: cap for field, cap in caps_of(Policy, AtOnce).items() if self.for_numbers or not cap.numbers}
+
+    def _said(self, policy: Policy, text: Callable[[AtOnce], str]) -> list[str]:
+        caps = self._caps().items()
+        return [text(cap).format(limit=getattr(policy, field), of=self.of) for field, cap in caps]

@@ -19,6 +19,7 @@ class Counts(Kind):
 
     name: ClassVar[str] = "counts"
     policy: ClassVar[str] = "counts"
+    of: ClassVar[str] = "votes"
     field: ClassVar[str] = "counts"
     own_model: ClassVar[bool] = False
     learns_labels: ClassVar[bool] = False

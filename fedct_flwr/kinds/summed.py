@@ -7,7 +7,7 @@ trains, asks and costs what that kind does. Its reply says that the answers are 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,13 +62,14 @@ class OnlyReady(Kind):
         return NOTHING
 
     def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
-        """What is opened of sums."""
+        """What is opened of sums, and the limits of each question."""
         return {
             "Limits of each secure sum": [
                 f"Opened is only the sum of at least {policy.min_summands} silos",
                 f"The coordinator together with {policy.may_collude} of them learns no other silo's part",
                 *_noise(policy),
-            ]
+            ],
+            **super().limits(policy),
         }
 
 
@@ -87,9 +88,10 @@ class Summed(OnlyReady):
     bits: ClassVar[int]
     """Of each number, in which a sum of 100 silos has room."""
 
-    def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
-        """What is opened of sums, and the limits of the answers that are added."""
-        return {**super().limits(policy), **self.inner.limits(policy)}
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "inner" in vars(cls):
+            cls.of, cls.for_numbers = cls.inner.of, cls.inner.for_numbers
 
     @abstractmethod
     def numbers(self, votes: Votes, instruction: Instruction, terms: Terms) -> NDArray[np.integer]:
@@ -150,14 +152,6 @@ class Summed(OnlyReady):
     def put_learning(self, instruction: Instruction, message: labels_pb2.Instruction, terms: Terms) -> None:
         """As the kind whose answers are added."""
         self.inner.put_learning(instruction, message, terms)
-
-    def at_once(self, limits: Mapping[str, float]) -> str:
-        """As the kind whose answers are added."""
-        return self.inner.at_once(limits)
-
-    def may_ask(self, policy: Policy) -> str:
-        """As the kind whose answers are added."""
-        return self.inner.may_ask(policy)
 
 
 class SummedVotes(Summed):

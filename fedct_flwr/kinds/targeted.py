@@ -2,13 +2,10 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 
-from fedct_flwr.config import Policy
-from fedct_flwr.config.caps import AtOnce, caps_of
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds.base import Bench, Cost, Kind
 from fedct_flwr.kinds.words import CLASSES, Decided
@@ -34,8 +31,7 @@ class Targeted(Kind):
     learns_labels: ClassVar[bool] = False
     own_targets: ClassVar[bool] = True
     decided: ClassVar[Decided] = CLASSES
-    of: ClassVar[str]
-    """What the numbers are, in a sentence."""
+    for_numbers: ClassVar[bool] = True
     targets_field: ClassVar[str]
     """The field of an instruction's ``soft`` that holds targets."""
 
@@ -216,23 +212,6 @@ class Targeted(Kind):
     def check_protection(self, protection: str) -> None:
         """Raise ConfigError: no protection covers numbers."""
         raise ConfigError(f"the coordinator asks for {self.of}, which protection = {protection!r} does not cover")
-
-    def at_once(self, limits: Mapping[str, float]) -> str:
-        """Rounds of training, and what others count."""
-        caps = caps_of(Policy, AtOnce).values()
-        return ", ".join(cap.short.format(limit=limits[cap.name], of=self.of) for cap in caps)
-
-    def may_ask(self, policy: Policy) -> str:
-        """For how much training, and for others to count how much."""
-        return ", and ".join(self._said(policy, lambda cap: cap.may))
-
-    def limits(self, policy: Policy) -> Mapping[str, Sequence[str]]:
-        """What the coordinator may ask of the silo in one message, beside what leaves."""
-        return {f"Limits of each question for {self.of}": self._said(policy, lambda cap: cap.approval)}
-
-    def _said(self, policy: Policy, text: Callable[[AtOnce], str]) -> list[str]:
-        caps = caps_of(Policy, AtOnce).items()
-        return [text(cap).format(limit=getattr(policy, field), of=self.of) for field, cap in caps]
 
     def _put(self, votes: SoftVotes, message: labels_pb2.Reply | labels_pb2.Soft, field: str) -> None:
         getattr(message, field).packed = self.pack(votes)

@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.config import SiloConfig
+from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, current, in_force, revoke, terms_digest
 from fedct_flwr.hospital.duplicates import DuplicateReport
@@ -83,7 +83,7 @@ def as_before(silo: Silo, policy: set[str], transfer: set[str]) -> bytes:
 
 def test_what_was_approved_before_there_were_these_settings_stays_approved(silo: Silo) -> None:
     silo.config = changed(silo.config, "policy", kinds=("counts", "soft"))
-    limits = {"max_local_rounds", "max_consensus_weight", "min_summands", "may_collude", "sum_epsilon", "sum_delta"}
+    limits = {*Policy.model_fields} - {"kinds", "metrics", "max_rounds", "max_queries", "max_bytes"}
     for earlier in (as_before(silo, limits, {"lessons"}), as_before(silo, limits, set())):
         with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
             log.append(LogEntry(Event.APPROVED, details={"terms": earlier.hex()}))

@@ -209,7 +209,7 @@ def table(said: dict[str, Any]) -> Table:
     if "records" in said:
         for name, line in _shared(said["records"]):
             result.add_row(name, line)
-    for line in filter(None, (kind.at_once(said["at_once"]) for kind in kinds)):
+    for line in dict.fromkeys(filter(None, (kind.at_once(said["at_once"]) for kind in kinds))):
         result.add_row("at once", line)
     for budget, of in (("privacy", "on these records"), ("sums", "by sums of this silo")):
         if budget in said:

@@ -7,10 +7,11 @@ from typing import Final
 import tomli_w
 
 from fedct_flwr.config import Connection, LearnerSettings, Policy, PrivacySettings, TransferSettings
-from fedct_flwr.config.caps import Cap, caps_of
+from fedct_flwr.config.caps import Cap, Total, caps_of
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.config.mechanisms import ANSWERING
 from fedct_flwr.config.protections import COVER_VOTES, PROTECTIONS
+from fedct_flwr.config.records import RecordsSettings
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.config.uses import either
 
@@ -163,9 +164,7 @@ lessons = {lessons}
 # Limits over several studies about the same records: each study's silo.toml names the same folder on this machine.
 # [records]
 # folder = "../records-in-common"
-# max-rounds = 100
-# max-queries = 1000000
-# max-bytes = 10000000
+{over_studies}
 # What all of them together may tell about a record, where each has a protection (0: no limit over studies).
 # epsilon = 0.0
 # delta = 1e-5
@@ -244,6 +243,7 @@ def silo_toml(
         "choices": _choices(),
         "own": _own(privacy),
         "caps": _caps(),
+        "over_studies": _over_studies(),
         "covering": _either(COVER_VOTES),
         "noises": _either(ANSWERING),
     }
@@ -266,6 +266,12 @@ def _caps() -> str:
         f"{_comment(' '.join((fields[name].description or '').split()))}\n{kebab(name)} = {_toml(fields[name].default)}"
         for name in caps_of(Policy, Cap)
     )
+
+
+def _over_studies() -> str:
+    """The limits that several studies can share."""
+    fields = RecordsSettings.model_fields
+    return "\n".join(f"# {kebab(name)} = {_toml(fields[name].default)}" for name in caps_of(Policy, Total))
 
 
 def _own(privacy: PrivacySettings) -> str:
