@@ -112,17 +112,6 @@ class Policy(Settings):
     """For each question for probabilities: the weight of others' probabilities next to 1 for the silo's own records.
     The coordinator chooses it. With a large weight the personal model would learn what the coordinator says, and little
     else. Learned in turn with the records, as fedmd asks, they count 1."""
-    max_labels_at_once: Annotated[
-        int,
-        AtOnce(
-            name="labels_at_once",
-            asked=attrgetter("labels"),
-            approval="Labels: {limit:,}",
-            short="{limit:,} labels",
-            may="ask for {limit:,} labels",
-        ),
-    ] = Field(default=1_000_000, ge=1, le=MAX_INT)
-    """For each question: labels that it may ask for, each vote and each class's probability counted as one."""
     min_summands: Annotated[int, AtLeast(name="min_summands")] = Field(default=3, ge=3, le=100)
     """For secure sums: the fewest silos whose sum a study may open."""
     may_collude: Annotated[int, AtLeast(name="may_collude")] = Field(default=1, ge=0, le=98)

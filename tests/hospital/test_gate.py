@@ -331,20 +331,6 @@ def test_a_question_that_asks_too_much_of_the_silo_is_refused_before_it_trains(
         assert outcome(from_record(left)) == (silo.probabilities() if passes else Refusal.LIMIT)
 
 
-@pytest.mark.parametrize(("kind", "votes", "size"), [("hard", 0, 6), ("counts", 2, 3)])
-def test_a_question_for_more_labels_than_the_limit_is_refused_before_it_trains(
-    kind: str, votes: int, size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    silo = open_silo(tmp_path, kinds=[kind], max_labels_at_once=6)
-    with silo.gate() as gate:
-        assert held(gate, to_record(silo.request(size=size + 1, votes=votes))) is Refusal.LIMIT
-        assert "max-labels-at-once" in caplog.text
-        # It limits each question, and not all of them together.
-        for number in (1, 2):
-            request = silo.request(number, size=size, votes=votes)
-            assert gate.admit(to_record(request), RUN, CODE) == request
-
-
 def test_warming_up_has_the_same_limit_of_rounds(tmp_path: Path) -> None:
     silo = open_silo(tmp_path, kinds=["soft"], max_local_rounds=5, max_consensus_weight=0)
     with silo.gate() as gate:
