@@ -95,7 +95,7 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
     """The reply to an instruction, the same bytes again if it was asked before; and what is to be done once it left.
 
     Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
-    question would tell more than one.
+    question would tell more than one. So it does where an answer waits for a sum, and was made under other settings.
 
     The very same instruction in another of Flower's runs, as after a resume, is the same question too: this run takes
     over the answer, and with it where the learner stood after it.
