@@ -41,12 +41,14 @@ class Asking:
     """Whether answers are only added."""
     noise: float = 0.0
     """Of the sum, in shares of the silos; see ``Instruction``."""
+    answer: str = ""
+    """The name of the kind, if it is asked for by its name."""
 
     @cached_property
     def kind(self) -> Kind:
         """What is asked for."""
         asked = self.votes, self.consensus.targets is not None, self.terms
-        return kind_by(*asked, summed=self.summed, noisy=bool(self.noise))
+        return kind_by(*asked, summed=self.summed, noisy=bool(self.noise), answer=self.answer)
 
     @cached_property
     def of_sums(self) -> Summed:

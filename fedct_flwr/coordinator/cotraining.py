@@ -59,6 +59,7 @@ class CoTraining(Strategy):
     the final table in ``Result.arrays``. It ends early when the consensus has reached a fixed point (the same silos
     voted and no label changed), and begins after a checkpoint's round if one is given. ``timeout`` is each round's
     deadline in seconds. ``votes``: 0 asks silos for labels, a number above for counts of so many votes on each example.
+    ``answer`` is the name of a kind that is asked for by its name.
     A consensus that has targets asks for probabilities, or for values if those are the terms; ``learning`` is for it.
     With ``sums``, silos keep their answers, and the coordinator learns the answers' sum alone; with ``noise`` silos
     first add their shares of noise of this standard deviation, in votes of one silo.
@@ -75,6 +76,7 @@ class CoTraining(Strategy):
         min_silos: int = 2,
         query_size: int = 0,
         votes: int = 0,
+        answer: str = "",
         learning: Learning | None = None,
         sums: Sums | None = None,
         noise: float = 0.0,
@@ -88,7 +90,7 @@ class CoTraining(Strategy):
         self._roster = roster
         self._query_size = query_size or min(terms.num_public, WHOLE_SET_UP_TO)
         self._asking = Asking(
-            terms, consensus, self._query_size, votes, learning or Learning(), seed, bool(sums), noise
+            terms, consensus, self._query_size, votes, learning or Learning(), seed, bool(sums), noise, answer
         )
         self.kind = self._asking.kind
         """What silos answer."""

@@ -43,6 +43,7 @@ def run(method: LabelSharing, study: Study, grid: Grid) -> dict[str, Any]:
         min_silos=config.min_silos,
         query_size=config.asked_about(terms.num_public),
         votes=method.votes,
+        answer=method.kind.name if method.kind.by_name else "",
         sums=Sums(sum_terms(study), study.roster) if method.in_sums else None,
         noise=noise,
         learning=method.learning,

@@ -29,9 +29,21 @@ ADDED: Final = frozenset(kind.policy for kind in (*SUMS.values(), GRADIENTS))
 """What policies call the kinds that leave in secure sums alone."""
 
 
-def kind_by(votes: int, soft: bool, terms: Terms, *, summed: bool = False, noisy: bool = False) -> Kind:
-    """The kind that an instruction with ``votes``, with or without ``soft``, a sum or not, noise or not, asks for."""
-    kind = next(kind for kind in KINDS.values() if kind.is_asked(votes, soft, terms))
+def kind_by(
+    votes: int, soft: bool, terms: Terms, *, summed: bool = False, noisy: bool = False, answer: str = ""
+) -> Kind:
+    """The kind that an instruction with ``votes``, with or without ``soft``, a sum or not, noise or not, asks for.
+
+    ``answer`` is the name of one that is asked for by its name. Raises Refused (MALFORMED) for a name of none, or with
+    anything that asks for another.
+    """
+    if not answer:
+        kind = next(kind for kind in KINDS.values() if kind.is_asked(votes, soft, terms))
+    else:
+        named = KINDS.get(answer)
+        if named is None or not named.by_name or not named.fits(terms.quantity) or votes or soft:
+            raise Refused(Refusal.MALFORMED)
+        kind = named
     return in_sums(kind, noisy=noisy) if summed else kind
 
 
@@ -51,7 +63,7 @@ def kind_of(instruction: Instruction, terms: Terms) -> Kind:
     if instruction.joint is not None:
         return GRADIENTS
     asked = instruction.votes, instruction.soft is not None, terms
-    return kind_by(*asked, summed=instruction.summed, noisy=bool(instruction.noise))
+    return kind_by(*asked, summed=instruction.summed, noisy=bool(instruction.noise), answer=instruction.answer)
 
 
 def kind_of_votes(votes: Votes, terms: Terms) -> Kind:

@@ -84,6 +84,8 @@ class Kind(Protocol):
     """Whether the limits of questions for numbers hold for it."""
     scores: ClassVar[type[Scores] | type[Fit]] = Scores
     """The test scores that travel with it, where any may."""
+    by_name: ClassVar[bool] = False
+    """Whether an instruction's ``answer`` asks for it, by its name, and nothing else does."""
     own_model: ClassVar[bool] = True
     """Whether the silo's own model learns and answers; otherwise its students do, taught anew for each question."""
     one_label: ClassVar[bool] = False
@@ -109,9 +111,9 @@ class Kind(Protocol):
     beware: ClassVar[str] = ""
     """What a silo should know before it lets this kind out; empty if there is nothing to add."""
 
-    @abstractmethod
     def is_asked(self, votes: int, soft: bool, terms: Terms) -> bool:
         """Whether an instruction with ``votes`` and with or without ``soft`` (see ``Instruction``) asks for it."""
+        return False
 
     @abstractmethod
     def holds(self, votes: Votes, terms: Terms) -> bool:

@@ -55,6 +55,7 @@ def encode_instruction(instruction: Instruction, terms: Terms) -> bytes:
         votes=instruction.votes,
         summed=instruction.summed,
         noise=instruction.noise,
+        answer=instruction.answer,
     )
     if (instruction.targets != ABSTAIN).any():
         message.targets.CopyFrom(labels_message(instruction.targets, terms))
@@ -90,13 +91,16 @@ def _decoded(payload: bytes, terms: Terms) -> Instruction:
     else:
         targets = np.full(terms.num_public, ABSTAIN, dtype=LABEL_DTYPE)
     targets.flags.writeable = False
-    soft = kind_by(message.votes, message.HasField("soft"), terms).take_learning(message, terms)
+    asked = message.votes, message.HasField("soft"), terms
+    soft = kind_by(*asked, answer=message.answer).take_learning(message, terms)
     query = Query(message.query.seed, message.query.size)
     joint = take_joint(message, terms)
     # Zero is no noise, and takes no bytes; whatever is none of these numbers has another encoding, or asks for no sum.
     if message.noise and not (message.summed and LEAST_NOISE <= message.noise <= LARGEST_NOISE):
         raise Refused(Refusal.MALFORMED)
-    instruction = Instruction(message.round, query, targets, message.votes, soft, message.summed, joint, message.noise)
+    instruction = Instruction(
+        message.round, query, targets, message.votes, soft, message.summed, joint, message.noise, message.answer
+    )
     _check_canonical(payload, encode_instruction(instruction, terms))
     return instruction
 

@@ -112,6 +112,8 @@ class Instruction:
     """Asks for a step of the joint labeler's training instead, or to learn its labels."""
     noise: float = 0.0
     """Of a secure sum, whose shares silos add: its standard deviation, in votes of one silo. 0: none."""
+    answer: str = ""
+    """The name of the kind that is asked for, where neither of the above tells it."""
 
 
 class Scores(NamedTuple):

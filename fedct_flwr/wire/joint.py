@@ -34,7 +34,8 @@ def take_joint(message: labels_pb2.Instruction, terms: Terms) -> Joint | None:
     joint = message.joint
     fits = 1 <= joint.steps <= _MOST_STEPS and joint.records and joint.honest
     keeps = 0 < joint.epsilon < math.inf and 0 < joint.delta < 1
-    if not (fits and keeps and terms.num_classes) or message.votes or message.summed or message.HasField("soft"):
+    asks_otherwise = message.votes or message.summed or message.answer or message.HasField("soft")
+    if not (fits and keeps and terms.num_classes) or asks_otherwise:
         raise Refused(Refusal.MALFORMED)
     weights = None
     if joint.weights:
