@@ -67,10 +67,10 @@ class Policy(Settings):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    kinds: tuple[Literal["hard", "ranked", "soft", "counts", "sum", "count-sum", "soft-sum", "joint"], ...] = ("hard",)
-    """Messages that may leave: one class for each queried example (hard), two in order (ranked), probabilities (soft),
-    votes (counts), parts of secure sums of labels (sum), of votes (count-sum), of probabilities (soft-sum), or of
-    gradients with noise (joint, which stands alone)."""
+    kinds: tuple[Literal["hard", "soft", "counts", "sum", "count-sum", "soft-sum", "joint"], ...] = ("hard",)
+    """Messages that may leave: one class for each queried example (hard), probabilities (soft), votes (counts), parts
+    of secure sums of labels (sum), of votes (count-sum), of probabilities (soft-sum), or of gradients with noise
+    (joint, which stands alone)."""
     metrics: bool = False
     """Whether test scores may leave (four numbers on each reply)."""
     max_rounds: Annotated[int, Total(name="rounds", title="Rounds", of=attrgetter("rounds"), younger=False)] = Field(
@@ -154,7 +154,7 @@ _WITH_NOISE: Final = ("sum", "count-sum")
 """Kinds to whose sums silos can add noise in shares."""
 _TAUGHT: Final = ("counts", "count-sum")
 """Kinds that students answer, whom teachers have taught."""
-_UNCOVERED: Final = ("ranked", "soft", "soft-sum")
+_UNCOVERED: Final = ("soft", "soft-sum")
 """Kinds that no protection covers."""
 
 _PLANNED: Final = {name: used and used | uses("rounds", "queries") for name, used in OF_PROTECTION.items()}
@@ -174,7 +174,6 @@ _TEACHING: Final[Uses] = uses("partitions", "teachers") | uses(
 _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
     # Students have teachers of their own, under [transfer].
     "hard": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
-    "ranked": {"learner": uses("pseudo-weight")},
     "soft": {"policy": _FOR_NUMBERS},
     "sum": {
         "policy": _WITH_SHARES,
@@ -340,7 +339,7 @@ class SiloConfig(Settings):
         uncovered = [kind for kind in self.policy.kinds if kind in _UNCOVERED]
         if self.privacy.enabled and uncovered:
             raise ValueError(
-                f"protection = {self.privacy.protection!r} covers labels alone: leave {uncovered[0]!r} "
+                f"protection = {self.privacy.protection!r} covers labels and not probabilities: leave {uncovered[0]!r} "
                 "out of kinds under [policy], or set protection = 'none' under [privacy]"
             )
         if self.records.folder and self.records.folder.resolve() == self.state.resolve():

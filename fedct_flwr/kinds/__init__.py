@@ -9,7 +9,6 @@ from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.joint import GRADIENTS
 from fedct_flwr.kinds.noisy import NOISY_SUMS
 from fedct_flwr.kinds.probabilities import PROBABILITIES
-from fedct_flwr.kinds.ranked import RANKED
 from fedct_flwr.kinds.summed import SUMS, Summed
 from fedct_flwr.kinds.values import VALUES
 from fedct_flwr.types import Votes
@@ -21,7 +20,7 @@ __all__ = [
     "in_sums", "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes", "kinds_let_out",
 ]  # fmt: skip
 
-KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (RANKED, HARD, COUNTS, PROBABILITIES, VALUES)}
+KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES)}
 
 
 _IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS)

@@ -110,14 +110,6 @@ class Values(_message.Message):
     packed: bytes
     def __init__(self, count: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
 
-class Ranked(_message.Message):
-    __slots__ = ("count", "packed")
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    PACKED_FIELD_NUMBER: _ClassVar[int]
-    count: int
-    packed: bytes
-    def __init__(self, count: _Optional[int] = ..., packed: _Optional[bytes] = ...) -> None: ...
-
 class Query(_message.Message):
     __slots__ = ("seed", "size")
     SEED_FIELD_NUMBER: _ClassVar[int]
@@ -187,7 +179,7 @@ class Instruction(_message.Message):
     def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., query: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Labels, _Mapping]] = ..., votes: _Optional[int] = ..., soft: _Optional[_Union[Soft, _Mapping]] = ..., joint: _Optional[_Union[Joint, _Mapping]] = ..., answer: _Optional[str] = ..., summed: bool = ..., noise: _Optional[float] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "values", "ready", "ranked", "scores", "fit")
+    __slots__ = ("terms", "round", "silo", "votes", "refusal", "counts", "probabilities", "values", "ready", "scores", "fit")
     TERMS_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     SILO_FIELD_NUMBER: _ClassVar[int]
@@ -197,7 +189,6 @@ class Reply(_message.Message):
     PROBABILITIES_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
-    RANKED_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
     FIT_FIELD_NUMBER: _ClassVar[int]
     terms: Terms
@@ -209,10 +200,9 @@ class Reply(_message.Message):
     probabilities: Probabilities
     values: Values
     ready: Ready
-    ranked: Ranked
     scores: Scores
     fit: Fit
-    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., probabilities: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., ranked: _Optional[_Union[Ranked, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ..., fit: _Optional[_Union[Fit, _Mapping]] = ...) -> None: ...
+    def __init__(self, terms: _Optional[_Union[Terms, _Mapping]] = ..., round: _Optional[int] = ..., silo: _Optional[str] = ..., votes: _Optional[_Union[Labels, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, str]] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., probabilities: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ..., fit: _Optional[_Union[Fit, _Mapping]] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ()

@@ -19,9 +19,7 @@ EXAMPLES = 4
 
 VOTE_SHARING = {name: entry for name, entry in ALGORITHMS.items() if issubclass(entry, LabelSharing)}
 SOFT = {"prediction-consensus", "dd", "fedmd"}
-RANKED = {"fedct-borda"}
-"""In which no silo abstains: tests/kinds/test_ranked.py."""
-LABEL_SHARING = {name: entry for name, entry in VOTE_SHARING.items() if name not in SOFT | RANKED}
+LABEL_SHARING = {name: entry for name, entry in VOTE_SHARING.items() if name not in SOFT}
 
 every_algorithm = pytest.mark.parametrize("algorithm", list(LABEL_SHARING))
 some_votes = st.lists(

@@ -116,7 +116,6 @@ HARD: Final[dict[str, Golden]] = {
     "fedct-dawid-skene-label-flip": _run(bad_silos="zurich", corruption="label-flip"),
     "fedct-dawid-skene-resumed": _run(stop_at_fixed_point=False, **RESUMED),
     "fedct-agreement": _run(algorithm="fedct-agreement"),
-    "fedct-borda": _run(algorithm="fedct-borda", learner="decision-tree", whole=True, **WARD),
     "fedct-agreement-dynamic": _run(algorithm="fedct-agreement", trust="dynamic"),
     "fedct-agreement-resumed": _run(algorithm="fedct-agreement", stop_at_fixed_point=False, **RESUMED),
     "fedct-guarded": _run(pseudo_weight="auto", num_server_rounds=3),

@@ -90,7 +90,6 @@ def test_no_answer_is_longer_than_the_longest(kind: Kind) -> None:
     for _ in range(20):
         votes: Any = {
             "hard": rng.integers(-1, 3, ASKED).astype(np.int16),
-            "ranked": rng.permuted(np.tile(np.int16([0, 1, 2]), (ASKED, 1)), axis=1)[:, :2],
             "counts": rng.multinomial(STUDENTS, [0.2, 0.3, 0.5], size=ASKED).astype(np.int32),
             "probabilities": rng.dirichlet([1, 1, 1], size=ASKED).astype(np.float32),
             "values": rng.normal(size=(ASKED, 1)).astype(np.float32),
@@ -100,7 +99,7 @@ def test_no_answer_is_longer_than_the_longest(kind: Kind) -> None:
 
 @every
 def test_each_number_that_is_told_counts_as_a_label(kind: Kind) -> None:
-    each = {"hard": 1, "ranked": 2, "counts": STUDENTS, "probabilities": 3, "values": 1}
+    each = {"hard": 1, "counts": STUDENTS, "probabilities": 3, "values": 1}
     cost = kind.cost(question_of(kind), terms_of(kind))
     assert cost.labels == ASKED * each[kind.name]
     assert cost.local_rounds == (4 if kind.own_targets else 0)
@@ -121,7 +120,6 @@ def test_nothing_is_decided_before_the_first_round_and_then_each_silo_has_facts(
     ("name", "votes"),
     [
         ("hard", np.int16([0, 1, 2])),
-        ("ranked", np.int16([[0, 1], [1, 0], [2, 1]])),
         ("counts", np.int32([[2, 0, 0], [0, 0, 2], [1, 1, 0]])),
         ("probabilities", np.float32([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5], [0.5, 0.4, 0.1]])),
     ],

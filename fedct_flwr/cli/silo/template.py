@@ -116,8 +116,7 @@ seed = 0
 [policy]
 # What may leave. The limits are totals over all that ever left for a study and its public set, whatever was approved
 # in between: to approve again gives nothing back.
-# Kinds of messages: "hard" is one class for each public example that is asked about; "ranked" is the two likeliest in
-# order, each counts as a label, and no protection covers them; "counts" is how many of the
+# Kinds of messages: "hard" is one class for each public example that is asked about; "counts" is how many of the
 # students under [transfer] chose each class, and each vote counts as a label; "soft" is a probability for each class of
 # it, which tells more than labels, each counts as one, and no protection covers them; "sum" is masked labels that look
 # random, of which the coordinator can open only the sum over several silos; "count-sum" is the same of students' votes,
