@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from fedct_flwr.datasets.inspection import Words, inspect_tables
-from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, SILOS, Patients, findings, patients
+from tests.messy.patients import EVERYWHERE, LABEL, PUBLIC, Patients, findings
 from tests.messy.test_parts import by, measured
 
 CODES = {"unrelated-rows", "unrelated-column", "unrelated-labels", "reversed-column"}
@@ -142,11 +142,3 @@ def test_a_real_silo_is_told_of_a_block_and_of_its_labels() -> None:
 @pytest.mark.parametrize("data", [CANCER, load_wine()])
 def test_nothing_is_said_of_shipped_data(data: object) -> None:
     assert not at_a_silo(data.data, data.target, lambda X, y: None)  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_labels_that_were_misjoined_at_all_silos_are_said(tmp_path: Path, seed: int) -> None:
-    spoiled = patients(seed)
-    for silo in SILOS:
-        np.random.default_rng(seed).shuffle(spoiled.tables[silo][LABEL])
-    assert ("unrelated-labels", "", "") in findings(spoiled, tmp_path)

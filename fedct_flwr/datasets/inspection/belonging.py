@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import no_feature
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.meanings import no_feature
 from fedct_flwr.datasets.inspection.profile import Kind, Profile
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.printable import listed, quoted

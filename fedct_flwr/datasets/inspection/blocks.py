@@ -110,21 +110,20 @@ def strange_blocks(tables: Mapping[SiloName, Scores], label: str, say: Words) ->
             yield _said([names[at] for at in block], label, silo, f"as in {where}", "", say)
 
 
-def without_records(tables: Sequence[Scores], label: str, silo: SiloName = "") -> Iterator[Finding]:
-    """Labels of a silo, or of all of them, with which nothing in their records goes: no other table shows what should.
+def without_records(scores: Scores, label: str, silo: SiloName, say: Words) -> Iterator[Finding]:
+    """Labels of a silo with which nothing in its records goes: no other table shows what should.
 
     Squares are looked at, too: a class may be in the middle of a column.
     """
     # scipy takes its time to import.
     from scipy.stats import chi2
 
-    if sum(len(each.values) for each in tables) < _ENOUGH or label not in tables[0].names:
+    if label not in scores.names or len(scores.values) < _ENOUGH:
         return
-    mine = tables[0].of(tables[0].names.index(label))
-    every = np.concatenate([each.values for each in tables])
-    others = every[:, ~mine]
+    mine = scores.of(scores.names.index(label))
+    others = scores.values[:, ~mine]
     squares = others**2
-    values = np.hstack([others, squares - squares.mean(axis=0), every[:, mine]])
+    values = np.hstack([others, squares - squares.mean(axis=0), scores.values[:, mine]])
     some = _Some.of(values)
     is_label = np.arange(values.shape[1]) >= 2 * others.shape[1]
     varies = some.tails > 0
@@ -132,9 +131,8 @@ def without_records(tables: Sequence[Scores], label: str, silo: SiloName = "") -
         return
     freedom = int((is_label & varies).sum() * (~is_label & varies).sum())
     if chi2.sf(_across(some, is_label & varies, ~is_label & varies), freedom) > _NOTHING_AT_ALL:
-        whose, its = (f"silo {silo}", "its") if silo else ("any silo", "their")
-        said = f"nothing in the records of {whose} goes with {its} labels"
-        fix = "check that labels stand next to the right records, as a model learns nothing from these"
+        said = f"nothing in the records of silo {silo} goes with its labels"
+        fix = "check that its labels stand next to the right records, as a model learns nothing from these"
         yield Finding("unrelated-labels", Severity.SAID, said, fix, silo=silo)
 
 

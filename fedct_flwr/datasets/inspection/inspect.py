@@ -272,9 +272,7 @@ def _of_order(
         in_disorder = {each.silo for each in found}
         found += [each for each in check(scores, label, say) if each.silo not in in_disorder]
     for silo in silos if say.private else ():
-        found += without_records([scores[silo]], label, silo)
-    if not say.private:
-        found += without_records([each for silo, each in own.items() if silo], label)
+        found += without_records(scores[silo], label, silo, say)
     found += outstanding([each for silo, each in own.items() if silo], label, telling)
     return found
 

@@ -11,9 +11,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from fedct_flwr.datasets.inspection.columns import FEWEST
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
-from fedct_flwr.datasets.inspection.profile import Kind, Profile, Text, profile
+from fedct_flwr.datasets.inspection.profile import FEWEST, Kind, Profile, Text, profile
 from fedct_flwr.datasets.inspection.shift import of_silo
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.datasets.schema import Column

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.spelling import Looks
 
+FEWEST: Final = 20
+"""Records, at least, of which it is said that a column is constant, or that all its values differ."""
 _BLOCK: Final = 1 << 21
 """Numbers that are looked at together: 16 MB."""
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)

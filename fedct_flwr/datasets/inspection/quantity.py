@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import number_as_text
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
+from fedct_flwr.datasets.inspection.number_text import number_as_text
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, profile
 from fedct_flwr.datasets.inspection.shift import of_scales
 from fedct_flwr.datasets.inspection.strays import far_numbers, sentinels, two_scales

@@ -9,19 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import (
-    FEWEST,
-    dates,
-    is_identifier,
-    no_feature,
-    number_as_text,
-)
 from fedct_flwr.datasets.inspection.dragged import filled_down
 from fedct_flwr.datasets.inspection.filled import filled
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
 from fedct_flwr.datasets.inspection.limits import limited
+from fedct_flwr.datasets.inspection.meanings import is_identifier, no_feature
+from fedct_flwr.datasets.inspection.number_text import dates, number_as_text
 from fedct_flwr.datasets.inspection.precision import coarser
-from fedct_flwr.datasets.inspection.profile import QUANTILES, Kind, Profile, Text
+from fedct_flwr.datasets.inspection.profile import FEWEST, QUANTILES, Kind, Profile, Text
 from fedct_flwr.datasets.inspection.spelling import LONG_WORD, misspelled, weigh, without_accents
 from fedct_flwr.datasets.inspection.spreadsheet import mangled
 from fedct_flwr.datasets.inspection.strays import are_codes, far_numbers, sentinels, two_scales

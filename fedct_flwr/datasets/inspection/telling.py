@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.datasets.inspection.columns import FEWEST
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.profile import Kind, Profile
+from fedct_flwr.datasets.inspection.profile import FEWEST, Kind, Profile
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.types import SiloName
 
