@@ -13,12 +13,12 @@ from tests.messy.patients import LABEL, PUBLIC, Patients, findings, patients
 FOUND = ("contradicting-columns", "pregnant", "essen")
 
 
-def with_pregnancies(seed: int, *, as_numbers: bool) -> Patients:
+def with_pregnancies(seed: int, *, as_numbers: bool, public: int = 300) -> Patients:
     def cell(name: str, row: int) -> str:
         is_so = p.tables[name]["sex"][row] == "f" and drawn(name, row, 40).random() < 0.4
         return str(int(is_so)) if as_numbers else ("no", "yes")[is_so]
 
-    p = patients(seed)
+    p = patients(seed, public=public)
     return p.add("pregnant", cell)
 
 
@@ -47,7 +47,7 @@ def test_nothing_is_said_where_the_rule_holds_or_holds_nowhere(tmp_path: Path, w
 
 
 def test_a_real_silo_is_told_without_the_values(tmp_path: Path) -> None:
-    mistaken(with_pregnancies(2, as_numbers=False), "essen", 4).write(tmp_path)
+    mistaken(with_pregnancies(2, as_numbers=False, public=900), "essen", 6).write(tmp_path)
     tables: dict[str, pa.Table] = {name: read_table(tmp_path / f"{name}.csv") for name in (PUBLIC, "essen")}
     found = inspect_tables(tables[PUBLIC], {"essen": tables["essen"]}, LABEL, words=Words(private=True)).findings
     (said,) = [each.said for each in found if (each.code, each.silo) == (FOUND[0], "essen")]

@@ -25,6 +25,13 @@ _MOST_TABLES: Final = 20
 _FEWEST: Final = 5
 _EXPECTED: Final = 25.0
 """Records that would break the rule by chance, where none does."""
+_FEW: Final = 0.2
+"""Of the records with the rarer of two values."""
+_LIKE: Final = 0.03
+_NEAR: Final = 3.0
+"""Standard errors beyond that by which a value is as frequent as elsewhere."""
+_FEW_RULES: Final = 2
+"""Rules that a silo breaks by mistake: one that breaks more has other records."""
 _BY_CHANCE: Final = 1e-6
 
 _Floats = NDArray[np.float64]
@@ -51,7 +58,15 @@ def excluding(public: Profile, silos: Mapping[SiloName, Profile], say: Words) ->
         with np.errstate(divide="ignore", invalid="ignore"):
             share = here / np.minimum(np.diag(here)[:, None], np.diag(here)[None, :])
             unlikely = np.minimum(often[:, None], often[None, :]) * np.log1p(-np.minimum(share, 0.99))
-        found &= unlikely < np.log(_BY_CHANCE)
+        found &= (unlikely < np.log(_BY_CHANCE)) & (share <= _FEW)
+        # Where a value is rarer or more frequent, these are other records.
+        size = len(signs[silo])
+        theirs, ours = often / max(1, records), np.diag(here) / max(1, size)
+        error = np.sqrt(theirs * (1 - theirs) * (1 / max(1, size) + 1 / max(1, records)))
+        usual = np.abs(ours - theirs) <= _LIKE + _NEAR * error
+        found &= usual[:, None] & usual[None, :]
+        if len({(names[one], names[other]) for one, other in np.argwhere(found).tolist()}) > _FEW_RULES:
+            continue
         said: set[str] = set()
         for one, other in sorted(np.argwhere(found).tolist(), key=lambda pair: -here[*pair]):
             if {names[one], names[other]} & said:

@@ -86,17 +86,19 @@ def _of_several(own: Profile, silo: SiloName, say: Words, public: Profile, known
         stands_out = np.flatnonzero(
             counts[order][:-1] >= np.maximum(_FEWEST_OF_ONE, _TIMES_UNKNOWN * counts[order][1:])
         )
-        if not len(stands_out):
+        if not len(stands_out) or not stands_out[-1]:
             continue
         found = values[order[: stands_out[-1] + 1]]
         filled_in = np.isin(cells, found)
-        if filled_in.sum() < _OFTEN * numbers.valid[at] or np.isin(public.valid(name), found).any():
+        # Records of a few families, or of one school, have hardly other numbers.
+        share = filled_in.sum() / numbers.valid[at]
+        if not _OFTEN <= share <= _MOSTLY or np.isin(public.valid(name), found).any():
             continue
         shown = "" if say.private else f" ({', '.join(f'{value:g}' for value in np.sort(found)[:_MOST_NAMED])})"
-        said = f"{say.column(name, silo)} has {len(found)} number{'s' if len(found) > 1 else ''}{shown} in "
+        said = f"{say.column(name, silo)} has {len(found)} numbers{shown} in "
         said += f"{say.share(int(filled_in.sum()), int(numbers.valid[at]))}, none of which the public set has"
         fix = "leave the cell empty where nothing was measured"
-        if own.y is not None and len(found) > 1 and _tell(cells[filled_in], own.y[filled_in]):
+        if own.y is not None and _tell(cells[filled_in], own.y[filled_in]):
             said += ", each for one class"
             fix += ": means of classes tell the label"
         yield Finding("repeated-number", Severity.SAID, said, fix, name, silo)
