@@ -32,7 +32,7 @@ FEW: Final = 40
 MOST_ERRORS_OF_FEW: Final = 2.0
 """The same with fewer records than these: what they say of others is mostly chance."""
 SURELY_GOOD: Final = 0.5
-SURELY_BAD: Final = 3.0
+SURELY_BAD: Final = 2.0
 """Standard errors by which a model looks better, or worse, after a first look, and that is enough."""
 MARGIN: Final = 0.01
 """Brier's score, in 0..2, by which a model may look worse in addition: half a hundredth in the probability of a class

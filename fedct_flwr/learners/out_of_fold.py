@@ -22,6 +22,8 @@ _ENOUGH: Final = 500
 """Records that are predicted out of fold, where there are so many: more fits would tell little more."""
 _LOOK: Final = 2
 """Folds of a first look, after which clear cases are decided."""
+_MANY: Final = 100
+"""Records of one fold with which it is a first look of its own."""
 _SEEN: Final = 30
 """Records below which a first look tells too little."""
 
@@ -92,7 +94,8 @@ class OwnRecords:
     def looks(self) -> tuple[Self, ...]:
         """The same records in two looks, of which each asks about other folds; one where a first tells too little."""
         first, rest = copy(self), copy(self)
-        first._asked, rest._asked = self._asked[:_LOOK], self._asked[_LOOK:]
+        folds = 1 if self._private.size >= FOLDS * _MANY else _LOOK
+        first._asked, rest._asked = self._asked[:folds], self._asked[folds:]
         return (first, rest) if rest._asked and len(first.y) >= _SEEN and first.can_tell else (self,)
 
     def until(self, look: int) -> Self:

@@ -40,6 +40,11 @@ _TREES: Final = 25
 _LINEAR: Final = "LogisticRegression"
 _TOLERANCE: Final = 1e-3
 """Of a linear model's gradient: finer steps move its probabilities by less than records can tell."""
+_BOOSTED: Final = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
+_RATE: Final = 0.2
+_BINS: Final = 63
+"""Of boosted trees: fewer steps, each longer, and fewer limits between values learn as much in less than half the time.
+"""
 
 
 def make_estimator(name: str, params: dict[str, Any], random_state: int) -> Any:
@@ -214,7 +219,7 @@ class SklearnLearner:
     def lighter(self, trees: int = _TREES) -> Self:
         """The same, untrained, with less effort: enough to compare what it learns.
 
-        A forest has at most so many ``trees``, and a linear model ends sooner.
+        A forest has at most so many ``trees``, a linear model ends sooner, and boosted trees take longer steps.
         """
         light = copy(self)
         light._most_trees, light._trained = trees, None
@@ -262,7 +267,10 @@ def _lighter_params(name: str, template: Any, trees: int) -> dict[str, Any]:
         return {"n_estimators": trees}
     if name == _LINEAR and params["tol"] < _TOLERANCE:
         return {"tol": _TOLERANCE}
-    # Boosted trees keep all steps: after half of them an own model is weaker, and the guard trusts others too much.
+    if name in _BOOSTED and params["learning_rate"] < _RATE:
+        # As far in all as before: on half the way an own model is weaker, and the guard trusts others too much.
+        steps = max(1, round(params["max_iter"] * params["learning_rate"] / _RATE))
+        return {"max_iter": steps, "learning_rate": _RATE, "max_bins": min(params["max_bins"], _BINS)}
     return {}
 
 

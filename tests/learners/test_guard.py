@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -119,6 +119,26 @@ def test_linear_models_are_compared_with_coarser_steps():
     learner = SklearnLearner(LogisticRegression())
     assert (learner.lighter()._template.tol, learner._template.tol) == (1e-3, 1e-4)
     assert SklearnLearner(LogisticRegression(tol=0.01)).lighter()._template.tol == 0.01
+
+
+def test_boosted_trees_are_compared_with_fewer_and_longer_steps():
+    def lighter(**params: Any) -> dict[str, Any]:
+        found = SklearnLearner(HistGradientBoostingClassifier(**params)).lighter()._template.get_params()
+        return {name: found[name] for name in ("max_iter", "learning_rate", "max_bins")}
+
+    assert lighter() == {"max_iter": 50, "learning_rate": 0.2, "max_bins": 63}
+    assert lighter(max_iter=1000, learning_rate=0.01, max_bins=31) == {
+        "max_iter": 50,
+        "learning_rate": 0.2,
+        "max_bins": 31,
+    }
+    assert lighter(learning_rate=0.5) == {"max_iter": 100, "learning_rate": 0.5, "max_bins": 255}
+
+
+def test_a_fold_of_many_records_is_a_look():
+    found = own(records(500))
+    assert [len(found.until(look).y) for look in (1, 2)] == [100, 500]
+    assert len(own(records(499)).until(1).y) == 200
 
 
 def test_of_many_records_some_are_asked_about():
