@@ -4,7 +4,8 @@ Each silo compares, on its own records, models that have learned the consensus l
 records that they have not seen (``out_of_fold``). It takes the largest weight of pseudo-labels that does not look worse
 than none, by more than a standard error and a margin. To choose what looks best instead would throw away
 most of what co-training gains where records are few: ``python -m benchmarks no-harm``. Without the margin, a silo whose
-own model makes no error would keep to it for being a little less sure of the same classes.
+own model makes no error would keep to it for being a little less sure of the same classes. A model that is wrong about
+more of the records has no margin.
 
 What it does not see: a silo's own labels are part of the consensus, so the comparison leans towards trust, the more the
 fewer silos there are.
@@ -36,7 +37,9 @@ SURELY_BAD: Final = 2.0
 """Standard errors by which a model looks better, or worse, after a first look, and that is enough."""
 MARGIN: Final = 0.01
 """Brier's score, in 0..2, by which a model may look worse in addition: half a hundredth in the probability of a class
-that is as likely as not."""
+that is as likely as not. None for a model that is wrong about more records by a standard error."""
+_ROUNDING: Final = 1e-6
+"""Standard errors: one wrong record more is exactly one, but for the last bits."""
 
 
 class Trust(NamedTuple):
@@ -55,8 +58,6 @@ class Deciding:
     ``groups`` ``(n,)`` say which records belong together. Without classes (``num_classes`` 0) for values.
     """
 
-    margin = 0.0
-    """By how much a model may score less and still be trusted, however certain that is."""
     all_or_nothing: tuple[type[Exception], ...] = ()
     """What is raised where a learner can learn of others at full weight alone."""
 
@@ -110,17 +111,21 @@ class Deciding:
     def _judged(self, alone: Looked, there: Looked) -> tuple[Evidence, bool]:
         """What a first look says if it is clear, else all records."""
         for look in range(1, len(self._own.looks) + 1):
-            evidence = self._own.until(look).compare(alone.until(look), there.until(look))
-            if evidence.errors >= SURELY_GOOD or evidence.gain < -SURELY_BAD * evidence.error - self.margin:
+            own, both = self._own.until(look), (alone.until(look), there.until(look))
+            evidence, margin = own.compare(*both), self._margin(own, *both)
+            if evidence.errors >= SURELY_GOOD or evidence.gain < -SURELY_BAD * evidence.error - margin:
                 break
         most = MOST_ERRORS if self._private.size >= FEW else MOST_ERRORS_OF_FEW
-        return evidence, evidence.gain >= -most * evidence.error - self.margin
+        return evidence, evidence.gain >= -most * evidence.error - margin
+
+    def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
+        """By how much a model may score less and still be trusted, however certain that is."""
+        return 0.0
 
 
 class Guard(Deciding):
     """Decides how much consensus labels count."""
 
-    margin = MARGIN
     all_or_nothing = (LearnerError, TrainingError)
 
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
@@ -140,3 +145,7 @@ class Guard(Deciding):
             return own.predicted(light, self._num_classes, Pseudo(X, y, weight) if weight else None)
 
         return self._decide(digest, said)
+
+    def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
+        """A model that is less sure may be so of the same classes; more wrong classes are no matter of that."""
+        return MARGIN if own.compare_classes(alone, there).errors > _ROUNDING - MOST_ERRORS else 0.0

@@ -138,13 +138,21 @@ class OwnRecords:
 
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
         """How much better the ``second`` predictions are than the first, both as ``predicted`` gives them."""
-        weights = class_weights(np.bincount(self.y).astype(np.float64))[self.y]
-        return Evidence.of(weights * (losses(first, self.y) - losses(second, self.y)))
+        return Evidence.of(self._weights * (losses(first, self.y) - losses(second, self.y)))
+
+    def compare_classes(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
+        """The same by the most probable classes alone: how many more of the records are right."""
+        wrong, still = (predicted.argmax(axis=1) != self.y for predicted in (first, second))
+        return Evidence.of(self._weights * (wrong.astype(np.float64) - still))
 
     def loss(self, predicted: NDArray[np.float64]) -> float:
         """The mean loss of predictions, of which each class counts the same."""
-        weights = class_weights(np.bincount(self.y).astype(np.float64))[self.y]
-        return float((weights * losses(predicted, self.y)).mean())
+        return float((self._weights * losses(predicted, self.y)).mean())
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        """Of the records that are asked about, with which each class counts the same."""
+        return class_weights(np.bincount(self.y).astype(np.float64))[self.y]
 
 
 class Looked:

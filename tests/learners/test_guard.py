@@ -157,6 +157,14 @@ def test_classes_count_the_same():
     assert Evidence(0.0, 0.0, 4).errors == 0
 
 
+def test_classes_that_are_right_tell_more_than_probabilities():
+    found = own(Examples(np.zeros((4, 1)), np.int16([0, 0, 0, 1])))
+    sure, unsure = np.eye(2)[[0, 0, 0, 1]], np.array([[0.6, 0.4]] * 3 + [[0.4, 0.6]])
+    assert found.compare(sure, unsure).gain < 0
+    assert found.compare_classes(sure, unsure) == Evidence(0.0, 0.0, 4)
+    assert found.compare_classes(sure, np.eye(2)[[0, 0, 0, 0]]).gain == pytest.approx(-0.5)  # half, in effect
+
+
 def test_losses_are_proper():
     shares = np.linspace(0, 1, 101)
     expected = [0.3 * losses(np.array([[1 - q, q]]), np.int16([1]))[0] for q in shares]
@@ -181,6 +189,34 @@ def test_own_records_speak_against_a_wrong_consensus(learner: SklearnLearner, se
     assert found.evidence is not None
     assert found.evidence.errors < -1
     assert found.evidence.records == 60
+
+
+class Sure(Memory):
+    """Knows the class of all records; with consensus labels it is less sure of it, or wrong about some records."""
+
+    def __init__(self, wrong: int) -> None:
+        super().__init__()
+        self._wrong = wrong
+
+    def fit(self, X: Features, y: HardLabels, sample_weight: NDArray[np.float64] | None = None) -> Self:
+        self._taught = len(X) > 200
+        return self
+
+    def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
+        y = (X[:, 0] % 2).astype(int)
+        right = np.where(X[:, 0] < self._wrong, 0.49, 0.96)[:, None] if self._taught else 1.0
+        return np.where(np.eye(num_classes)[y] > 0, right, 1.0 - right)
+
+
+@pytest.mark.parametrize(("wrong", "weight"), [(0, 1.0), (1, 0.0), (3, 0.0)])
+def test_less_sure_is_trusted_and_more_often_wrong_is_not(wrong: int, weight: float):
+    """Of 200 records, most lose very little: what is certainly less is less than the margin."""
+    public = np.arange(100, dtype=float).reshape(-1, 1)
+    found = guard_of(unique(200)).trust(Sure(wrong), public, np.zeros(100, dtype=np.int16))
+    assert found.evidence is not None
+    assert -0.012 < found.evidence.gain < 0
+    assert found.evidence.errors < -1
+    assert found.weight == weight
 
 
 def test_against_one_class_for_all_the_own_model_is_kept():
