@@ -75,7 +75,7 @@ class Deciding:
     @cached_property
     def _own(self) -> OwnRecords:
         kind = OwnRecords if self._num_classes else OwnValues
-        return kind(self._private, generator(self._seed, "guard", self._silo), self._groups)
+        return kind(self._private, generator(self._seed, "guard", self._silo), self._groups, hasty=True)
 
     @property
     def _can_tell(self) -> bool:

@@ -23,7 +23,7 @@ _ENOUGH: Final = 500
 _LOOK: Final = 2
 """Folds of a first look, after which clear cases are decided."""
 _MANY: Final = 100
-"""Records of one fold with which it is a first look of its own."""
+"""Records of one fold with which it may be a first look of its own."""
 _SEEN: Final = 30
 """Records below which a first look tells too little."""
 
@@ -64,11 +64,14 @@ class OwnRecords:
     """A silo's own records, divided once, to train on some and to ask about the others.
 
     ``groups`` ``(n,)`` are kept together: records of one patient, say. Records beyond 500 are not asked about, where
-    that saves folds.
+    that saves folds. ``hasty``: one fold is a first look where it has 100 records. That is for comparing one model with
+    another: a candidate among several would be given up too soon.
     """
 
-    def __init__(self, private: Examples, rng: Generator, groups: NDArray[np.generic] | None = None) -> None:
-        self._private = private
+    def __init__(
+        self, private: Examples, rng: Generator, groups: NDArray[np.generic] | None = None, *, hasty: bool = False
+    ) -> None:
+        self._private, self._hasty = private, hasty
         self._fold = _folds(private.y, rng, groups)
         self._asked = range(min(FOLDS, max(2, int(np.ceil(_ENOUGH * FOLDS / max(1, private.size))))))
 
@@ -94,7 +97,7 @@ class OwnRecords:
     def looks(self) -> tuple[Self, ...]:
         """The same records in two looks, of which each asks about other folds; one where a first tells too little."""
         first, rest = copy(self), copy(self)
-        folds = 1 if self._private.size >= FOLDS * _MANY else _LOOK
+        folds = 1 if self._hasty and self._private.size >= FOLDS * _MANY else _LOOK
         first._asked, rest._asked = self._asked[:folds], self._asked[folds:]
         return (first, rest) if rest._asked and len(first.y) >= _SEEN and first.can_tell else (self,)
 

@@ -14,11 +14,11 @@ from fedct_flwr.types import Examples, Groups
 class OwnValues(OwnRecords):
     """A silo's own records with values, divided once: high and low values are dealt out alike.
 
-    ``groups`` ``(n,)`` are kept together.
+    ``groups`` ``(n,)`` are kept together; ``hasty`` as for ``OwnRecords``.
     """
 
-    def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None) -> None:
-        super().__init__(private, rng, groups)
+    def __init__(self, private: Examples, rng: Generator, groups: Groups | None = None, *, hasty: bool = False) -> None:
+        super().__init__(private, rng, groups, hasty=hasty)
         self._variance = float(private.y.var()) or 1.0
 
     @property
