@@ -4,6 +4,7 @@ The silo keeps what the model has learned only after the answer to the question 
 the model keeps nothing of that question. The model of before the study, of its own records alone, is kept next to it.
 """
 
+import hashlib
 import struct
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -19,6 +20,7 @@ from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
+from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.content import Instruction
 
 _LEARNER: Final = "learner-"
@@ -29,10 +31,22 @@ _ROUNDS_ALONE: Final = 10
 
 
 class Question(NamedTuple):
-    """What a coordinator asks: ``digest`` is the SHA-256 (32 bytes) of the whole of it."""
+    """What a coordinator asks, and the ``digest`` (32 bytes) that it is known by."""
 
     digest: bytes
     instruction: Instruction
+
+    @classmethod
+    def asked(cls, payload: bytes, workplace: Workplace) -> Self:
+        """An instruction, by the SHA-256 of the whole of it. Raises Refused or ConfigError.
+
+        A share of noise is as large as the study's terms of sums ask for, which no question says: under other terms
+        what is ready for a sum is no answer to the same question.
+        """
+        instruction = decode_instruction(payload, workplace.site.terms)
+        if instruction.noise and workplace.noise_adder_of:
+            payload += b" for %d honest silos" % workplace.noise_adder_of().honest
+        return cls(hashlib.sha256(payload).digest(), instruction)
 
 
 class Personal:
