@@ -22,7 +22,7 @@ from fedct_flwr.silo.weights import train_on
 from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, run_of_simulation, silo_named
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName, TrainingError, Votes
-from fedct_flwr.wire.codec import encode_refusal, encode_reply
+from fedct_flwr.wire.codec import decode_instruction, encode_refusal, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
@@ -101,9 +101,10 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
     over the answer, and with it where the learner stood after it.
     """
     answers, personal = Answers(workplace.state), Personal(workplace, run_id)
-    question = Question.asked(payload, workplace)
-    kind = kind_of(question.instruction, workplace.site.terms)
-    learns = kind.own_model and not adds_gradient(question.instruction)
+    instruction = decode_instruction(payload, workplace.site.terms)
+    question = Question.asked(payload, instruction, workplace)
+    kind = kind_of(instruction, workplace.site.terms)
+    learns = kind.own_model and not adds_gradient(instruction)
     afterwards = partial(personal.keep, question) if learns else _nothing
     last = answers.last(run_id)
     # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
@@ -113,14 +114,14 @@ def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, C
     if last and mine and last.digest == question.digest:
         # A question of long ago that is repeated must not undo what was learned since.
         return last.reply, afterwards if answers.is_newest(run_id) else _nothing
-    if last and question.instruction.round <= last.round:
+    if last and instruction.round <= last.round:
         raise Refused(Refusal.ROUND)
     if elsewhere := answers.elsewhere(question.digest, workplace.model_digest):
         other, last = elsewhere
         personal.take_over(other)
     else:
         reply = _new_reply(question, payload, workplace, personal)
-        last = Answered(question.digest, workplace.model_digest, question.instruction.round, reply)
+        last = Answered(question.digest, workplace.model_digest, instruction.round, reply)
     answers.keep(run_id, last)
     return last.reply, afterwards
 

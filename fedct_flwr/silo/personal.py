@@ -20,7 +20,6 @@ from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, DataError, Examples, TrainingError, Votes
-from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.content import Instruction
 
 _LEARNER: Final = "learner-"
@@ -37,13 +36,12 @@ class Question(NamedTuple):
     instruction: Instruction
 
     @classmethod
-    def asked(cls, payload: bytes, workplace: Workplace) -> Self:
-        """An instruction, by the SHA-256 of the whole of it. Raises Refused or ConfigError.
+    def asked(cls, payload: bytes, instruction: Instruction, workplace: Workplace) -> Self:
+        """An instruction, by the SHA-256 of the whole of it. Raises ConfigError.
 
         A share of noise is as large as the study's terms of sums ask for, which no question says: under other terms
         what is ready for a sum is no answer to the same question.
         """
-        instruction = decode_instruction(payload, workplace.site.terms)
         if instruction.noise and workplace.noise_adder_of:
             payload += b" for %d honest silos" % workplace.noise_adder_of().honest
         return cls(hashlib.sha256(payload).digest(), instruction)
