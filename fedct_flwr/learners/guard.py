@@ -147,5 +147,5 @@ class Guard(Deciding):
         return self._decide(digest, said)
 
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
-        """A model that is less sure may be so of the same classes; more wrong classes are no matter of that."""
+        """A model that is less sure may be so of the same classes; one that is wrong about more records is not."""
         return MARGIN if own.compare_classes(alone, there).errors > _ROUNDING - MOST_ERRORS else 0.0

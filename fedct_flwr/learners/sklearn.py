@@ -219,7 +219,7 @@ class SklearnLearner:
     def lighter(self, trees: int = _TREES) -> Self:
         """The same, untrained, with less effort: enough to compare what it learns.
 
-        A forest has at most so many ``trees``, a linear model ends sooner, and boosted trees take longer steps.
+        A forest has at most ``trees`` trees, a linear model ends sooner, and boosted trees take longer steps.
         """
         light = copy(self)
         light._most_trees, light._trained = trees, None

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.scores import Scores, precision
+from fedct_flwr.datasets.inspection.scores import Scores, fit, precision, rule
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
@@ -120,9 +120,9 @@ class _Fits:
         # The public set has no labels, and a silo may have nothing in a column.
         left = left & (np.diag(own.matrix) > 0)
         self._own, self._others, self._owner, self._left = own, others, owner, left
-        rule = _mean([each.matrix for each in others.values()])
+        usual = _mean([each.matrix for each in others.values()])
         self.columns = np.unique(owner[left]).tolist()
-        self._rules = {column: _rule(rule, owner, left, column) for column in self.columns}
+        self._rules = {column: _rule(usual, owner, left, column) for column in self.columns}
         self.here = {column: self.fit(column) for column in self.columns}
         self.error = 1 / np.sqrt(own.records)
 
@@ -133,7 +133,7 @@ class _Fits:
     def fit(self, column: int, order: NDArray[np.intp] | None = None) -> float:
         """The correlation of a column with what the others' rule says, if scores stand in this order."""
         matrix = self._own.matrix if order is None else self._own.matrix[np.ix_(order, order)]
-        return _holds(matrix, self._rules[column])
+        return self._rules[column].fit(matrix)
 
     def elsewhere(self, column: int) -> float:
         """The least correlation at the other silos, each with the rule of all tables but it and this one."""
@@ -143,9 +143,9 @@ class _Fits:
             if silo or len(self._others) == 1:
                 rest = [other.matrix for name, other in self._others.items() if name != silo]
                 left = self._left & (np.diag(each.matrix) > 0)
-                rule = _rule(_mean(rest or [each.matrix]), self._owner, left, column)
-                if each.matrix[np.ix_(rule.mine, rule.mine)].any():
-                    found.append(_holds(each.matrix, rule))
+                theirs = _rule(_mean(rest or [each.matrix]), self._owner, left, column)
+                if each.matrix[np.ix_(theirs.mine, theirs.mine)].any():
+                    found.append(theirs.fit(each.matrix))
         return min(found, default=0.0)
 
     def worst(self) -> tuple[int, float] | None:
@@ -229,18 +229,14 @@ class _Rule(NamedTuple):
     mine: NDArray[np.bool_]
     weights: _Matrix
 
+    def fit(self, matrix: _Matrix) -> float:
+        """The correlation, in a table, of the column with what the rule says."""
+        return fit(matrix, self.weights, self.mine, self.others)
+
 
 def _rule(matrix: _Matrix, owner: NDArray[np.intp], left: NDArray[np.bool_], column: int) -> _Rule:
     others, mine = left & (owner != column), owner == column
-    return _Rule(others, mine, precision(matrix[np.ix_(others, others)]) @ matrix[np.ix_(others, mine)])
-
-
-def _holds(matrix: _Matrix, rule: _Rule) -> float:
-    """The correlation, in a table, of some scores with what the rule says."""
-    told = float((rule.weights * matrix[np.ix_(rule.others, rule.mine)]).sum())
-    of_rule = float((rule.weights * (matrix[np.ix_(rule.others, rule.others)] @ rule.weights)).sum())
-    of_column = float(np.diag(matrix)[rule.mine].sum())
-    return told / np.sqrt(of_rule * of_column) if min(of_rule, of_column) > 0 else 0.0
+    return _Rule(others, mine, rule(matrix, mine, others))
 
 
 def _mean(matrices: list[_Matrix]) -> _Matrix:

@@ -12,7 +12,7 @@ _Floats = NDArray[np.float64]
 
 
 def some(values: _Floats, most: int) -> _Floats:
-    """At most so many of the numbers, in order."""
+    """At most ``most`` of the numbers, evenly spaced in their table, in order."""
     return np.sort(values[:: -(-len(values) // most)])
 
 

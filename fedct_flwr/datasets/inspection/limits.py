@@ -49,8 +49,8 @@ def limited(public: Profile, silo: Profile, name: SiloName, say: Words) -> Itera
                 share = say.share(int(at_end[here]), len(own))
                 said = (
                     f"{say.column(column, name)} has its {what} number{value} in {share}, and the public set goes on "
+                    "beyond it in as many"
                 )
-                said += "beyond it in as many"
                 fix = "check the limit of the device or of detection, or leave these cells empty"
                 yield Finding("repeated-number", Severity.SAID, said, fix, column, name)
 

@@ -58,8 +58,8 @@ def nearly_shared(public: Profile, silos: Mapping[SiloName, Profile], say: Words
         if near := _shared(theirs, own, columns):
             said = (
                 f"{say.number(near, 'record')} of the public set are nearly records of silo {silo}, in all but a few "
+                "cells or digits"
             )
-            said += "cells or digits"
             fix = "take them out of one of the two, if these are the same patients"
             yield Finding("public-records", Severity.SAID, said, fix, silo=silo)
     for at, (silo, own) in enumerate(records.items()):
@@ -71,8 +71,8 @@ def nearly_shared(public: Profile, silos: Mapping[SiloName, Profile], say: Words
         if nears[other]:
             said = (
                 f"{say.number(nears[other], 'record')} at silo {silo} are nearly records of silo {other}, in all but a "
+                "few cells or digits"
             )
-            said += "few cells or digits"
             fix = "keep each patient at one silo, if these are the same patients"
             yield Finding("shared-records", Severity.SAID, said, fix, silo=silo)
 

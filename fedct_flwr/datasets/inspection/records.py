@@ -30,14 +30,13 @@ def of_records(
     telling = {
         silo: found for silo, found in silos.items() if _bits(found) > np.log2(found.records + 1) + _BITS_TO_SPARE
     }
+    alike = {silo: _alike(found) for silo, found in telling.items()}
     keys: dict[SiloName, NDArray[np.uint64]] = {}
-    alike: dict[SiloName, float] = {}
     for silo, found in silos.items():
         own = found.keys + (labels[silo].astype(np.uint64) << np.uint64(40) if silo in labels else np.uint64(0))
         distinct, counts = np.unique(own, return_counts=True)
         if silo in telling:
             keys[silo] = distinct
-            alike[silo] = _alike(found)
         repeated = int((counts - 1).sum())
         if repeated >= _FEWEST and repeated > max(_SHARE * found.records, _NO_CHANCE * _by_chance(found)):
             said = f"{say.number(repeated, 'record')} at silo {silo} occur more than once, exactly"
@@ -54,7 +53,7 @@ def of_records(
     for silo, found in telling.items():
         # Keys do not depend on the order of columns, but on their names.
         same = int(np.isin(found.keys, public.keys).sum()) if public.kinds.keys() == found.kinds.keys() else 0
-        by_chance = found.records * public.records * _alike(found)
+        by_chance = found.records * public.records * alike[silo]
         if same >= _FEWEST and same > max(_SHARED * min(found.records, public.records), _HARDLY * by_chance):
             said = f"{say.number(same, 'record')} at silo {silo} occur in the public set as well"
             fix = "take them out of one of the two: what is said of them is known already"
@@ -97,7 +96,7 @@ def _contradicting(
         # Each pair is the later silo's.
         mine = np.maximum(first, second) == at
         many = int(np.count_nonzero(mine))
-        by_chance = silos[silo].records * len(y) * max(_alike(silos[silo]), float(np.exp2(-_bits(silos[silo]))))
+        by_chance = silos[silo].records * len(y) * _agree(silos[silo])
         if many < _FEWEST or many <= max(_SHARE * silos[silo].records, 2 * by_chance):
             continue
         others = np.minimum(first, second)[mine]
@@ -110,7 +109,12 @@ def _contradicting(
 
 def _by_chance(profile: Profile) -> float:
     """Pairs of records, about, that agree by chance."""
-    return profile.records**2 / 2 * max(_alike(profile), float(np.exp2(-_bits(profile))))
+    return profile.records**2 / 2 * _agree(profile)
+
+
+def _agree(profile: Profile) -> float:
+    """The chance that two records agree in all columns, by the larger of two estimates."""
+    return max(_alike(profile), float(np.exp2(-_bits(profile))))
 
 
 def _alike(profile: Profile) -> float:

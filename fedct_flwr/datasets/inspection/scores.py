@@ -60,11 +60,9 @@ class Scores:
 
     @property
     def _goes_on(self) -> bool:
-        known = (
-            self.values[:, np.ptp(self.values, axis=0) > 0] if len(self.values) > _FURTHER[-1] else self.values[:, :0]
-        )
-        if not known.shape[1]:
+        if len(self.values) <= _FURTHER[-1] or not self.values.any():
             return False
+        known = self.values[:, np.ptp(self.values, axis=0) > 0]
         next_one, further = _like(known, 1), np.mean([_like(known, lag) for lag in _FURTHER], axis=0)
         return bool(np.median(next_one - further) >= _LIKE_THE_NEXT)
 
@@ -188,7 +186,7 @@ def _ranked(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
 
 
 def _like(values: NDArray[np.float64], lag: int) -> NDArray[np.float64]:
-    """The correlation of each score with that of the record so many further down."""
+    """The correlation of each score with that of the record ``lag`` rows further down."""
     found: NDArray[np.float64] = (values[:-lag] * values[lag:]).mean(axis=0)
     return found
 
