@@ -1,36 +1,22 @@
-"""Decode, one silo round, encode: the silo's ClientApp. Nothing but votes or a numbered refusal goes back."""
+"""The silo's ClientApp: one silo round for each instruction. Nothing but votes or a numbered refusal goes back."""
 
 import contextlib
-import hashlib
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from numpy.typing import NDArray
 
-from fedct_flwr.kinds import GRADIENTS, kind_of
-from fedct_flwr.kinds.joint import Gradients, adds_gradient
-from fedct_flwr.kinds.summed import NOTHING, OnlyReady, Summed
 from fedct_flwr.runs.silo_errors import keep_error
-from fedct_flwr.silo.answers import Answered, Answers
-from fedct_flwr.silo.personal import Personal, Question
-from fedct_flwr.silo.summing import ACTION, Ready, refused_sum, sums_at
+from fedct_flwr.silo.round import answer
+from fedct_flwr.silo.summing import ACTION, refused_sum, sums_at
 from fedct_flwr.silo.weights import train_on
-from fedct_flwr.silo.workplace import Workplace, once_left, open_workplace, run_of_simulation, silo_named
+from fedct_flwr.silo.workplace import once_left, open_workplace, run_of_simulation, silo_named
 from fedct_flwr.text.log import logger
-from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, HardLabels, SiloName, TrainingError, Votes
-from fedct_flwr.wire.codec import decode_instruction, encode_refusal, encode_reply
-from fedct_flwr.wire.content import Instruction, Reply
+from fedct_flwr.types import ConfigError, DataError, SiloName, TrainingError
+from fedct_flwr.wire.codec import encode_refusal
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from fedct_flwr.wire.weights import asks_for_weights
-
-if TYPE_CHECKING:
-    # Needs the extra privacy, which a study without protection does not.
-    from fedct_flwr.silo.release import Release
 
 _UNKNOWN_SILO: Final = "unknown"
 
@@ -48,7 +34,7 @@ def train(message: Message, context: Context) -> Message:
             return Message(train_on(message.content, workplace, context.run_id), reply_to=message)
         # First of all: a message without a question, by which a coordinator gets to know names, needs no learner.
         payload = from_record(message.content)
-        reply, afterwards = _answer(payload, open_workplace(context), context.run_id)
+        reply, afterwards = answer(payload, open_workplace(context), context.run_id)
         once_left(afterwards)
     except Refused as refused:
         logger.warning("Silo %s sends no labels: %s", silo, refused)
@@ -89,150 +75,3 @@ def _tell(message: Message, context: Context, silo: SiloName, error: Exception) 
     with contextlib.suppress(Exception):
         if silo != _UNKNOWN_SILO and number.isdecimal() and (folder := run_of_simulation(context)):
             keep_error(folder, int(number), silo, error)
-
-
-def _answer(payload: bytes, workplace: Workplace, run_id: int) -> tuple[bytes, Callable[[], None]]:
-    """The reply to an instruction, the same bytes again if it was asked before; and what is to be done once it left.
-
-    Raises Refused (ROUND) for a round that was answered already and is asked with other contents: two answers to one
-    question would tell more than one. So it does where an answer waits for a sum, and was made under other settings.
-
-    The very same instruction in another of Flower's runs, as after a resume, is the same question too: this run takes
-    over the answer, and with it where the learner stood after it.
-    """
-    answers, personal = Answers(workplace.state), Personal(workplace, run_id)
-    instruction = decode_instruction(payload, workplace.site.terms)
-    question = Question.asked(payload, instruction, workplace)
-    kind = kind_of(instruction, workplace.site.terms)
-    learns = kind.own_model and not adds_gradient(instruction)
-    afterwards = partial(personal.keep, question) if learns else _nothing
-    last = answers.last(run_id)
-    # With a protection, an answer that was kept back under other settings, without one, say, is none under these. Nor
-    # is one that waits for a sum: what is approved now would not be what is added.
-    as_now = workplace.release_of is not None or isinstance(kind, OnlyReady)
-    mine = last and (not as_now or last.model_digest == workplace.model_digest)
-    if last and mine and last.digest == question.digest:
-        # A question of long ago that is repeated must not undo what was learned since.
-        return last.reply, afterwards if answers.is_newest(run_id) else _nothing
-    if last and instruction.round <= last.round:
-        raise Refused(Refusal.ROUND)
-    if elsewhere := answers.elsewhere(question.digest, workplace.model_digest):
-        other, last = elsewhere
-        personal.take_over(other)
-    else:
-        reply = _new_reply(question, payload, workplace, personal)
-        last = Answered(question.digest, workplace.model_digest, instruction.round, reply)
-    answers.keep(run_id, last)
-    return last.reply, afterwards
-
-
-def _nothing() -> None:
-    """Nothing is to be done once the answer has left."""
-
-
-def _new_reply(question: Question, payload: bytes, workplace: Workplace, personal: Personal) -> bytes:
-    """The reply to a question that was not answered before. Raises Refused, ConfigError or TrainingError."""
-    site, instruction = workplace.site, question.instruction
-    kind = kind_of(instruction, site.terms)
-    if instruction.noise and workplace.noise_adder_of is None:
-        raise Refused(Refusal.POLICY)
-    if adds_gradient(instruction):
-        return _step(workplace, payload, instruction)
-    if isinstance(kind, Gradients) and workplace.purse_of and workplace.purse_of().real:
-        # Nothing is answered but that it was heard: the model learns afterwards, and nobody is told whether it could.
-        return encode_reply(Reply(instruction.round, site.silo, NOTHING), site.terms)
-    if not kind.own_model:
-        return _reply(workplace, payload, instruction, _student_votes(workplace, payload, instruction))
-    if workplace.release is None:
-        votes = personal.votes(question)
-        return _reply(workplace, payload, instruction, votes, scored=True)
-    kind.check_protection(site.privacy.protection)
-    return _protected_reply(question, payload, workplace, workplace.release, personal)
-
-
-def _step(workplace: Workplace, payload: bytes, instruction: Instruction) -> bytes:
-    """The reply to a step of the joint labeler's training: what the silo adds is ready. Raises Refused, ConfigError."""
-    from fedct_flwr.silo.joint import noisy_gradient
-
-    if instruction.joint is None or workplace.purse_of is None:
-        raise Refused(Refusal.POLICY)
-    gradient = noisy_gradient(workplace.site, instruction.joint, instruction.round - 1, workplace.purse_of(), payload)
-    shape = GRADIENTS.shape(instruction, hashlib.sha256(payload).digest())
-    Ready(workplace.state).keep(gradient, shape, workplace.runs_kept)
-    return encode_reply(Reply(instruction.round, workplace.site.silo, NOTHING), workplace.site.terms)
-
-
-def _noisy(
-    workplace: Workplace, payload: bytes, instruction: Instruction, vector: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """What the silo adds to a sum, its share of the noise included. Raises Refused (PRIVACY_BUDGET, LEDGER, POLICY)."""
-    from fedct_flwr.silo.noisy_sum import with_noise
-
-    if workplace.noise_adder_of is None:
-        raise Refused(Refusal.POLICY)
-    return with_noise(vector, instruction, workplace.site.terms, workplace.noise_adder_of(), payload)
-
-
-def _protected_reply(
-    question: Question, payload: bytes, workplace: Workplace, release: "Release", personal: Personal
-) -> bytes:
-    """The labeler's labels. Whether there is a reply, and what it is, depends on the labeler alone.
-
-    So the personal model learns afterwards, unless its labels are what the labeler randomizes, or a simulation wants
-    its scores; and where it fails, nothing is refused for it: one record would tell of itself by that. Its labels are
-    then those of nobody, randomized like any others.
-    """
-    instruction, learned = question.instruction, False
-    votes = np.full(0, ABSTAIN, dtype=LABEL_DTYPE)
-    if release.labeler.reads_votes or workplace.sends_scores:
-        votes = np.full(instruction.query.size, ABSTAIN, dtype=LABEL_DTYPE)
-        try:
-            votes = personal.votes(question)
-            learned = True
-        except Exception:
-            logger.exception("Silo %s: its own model could not be trained; nobody is told", workplace.site.silo)
-    labels = _released(workplace, release, payload, instruction, votes)
-    return _reply(workplace, payload, instruction, labels, scored=learned)
-
-
-def _student_votes(workplace: Workplace, payload: bytes, instruction: Instruction) -> Votes:
-    """What the silo's students vote. The personal model has no part in it: it is neither trained nor scored."""
-    site = workplace.site
-    if release := workplace.release_of_students(instruction.votes):
-        nobody = np.zeros(0, dtype=LABEL_DTYPE)
-        return _released(workplace, release, payload, instruction, nobody)
-    positions = instruction.query.positions(len(site.public))
-    return site.students(instruction.votes, workplace.students).votes(site.private, site.public.X, positions, None)
-
-
-def _released(
-    workplace: Workplace, release: "Release", payload: bytes, instruction: Instruction, votes: HardLabels
-) -> Votes:
-    """What leaves in place of the personal model's labels, or of bare students' votes, as far as the budget goes."""
-    from fedct_flwr.labelers.labeler import Asked
-
-    site = workplace.site
-    positions = instruction.query.positions(len(site.public))
-    return release.answer(payload, Asked(site.private, site.public.X, instruction.targets, votes, positions))
-
-
-def _reply(
-    workplace: Workplace, payload: bytes, instruction: Instruction, votes: Votes, *, scored: bool = False
-) -> bytes:
-    """One reply; ``scored``: with the personal model's test scores, where they may leave and are asked for.
-
-    Answers for a secure sum are kept for it, and are not in the reply.
-    """
-    site = workplace.site
-    kind = kind_of(instruction, site.terms)
-    if isinstance(kind, Summed):
-        shape = kind.shape(instruction, site.terms, hashlib.sha256(payload).digest())
-        vector = kind.summand(votes, instruction, site.terms)
-        if instruction.noise:
-            vector = _noisy(workplace, payload, instruction, vector)
-        Ready(workplace.state).keep(vector, shape, workplace.runs_kept)
-    if isinstance(kind, OnlyReady):
-        votes = NOTHING
-    told = scored and workplace.sends_scores
-    scores = kind.score(site.learner, site.own_test, site.pooled_test) if told else None
-    return encode_reply(Reply(instruction.round, site.silo, votes, scores), site.terms)
