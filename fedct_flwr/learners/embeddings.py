@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -24,34 +24,47 @@ from fedct_flwr.learners.out_of_memory import said_in_one_sentence
 from fedct_flwr.learners.trained_network import choose_device, onnx_of
 
 _BATCH: Final = 32
-_KEPT: Final = 100_000
-"""Texts whose embeddings stay in memory: 150 MB of a small encoder's."""
+_KEPT: Final = 50_000
+"""Texts whose embeddings stay in memory: 300 MB of four layers of a small encoder."""
 _DECIMALS: Final = 4
 """So many digits are kept: which texts are in a batch together must decide nothing."""
-_FORMAT: Final = b"fedct embeddings 1\n"
+_FORMAT: Final = b"fedct embeddings 2\n"
 
 _known: dict[bytes, NDArray[np.float32]] = {}
 _ONE_AT_A_TIME: Final = threading.RLock()
 
 
-def embedded(texts: list[str], folder: Path, fingerprint: str, max_length: int) -> NDArray[np.float64]:
-    """Rows ``(n, width)`` of length 1 for these texts. Raises LearnerError, TrainingError without enough memory."""
-    keys = _keys(texts, fingerprint, max_length)
+class Frozen(NamedTuple):
+    """An encoder as it reads: its folder and digest, tokens of a text (0: all it can), last layers that are taken."""
+
+    folder: Path
+    fingerprint: str
+    max_length: int
+    layers: int
+
+
+def embedded(texts: list[str], encoder: Frozen) -> NDArray[np.float64]:
+    """Rows ``(n, layers * width)`` for these texts, each layer's part of length 1.
+
+    Raises LearnerError, TrainingError without enough memory.
+    """
+    keys = _keys(texts, encoder)
     with _ONE_AT_A_TIME:
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in _known}
         if len(_known) + len(new) > _KEPT:
             _known.clear()
             new = dict(zip(keys, texts, strict=True))
         if new:
-            _known.update(zip(new, _embed([*new.values()], folder, fingerprint, max_length), strict=True))
+            _known.update(zip(new, _embed([*new.values()], encoder), strict=True))
         if not keys:
-            return np.zeros((0, _loaded(folder, fingerprint)[1].config.hidden_size))
+            config = _loaded(encoder.folder, encoder.fingerprint)[1].config
+            return np.zeros((0, config.hidden_size * min(encoder.layers, config.num_hidden_layers)))
         return np.stack([_known[key] for key in keys]).astype(np.float64)
 
 
-def keep(texts: list[str], folder: Path, fingerprint: str, max_length: int) -> None:
+def keep(texts: list[str], encoder: Frozen) -> None:
     """Embed public texts, from the disk if they are kept there, and keep them there otherwise."""
-    keys = _keys(texts, fingerprint, max_length)
+    keys = _keys(texts, encoder)
     if all(key in _known for key in keys):
         return
     path = data_folder() / "embeddings" / f"{hashlib.sha256(_FORMAT + b''.join(keys)).hexdigest()}.npy"
@@ -61,13 +74,13 @@ def keep(texts: list[str], folder: Path, fingerprint: str, max_length: int) -> N
         with FileLock(path.with_suffix(".lock")):
             rows = _kept(path, len(texts))
             if rows is None:
-                rows = embedded(texts, folder, fingerprint, max_length).astype(np.float32)
+                rows = embedded(texts, encoder).astype(np.float32)
                 write_atomically(path, rows.tobytes())
         with _ONE_AT_A_TIME:
             _known.update(zip(keys, rows, strict=True))
         return
     # Where nothing can be written, memory has to do.
-    embedded(texts, folder, fingerprint, max_length)
+    embedded(texts, encoder)
 
 
 def _kept(path: Path, number: int) -> NDArray[np.float32] | None:
@@ -77,8 +90,8 @@ def _kept(path: Path, number: int) -> NDArray[np.float32] | None:
     return values.reshape(number, -1) if fits else None
 
 
-def _keys(texts: list[str], fingerprint: str, max_length: int) -> list[bytes]:
-    begin = hashlib.sha256(f"{fingerprint} {max_length} ".encode())
+def _keys(texts: list[str], encoder: Frozen) -> list[bytes]:
+    begin = hashlib.sha256(f"{encoder.fingerprint} {encoder.max_length} {encoder.layers} ".encode())
     keys = []
     for text in texts:
         whole = begin.copy()
@@ -95,50 +108,57 @@ def _loaded(folder: Path, fingerprint: str) -> tuple[Any, Any]:
 
 
 @torch.inference_mode()
-def _embed(texts: list[str], folder: Path, fingerprint: str, max_length: int) -> NDArray[np.float32]:
-    tokenizer, network = _loaded(folder, fingerprint)
-    tokens = tokens_of(tokenizer, texts, most_tokens(folder, max_length))
+def _embed(texts: list[str], encoder: Frozen) -> NDArray[np.float32]:
+    tokenizer, network = _loaded(encoder.folder, encoder.fingerprint)
+    embedding = _Embedding(network, encoder.layers)
+    tokens = tokens_of(tokenizer, texts, most_tokens(encoder.folder, encoder.max_length))
     # Texts of about the same length together: what fills up a batch costs as much as text.
     order = sorted(range(len(texts)), key=lambda position: len(tokens[position]))
     found: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * len(texts)
     with said_in_one_sentence("'max_length' in the learner's parameters"):
         for start in range(0, len(order), _BATCH):
             rows = order[start : start + _BATCH]
-            for row, vector in zip(rows, _pooled(network, [tokens[row] for row in rows]), strict=True):
+            for row, vector in zip(rows, _pooled(embedding, [tokens[row] for row in rows]), strict=True):
                 found[row] = vector
     return np.stack(found)
 
 
 class _Embedding(torch.nn.Module):
-    """The mean over a text's tokens, of length 1. ``tokens`` ``(n, length)`` end with PADDING."""
+    """Of each of the last layers the mean over a text's tokens, of length 1.
 
-    def __init__(self, network: Any) -> None:
+    ``tokens`` ``(n, length)`` end with PADDING.
+    """
+
+    def __init__(self, network: Any, layers: int) -> None:
         super().__init__()
         self.network = network
+        self.layers = layers
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         there = (tokens != PADDING).long()
-        states = self.network(input_ids=tokens * there, attention_mask=there).last_hidden_state
-        means = (states * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
-        rows = torch.nn.functional.normalize(means, dim=1).float()
+        states = self.network(input_ids=tokens * there, attention_mask=there, output_hidden_states=True).hidden_states
+        # The first are not a layer's: they are what goes into the first of them.
+        last = torch.stack(states[1:][-self.layers :], dim=1)
+        means = (last * there[:, None, :, None]).sum(dim=2) / there.sum(dim=1)[:, None, None]
+        rows = torch.nn.functional.normalize(means, dim=2).flatten(1).float()
         return torch.round(rows * 10**_DECIMALS) / 10**_DECIMALS
 
 
-def _pooled(network: Any, tokens: list[list[int]]) -> NDArray[np.float32]:
+def _pooled(embedding: _Embedding, tokens: list[list[int]]) -> NDArray[np.float32]:
     longest = max(map(len, tokens))
-    padded = torch.tensor([row + [PADDING] * (longest - len(row)) for row in tokens], device=network.device)
-    rows: NDArray[np.float32] = _Embedding(network)(padded).cpu().numpy()
+    padded = torch.tensor([row + [PADDING] * (longest - len(row)) for row in tokens], device=embedding.network.device)
+    rows: NDArray[np.float32] = embedding(padded).cpu().numpy()
     return rows
 
 
-def to_onnx(folder: Path, max_length: int, tokens: str, output: str) -> bytes:
+def to_onnx(encoder: Frozen, tokens: str, output: str) -> bytes:
     """What ``embedded`` makes of texts, from their tokens on, in ONNX format.
 
     The input ``tokens`` is ``(n, length)`` integers, with -1 behind the end of a text; the output is single precision.
     Raises ImportError without onnxscript.
     """
-    network = load_network("AutoModel", folder).eval()
-    length = most_tokens(folder, max_length)
+    network = load_network("AutoModel", encoder.folder).eval()
+    length = most_tokens(encoder.folder, encoder.max_length)
     example = torch.full((2, length), PADDING)
     example[:, : length // 2] = 0
-    return onnx_of(_Embedding(network), example, tokens, (output,))
+    return onnx_of(_Embedding(network, encoder.layers), example, tokens, (output,))

@@ -5,33 +5,46 @@ a machine that uses the file needs the same folder, at that path or under ``mode
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from fedct_flwr.learners.catalog import EMBEDDING
 from fedct_flwr.learners.encoder_folder import check_tokenizer, fingerprint, load_tokenizer, located, most_tokens
 from fedct_flwr.types import Features, LearnerError
+
+if TYPE_CHECKING:
+    # Stands on torch.
+    from fedct_flwr.learners.embeddings import Frozen
 
 PADDING: Final = -1
 """In place of a token, behind the end of a text: no token of any model."""
 _FOLDER: Final = "folder"
 _AT_ONCE: Final = 10_000
 """Texts whose tokens are counted at a time."""
+_LAYERS: Final = 4
+"""An encoder's last layer knows what it was trained for; those before it know more of what a text says otherwise."""
 
 
 class Encoder(NamedTuple):
-    """A learner's parameters about the model: its folder, tokens it reads (0: all it can), a pinned tokenizer."""
+    """A learner's parameters about the model: its folder, tokens it reads (0: all it can), a pinned tokenizer.
+
+    And how many of its last ``layers`` an embedding is made of. A network has a parameter of that name for itself.
+    """
 
     folder: str
     max_length: int
     tokenizer: str
+    layers: int = _LAYERS
 
     @classmethod
     def of(cls, params: Mapping[str, Any], name: str) -> "tuple[Encoder, dict[str, Any]]":
         """These and all other parameters of learner ``name``. Raises LearnerError for what cannot be."""
-        folder, length, pinned = (params.get(key, one) for key, one in zip(cls._fields, ("", 0, ""), strict=True))
+        own = ("folder", "max_length", "tokenizer", *(["layers"] if name == EMBEDDING else []))
+        folder, length, pinned = (params.get(key, one) for key, one in zip(own, ("", 0, ""), strict=False))
+        layers = params.get("layers", _LAYERS) if "layers" in own else _LAYERS
         if not isinstance(folder, str) or not folder:
             raise LearnerError(
                 f'learner {name!r} needs a language model: set learner-params = \'{{"{_FOLDER}": "PATH"}}\', the '
@@ -41,7 +54,9 @@ class Encoder(NamedTuple):
             raise LearnerError(
                 f"learner {name!r} has a wrong parameter: 'max_length' is a number of tokens, 'tokenizer' a digest"
             )
-        return cls(folder, length, pinned), {key: value for key, value in params.items() if key not in cls._fields}
+        if not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
+            raise LearnerError(f"learner {name!r} has a wrong parameter: 'layers' is a number of layers, at least 1")
+        return cls(folder, length, pinned, layers), {key: value for key, value in params.items() if key not in own}
 
     def check(self) -> None:
         """Raise LearnerError unless the folder is there, may be loaded, and has the pinned tokenizer."""
@@ -49,16 +64,22 @@ class Encoder(NamedTuple):
 
 
 class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What a frozen encoder makes of texts: the mean over a text's tokens, of length 1 (mean pooling).
+    """What a frozen encoder makes of texts: of each of its last layers the mean over a text's tokens, of length 1.
 
-    N. Reimers, I. Gurevych, "Sentence-BERT", EMNLP 2019, section 3.
+    The last four side by side: J. Devlin et al., "BERT", NAACL 2019, table 7. The mean over tokens: N. Reimers,
+    I. Gurevych, "Sentence-BERT", EMNLP 2019, section 3, whose embedding is that of ``layers=1``.
     """
 
     fingerprint_: str
 
-    def __init__(self, folder: str, max_length: int = 0) -> None:
+    def __init__(self, folder: str, max_length: int = 0, layers: int = _LAYERS) -> None:
         self.folder = folder
         self.max_length = max_length
+        self.layers = layers
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Model files of older versions do not say how many layers: it was the last alone."""
+        super().__setstate__({"layers": 1, **state})
 
     def fit(self, texts: Iterable[str], y: Any = None) -> Self:
         """Nothing is learned; the folder's digest is noted. Raises LearnerError."""
@@ -66,25 +87,27 @@ class Sentences(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, texts: Iterable[str]) -> NDArray[np.float64]:
-        """Embeddings ``(n, width)``. Raises LearnerError for another folder than the model was trained with."""
+        """Rows ``(n, layers * width)``. Raises LearnerError for another folder than the model was trained with."""
         from fedct_flwr.learners.embeddings import embedded
 
-        return embedded(list(texts), self._folder(), self.fingerprint_, self.max_length)
+        return embedded(list(texts), self._frozen())
 
     def keep(self, texts: Iterable[str]) -> None:
         """Embed public texts, and keep what comes out on disk for other processes and later runs."""
         from fedct_flwr.learners.embeddings import keep
 
-        keep(list(texts), self._folder(), self.fingerprint_, self.max_length)
+        keep(list(texts), self._frozen())
 
     def to_onnx(self, tokens: str, output: str) -> bytes:
         """The encoder in ONNX, from tokens to embeddings. Raises LearnerError, ImportError without onnxscript."""
         from fedct_flwr.learners.embeddings import to_onnx
 
-        return to_onnx(self._folder(), self.max_length, tokens, output)
+        return to_onnx(self._frozen(), tokens, output)
 
-    def _folder(self) -> Any:
-        return same_folder(self.folder, self.fingerprint_)
+    def _frozen(self) -> "Frozen":
+        from fedct_flwr.learners.embeddings import Frozen
+
+        return Frozen(same_folder(self.folder, self.fingerprint_), self.fingerprint_, self.max_length, self.layers)
 
 
 class Tokens(TransformerMixin, BaseEstimator):  # type: ignore[misc]

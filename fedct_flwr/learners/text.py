@@ -77,7 +77,8 @@ def transformer_for(settings: LearnerSettings, schema: Schema, *references: Feat
             raise LearnerError(f"preprocessing = 'none' has no effect on learner {settings.name!r}: leave it out")
         if reading == "tf-idf":
             return preprocessing.fitted("standard", schema, *references, texts=preprocessing.Words())
-        sentences = Sentences(*_encoder(settings)[:2])
+        encoder = _encoder(settings)
+        sentences = Sentences(encoder.folder, encoder.max_length, encoder.layers)
         # The first are the public set's: embedded once, by whoever comes first on this machine.
         for position in schema.texts:
             sentences.fit(()).keep(references[0][:, position])

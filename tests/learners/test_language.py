@@ -16,6 +16,7 @@ from fedct_flwr.learners import embeddings
 from fedct_flwr.learners.base import Averageable, Probabilistic, SoftTrainable
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.encoder_folder import fingerprint, located, most_tokens, tokenizer_fingerprint
+from fedct_flwr.learners.language import Sentences
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.tensors import weights_in
 from fedct_flwr.learners.text import unread, unusual_texts
@@ -82,7 +83,7 @@ def test_a_linear_model_learns_from_embeddings_and_the_other_columns(
     X, y = records(100)
     learner = embedding(folders[kind]).fit(X, y)
     assert (learner.predict(X) == y).mean() > 0.95
-    assert learner.parts[1].n_features_in_ == 16 + 1 + 3
+    assert learner.parts[1].n_features_in_ == 2 * 16 + 1 + 3
     shares = learner.probabilities(X, 2)
     assert shares is not None
     np.testing.assert_allclose(shares.sum(axis=1), 1)
@@ -98,16 +99,16 @@ def test_a_text_is_embedded_once_and_private_ones_are_not_written(
     asked: list[str] = []
     original = embeddings._embed
 
-    def counted(texts: list[str], *more: Any) -> Any:
+    def counted(texts: list[str], encoder: Any) -> Any:
         asked.extend(texts)
-        return original(texts, *more)
+        return original(texts, encoder)
 
     monkeypatch.setattr(embeddings, "_embed", counted)
     learner = embedding(folders["bert"]).fit(X, y)
     learner.predict(X)
     assert len(asked) == len(set(asked)) == len(set(X[:, 1]))
     (kept,) = (data / "embeddings").glob("*.npy")
-    assert kept.stat().st_size == 20 * 16 * 4
+    assert kept.stat().st_size == 20 * 2 * 16 * 4
     # Another process has the public ones from the disk.
     monkeypatch.setattr(embeddings, "_known", {})
     asked.clear()
@@ -120,12 +121,38 @@ def test_a_text_is_embedded_once_and_private_ones_are_not_written(
 
 
 def test_embeddings_do_not_depend_on_their_neighbors(folders: dict[str, Path]) -> None:
-    found = fingerprint(folders["bert"])
-    alone = embeddings.embedded(["pain"], folders["bert"], found, 0)
+    encoder = embeddings.Frozen(folders["bert"], fingerprint(folders["bert"]), 0, 2)
+    alone = embeddings.embedded(["pain"], encoder)
     embeddings._known.clear()
-    beside = embeddings.embedded(["pain", "fine " * 30, ""], folders["bert"], found, 0)
+    beside = embeddings.embedded(["pain", "fine " * 30, ""], encoder)
     np.testing.assert_allclose(alone[0], beside[0], atol=1.01e-4)
-    np.testing.assert_allclose(np.linalg.norm(beside, axis=1), 1, atol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(beside.reshape(3, 2, 16), axis=2), 1, atol=1e-3)
+
+
+def test_the_last_layers_stand_side_by_side(folders: dict[str, Path]) -> None:
+    texts = ["pain", "fine at night", ""]
+    one, both, more = (
+        embeddings.embedded(texts, embeddings.Frozen(folders["bert"], fingerprint(folders["bert"]), 0, layers))
+        for layers in (1, 2, 9)
+    )
+    assert one.shape == (3, 16)
+    np.testing.assert_array_equal(both[:, 16:], one)
+    assert (both[:, :16] != one).any()
+    # It has no more than two.
+    np.testing.assert_array_equal(more, both)
+    assert embeddings.embedded([], embeddings.Frozen(folders["bert"], "", 0, 9)).shape == (0, 32)
+
+
+def test_a_model_file_that_does_not_say_how_many_layers_has_the_last_alone(folders: dict[str, Path]) -> None:
+    newer, older = Sentences(str(folders["bert"])).fit(()), Sentences("")
+    older.__setstate__({name: value for name, value in vars(newer).items() if name != "layers"})
+    assert (newer.transform(["pain"]).shape, older.transform(["pain"]).shape) == ((1, 32), (1, 16))
+
+
+@pytest.mark.parametrize("layers", [0, -1, 1.5, True, "4"])
+def test_a_number_of_layers_that_cannot_be_is_refused(layers: Any, folders: dict[str, Path]) -> None:
+    with pytest.raises(LearnerError, match="'layers'"):
+        embedding(folders["bert"], layers=layers)
 
 
 def test_a_model_file_of_embeddings_needs_the_same_encoder(folders: dict[str, Path], tmp_path: Path) -> None:
