@@ -159,7 +159,7 @@ class Agent:
         self._silence = False
         self._code_seen = ("", 0)
         self._looked_up = 0.0
-        self.watch = Watch(log, config.state, files.unchanged, lambda shut: self._status.put(shut=shut), self._say)
+        self.watch = Watch(log, config.state, files, self._status, self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         records = count(site.private.size, "record")
         self._say(f"silo {config.silo} is ready: {records} to train on, study {study.name}, learner "

@@ -5,6 +5,7 @@ docker/healthy.py, which stands alone, reads ``connected``, ``seen``, ``heard`` 
 
 import contextlib
 import json
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -27,6 +28,16 @@ class Shut(StrEnum):
     FILES = "files"
 
 
+STILL: Final = (
+    "gives no sign of life: see that the disk with its state is neither full nor read-only; if it is not, end the "
+    "agent and start it again"
+)
+"""Of an agent whose process is there and says nothing, in words, and what to do."""
+STALE: Final = (
+    "the records' file was written or removed since the agent read it, and the agent goes on with the records of "
+    "before: start the agent again"
+)
+"""Of an agent whose answers do not follow from the records as they are now, in words, and what to do."""
 _SENTENCES: Final[Mapping[str, str]] = {
     Shut.LOG: "the agent cannot write its egress log, so nothing leaves: look for a full disk or a replaced file, and "
     "start the agent again",
@@ -51,7 +62,8 @@ class Status:
     ``pid`` is 0 once the agent has stopped. ``seen``: last word from the SuperNode. ``heard``: last word from the
     coordinator to the SuperNode, None if that does not say. ``trouble``: what is wrong with the link to the
     coordinator, as ``hospital.link`` knows it, empty if nothing is. ``round``: the last one worked on. ``shut``: why
-    nothing leaves, as ``Shut`` knows it, empty if something may.
+    nothing leaves, as ``Shut`` knows it, empty if something may. ``stale``: whether the records' file has changed since
+    the agent read it.
     """
 
     pid: int = 0
@@ -64,6 +76,7 @@ class Status:
     heard: float | None = None
     trouble: str = ""
     shut: str = ""
+    stale: bool = False
 
 
 def read_status(state: Path) -> Status:
@@ -82,13 +95,14 @@ def read_status(state: Path) -> Status:
             heard=None if said.get("heard") is None else float(said["heard"]),
             trouble=str(said.get("trouble", "")),
             shut=str(said.get("shut", "")),
+            stale=bool(said.get("stale", False)),
         )
     except UNREADABLE:
         return Status()
 
 
 class StatusFile:
-    """``agent.json``: replaced at most once a second, unsynced, and left alone if the disk is full."""
+    """``agent.json``: replaced at most once a second, unsynced, and written over if the disk is full."""
 
     def __init__(self, path: Path, status: Status) -> None:
         self._path = path
@@ -96,6 +110,8 @@ class StatusFile:
         self._lock = threading.Lock()
         self._written = -_REFRESH_SECONDS
         self._last = ""
+        self.failed = False
+        """Whether the file could not be written last time."""
         self.put()
 
     @property
@@ -113,11 +129,28 @@ class StatusFile:
             if not urgent and age < (_WRITE_SECONDS if facts != self._last else _REFRESH_SECONDS):
                 return
             self._written, self._last = time.monotonic(), facts
-            scratch = self._path.with_name(f".{self._path.name}")
-            try:
-                scratch.touch(mode=0o600)
-                scratch.write_text(json.dumps(asdict(self._status)), encoding="utf-8")
-                scratch.replace(self._path)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    scratch.unlink(missing_ok=True)
+            self._write(json.dumps(asdict(self._status)))
+
+    def _write(self, said: str) -> None:
+        scratch = self._path.with_name(f".{self._path.name}")
+        try:
+            scratch.touch(mode=0o600)
+            scratch.write_text(said, encoding="utf-8")
+            scratch.replace(self._path)
+            self.failed = False
+        except OSError:
+            self.failed = True
+            with contextlib.suppress(OSError):
+                scratch.unlink(missing_ok=True)
+            # Or nobody would read there that the disk is full.
+            with contextlib.suppress(OSError):
+                _write_in_place(self._path, said.encode())
+
+
+def _write_in_place(path: Path, content: bytes) -> None:
+    """Write over a file, in one call, without its getting shorter: that needs no room on most disks."""
+    file = os.open(path, os.O_WRONLY | getattr(os, "O_BINARY", 0))
+    try:
+        os.write(file, content.ljust(os.fstat(file).st_size))
+    finally:
+        os.close(file)

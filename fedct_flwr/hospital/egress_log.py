@@ -114,15 +114,16 @@ class EgressLog:
             follow(written)
         return written
 
-    def writable(self) -> bool:
+    def writable(self, *, doubtful: bool = False) -> bool:
         """Whether the next line can be written, as far as that shows without one: the file is still the one there is.
 
-        After a line that could not be written, the head is written once more, as it is: that needs room too.
+        After a line that could not be written, or where it is ``doubtful``, the head is written once more, as it is:
+        that needs room too.
         """
         with self._writing:
             try:
                 self._check_still_there()
-                if self._failed:
+                if self._failed or doubtful:
                     self._write_head(self._chain)
             except OSError:
                 return False

@@ -9,31 +9,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from fedct_flwr.hospital.agent_status import Shut, sentence_of
+from fedct_flwr.hospital.agent_status import STALE, Shut, StatusFile, sentence_of
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.revocation import is_revoked, put_down
+from fedct_flwr.hospital.watched import Watched
 from fedct_flwr.text.log import logger
 
 _SECONDS: Final = 1.0
 
 
 class Watch:
-    """Watches one silo. ``unchanged``: whether the files behind the approval are; ``shut`` gets why nothing leaves."""
+    """Watches one silo: its ``log``, its ``files`` and whether its ``status`` can be written, which hears of them."""
 
     def __init__(
         self,
         log: EgressLog,
         state: Path,
-        unchanged: Callable[[], bool],
-        shut: Callable[[str], None],
+        files: Watched,
+        status: StatusFile,
         say: Callable[[str], None],
     ) -> None:
         self._log = log
         self._state = state
-        self._unchanged = unchanged
-        self._tell = shut
+        self._files = files
+        self._status = status
         self._say = say
         self._shut = ""
+        self._stale = False
         self._withdrawn = False
 
     def start(self, stop: threading.Event) -> None:
@@ -49,13 +51,17 @@ class Watch:
 
     def _look(self) -> None:
         self._put_down_withdrawal()
-        shut = Shut.FILES if not self._unchanged() else "" if self._log.writable() else Shut.LOG
+        writable = self._log.writable(doubtful=self._status.failed)
+        shut = Shut.FILES if not self._files.unchanged() else "" if writable else Shut.LOG
         if shut and shut != self._shut:
             self._say(sentence_of(shut))
         elif self._shut and not shut:
             self._say("something may leave again")
-        self._shut = shut
-        self._tell(shut)
+        stale = not self._files.records_unchanged()
+        if stale and not self._stale:
+            self._say(STALE)
+        self._shut, self._stale = shut, stale
+        self._status.put(shut=shut, stale=stale)
 
     def _put_down_withdrawal(self) -> None:
         if not is_revoked(self._state):

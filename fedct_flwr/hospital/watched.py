@@ -1,4 +1,4 @@
-"""The files that decide what may leave a silo: whether they are as they were when its agent started."""
+"""Files that an agent reads when it starts: those that decide what may leave its silo, and its records."""
 
 import contextlib
 from pathlib import Path
@@ -16,11 +16,15 @@ class Watched:
     def __init__(self, silo_file: Path, config: SiloConfig) -> None:
         self._silo_file = silo_file
         self._config = config
-        self._before = self._now()
+        self._before, self._records = self._now(), _stamp(config.data.file)
 
     def unchanged(self) -> bool:
         """Whether all are as they were at the start."""
         return self._now() == self._before
+
+    def records_unchanged(self) -> bool:
+        """Whether the silo's records are, which decide nothing of what may leave: they are new each night at some."""
+        return _stamp(self._config.data.file) == self._records
 
     def _now(self) -> tuple[tuple[str, int, int], ...]:
         files = {self._silo_file, self._config.egress_key}
@@ -28,12 +32,12 @@ class Watched:
             files.add(self._config.data.test_file)
         with contextlib.suppress(OSError):
             files.update(self._config.study.iterdir())
-        found = []
-        for path in sorted(files):
-            try:
-                state = path.stat()
-            except OSError:
-                found.append((str(path), -1, -1))
-            else:
-                found.append((str(path), state.st_size, state.st_mtime_ns))
-        return tuple(found)
+        return tuple(_stamp(path) for path in sorted(files))
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    try:
+        state = path.stat()
+    except OSError:
+        return str(path), -1, -1
+    return str(path), state.st_size, state.st_mtime_ns

@@ -257,6 +257,8 @@ def test_revocation_silence_and_an_agent_that_is_gone_are_told(kit: Kit, watcher
     assert events(watcher) == ["silence"]
     put_agent(kit, shut="log")
     assert events(watcher) == ["shut"]
+    put_agent(kit, stale=True)
+    assert events(watcher) == ["stale-records"]
     put_agent(kit, seen=time.time() - 600)
     assert events(watcher) == ["agent-hangs"]
     put_agent(kit, pid=0)

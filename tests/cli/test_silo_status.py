@@ -277,6 +277,16 @@ def test_an_agent_that_lets_nothing_out_says_why_and_is_not_healthy(
     assert sentences_with(found.out, "✗ agent", "so nothing leaves") == wording
 
 
+def test_an_agent_with_records_of_before_says_so_and_is_healthy(fedct: Fedct, kit: Kit) -> None:
+    write_agent(kit, stale=True)
+    shown = " ".join(fedct("silo", "status", kit.folder).out.split())
+    assert "the agent goes on with the records of before: start the agent again" in shown
+    assert said(fedct, kit)["agent"]["stale"] is True
+    assert fedct("silo", "status", kit.folder, "--healthy").code == 0
+    found = " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
+    assert "! agent: the records' file was written or removed since the agent read it" in found
+
+
 def test_watching_without_a_terminal_says_it_once(fedct: Fedct, kit: Kit) -> None:
     assert fedct("silo", "status", kit.folder, "--watch").out == fedct("silo", "status", kit.folder).out
 

@@ -17,7 +17,15 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.cli.silo.agent_file import read_agent
 from fedct_flwr.hospital import agent
 from fedct_flwr.hospital.agent import run_agent
-from fedct_flwr.hospital.agent_status import STATUS_FILE, Shut, sentence_of
+from fedct_flwr.hospital.agent_status import (
+    STALE,
+    STATUS_FILE,
+    Shut,
+    Status,
+    StatusFile,
+    read_status,
+    sentence_of,
+)
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.hospital.revocation import REVOKED, is_revoked, withdraw
 from fedct_flwr.hospital.supernode import SuperNode, Task
@@ -222,6 +230,59 @@ def test_a_disk_without_room_for_the_log_is_told_until_there_is_room(
     eventually(lambda: not unwell(silo))
     silo.ask()
     assert isinstance(silo.outcome(), np.ndarray)
+
+
+def test_a_full_disk_is_told_before_anybody_asks(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its status is written over the one before, whatever was longer in that, and health checks see it."""
+    silo.start()
+    eventually(lambda: silo.status().get("connected") and not unwell(silo))
+    before = (silo.config.state / STATUS_FILE).stat().st_ino
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fedct_flwr.hospital.egress_log.write_atomically", full)
+        patch.setattr(Path, "replace", full)
+        eventually(lambda: unwell(silo) == Shut.LOG)
+        assert (silo.config.state / STATUS_FILE).stat().st_ino == before
+        assert sentence_of(Shut.LOG) in silo.said
+    eventually(lambda: not unwell(silo) and (silo.config.state / STATUS_FILE).stat().st_ino != before)
+
+
+@pytest.mark.parametrize("harm", ["written", "removed"])
+def test_records_that_changed_since_they_were_read_are_told_and_shut_nothing(silo: Silo, harm: str) -> None:
+    silo.start()
+    eventually(lambda: silo.status().get("connected"))
+    path = silo.folder / "data.csv"
+    records = path.read_bytes()
+    if harm == "written":
+        path.write_bytes(records[: records.rindex(b"\n", 0, -1) + 1])
+    else:
+        path.unlink()
+    eventually(lambda: read_agent(silo.config.state).status.stale)
+    assert silo.said.count(STALE) == 1
+    assert read_agent(silo.config.state).healthy
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+
+
+def test_a_status_written_over_a_longer_one_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = StatusFile(tmp_path / STATUS_FILE, Status(7, study="a study with a long name"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    file.put(urgent=True, study="a study")
+    assert file.failed
+    assert read_status(tmp_path) == Status(7, study="a study")
+    file.put(urgent=True, shut="log", study="a study with a longer name")
+    assert read_status(tmp_path) == Status(7, study="a study with a longer name", shut="log")
+    monkeypatch.undo()
+    file.put(urgent=True, shut="")
+    assert not file.failed
+    assert [path.name for path in tmp_path.iterdir()] == [STATUS_FILE]
 
 
 def test_a_file_that_was_written_anew_is_told_though_its_words_are_as_approved(silo: Silo) -> None:

@@ -41,6 +41,7 @@ def samples(config: SiloConfig) -> Iterator[Sample]:
     agent, of = said["agent"], {"silo": config.silo}
     yield "agent_up", "1 if the agent's process is there", of, agent["alive"]
     yield "agent_healthy", "1 if the agent is in contact with the coordinator", of, agent["healthy"]
+    yield "agent_stale", "1 if the records' file has changed since the agent read it", of, agent["stale"]
     heard = agent["silence"] if agent["heard"] is not None else None
     yield "coordinator_silence_seconds", "Since the coordinator last answered", of, heard
     yield "approved", "1 if labels may leave", of, said["approval"]["state"] == "approved"

@@ -92,7 +92,8 @@ class Watcher:
             "revocation", is_revoked(self.config.state), "the approval is withdrawn, and nothing leaves"
         )
         yield from self._of_state("agent-down", not agent.alive, "the agent is not at work: fedct silo start")
-        yield from self._of_state("agent-hangs", agent.hangs, "the agent gives no sign of life: start it again")
+        yield from self._of_state("agent-hangs", agent.hangs, f"the agent {agent_status.STILL}")
+        yield from self._of_state("stale-records", agent.alive and agent.status.stale, agent_status.STALE)
         shut = agent_status.sentence_of(agent.status.shut)
         yield from self._of_state("shut", agent.alive and bool(agent.status.shut), shut)
         silent = agent.alive and agent.silence >= SILENT_SECONDS

@@ -291,10 +291,14 @@ def contact(silo: Silo) -> Iterator[Finding]:
         if status.pid:
             yield bad("agent: it has ended without a word, and nothing is answered", "fedct silo start")
         return
+    if status.stale:
+        said, _, fix = agent_status.STALE.partition(": ")
+        yield warning(f"agent: {said}", fix)
     if not status.connected:
         yield warning("agent: it is at work, and waits for its SuperNode", "fedct silo connect")
     elif agent.hangs:
-        yield bad("agent: its process is there and gives no sign of life", "end it and start it again")
+        said, _, fix = agent_status.STILL.partition(": ")
+        yield bad(f"agent: its process is there and {said}", fix)
     elif status.shut:
         said, _, fix = agent_status.sentence_of(status.shut).partition(": ")
         yield bad(f"agent: {said}", fix)

@@ -196,6 +196,8 @@ def table(said: dict[str, Any]) -> Table:
     result.add_row("study", escape(said["study"] or "cannot be read: fedct silo check"))
     result.add_row("approval", _APPROVALS[approval["state"]].format(_when(approval.get("time", ""))))
     result.add_row("agent", _agent(agent))
+    if agent["alive"] and agent["stale"]:
+        result.add_row("records", f"[yellow]{agent_status.STALE}[/]")
     if agent["alive"] and agent["connected"] and agent["heard"] is not None and not agent["hangs"]:
         result.add_row("coordinator", _coordinator(agent["silence"], agent["trouble"]))
     if said["kinds"] != ["hard"]:
@@ -274,7 +276,8 @@ def _agent(agent: dict[str, Any]) -> str:
     if not agent["connected"]:
         return f"[yellow]waits for its SuperNode[/] (process {agent['pid']}): fedct silo connect"
     if agent["hangs"]:
-        return f"[bold red]gives no sign of life[/] (process {agent['pid']}): end it and start it again"
+        said, _, fix = agent_status.STILL.partition(": ")
+        return f"[bold red]{said}[/] (process {agent['pid']}): {fix}"
     if agent["shut"]:
         return f"[bold red]{escape(agent_status.sentence_of(agent['shut']))}[/]"
     doing = f"trains, round {agent['round']}" if agent["working"] else "waits for questions"
