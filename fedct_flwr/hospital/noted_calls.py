@@ -29,6 +29,7 @@ _VERDICT_HEADER: Final = "fedct-client-certificate"
 """What the coordinator's gateway tells of a client certificate that it does not let in."""
 _MEDIA_TYPE: Final = "application/protobuf"
 _NOT_ACTIVATED: Final = 2004
+_RUN_OVER: Final = 3001
 QUESTION: Final = "ConfirmMessageReceived"
 """The call that follows on a question."""
 _GOODBYE: Final = "DeactivateNode"
@@ -135,7 +136,7 @@ def tell_agents(link: Link) -> None:
 
 
 def trouble_of(error: Exception, proxied: bool = False) -> str:
-    """What is wrong, as ``Trouble`` says it. ``proxied``: the call goes through a proxy."""
+    """What is wrong, as ``Trouble`` says it, empty if nothing is. ``proxied``: the call goes through a proxy."""
     if isinstance(error, httpx.HTTPStatusError):
         return _trouble_of_answer(error.response)
     if isinstance(error, httpx.ProxyError):
@@ -185,6 +186,9 @@ def _trouble_of_answer(answer: httpx.Response) -> str:
         return Trouble.CERTIFICATE
     if _code_of(answer) == _NOT_ACTIVATED:
         return Trouble.UNREGISTERED
+    if _code_of(answer) == _RUN_OVER and _is_own(answer):
+        # An answer of the coordinator's like any other: it comes for whatever is sent after the end of a run.
+        return ""
     if answer.status_code == httpx.codes.UNAUTHORIZED and _is_own(answer):
         return Trouble.SIGNATURE
     return f"{Trouble.STATUS}-{answer.status_code}"
