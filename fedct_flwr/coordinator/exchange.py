@@ -42,12 +42,16 @@ def prompt(grid: Grid) -> PromptGrid:
 
 
 class _Question(NamedTuple):
-    """A message that was sent: its id, that of its first sending, and when it was sent (seconds since the epoch)."""
+    """A message that was sent: its id, that of its first sending, and when it was sent (seconds since the epoch).
+
+    ``started``: which start of the node it was sent again for, by Flower's time of that, in seconds; 0: for none.
+    """
 
     message: Message
     name: str
     first: str
     sent_at: float
+    started: float = 0.0
 
 
 class PollingGrid(PromptGrid):
@@ -106,13 +110,18 @@ class PollingGrid(PromptGrid):
     def _asked_again(self, waiting: Iterable[_Question]) -> dict[str, _Question]:
         """Send anew what nodes have lost that started anew, by the id of the first sending."""
         started = {int(node.node_id): seconds_of(node.last_activated_at) for node in self.get_nodes()}
-        lost = [each for each in waiting if started.get(each.message.metadata.dst_node_id, 0.0) > each.sent_at]
+        # Once for each start: where the clock was set back, it lies after all that is sent.
+        lost = [
+            each._replace(started=start)
+            for each in waiting
+            if (start := started.get(each.message.metadata.dst_node_id, 0.0)) > each.sent_at and start != each.started
+        ]
         if not lost:
             return {}
         logger.info("%s started anew and may have lost the question: asking again", count(len(lost), "node"))
         again = self._sent([copy_of(each.message) for each in lost])
         return {
-            old.first: new._replace(name=new.name or old.name, first=old.first)
+            old.first: new._replace(name=new.name or old.name, first=old.first, started=old.started)
             for old, new in zip(lost, again, strict=True)
         }
 

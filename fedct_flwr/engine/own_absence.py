@@ -1,5 +1,7 @@
 """Time in which the SuperLink itself was away ends no run and loses no silo: it heard nobody's heartbeats then.
 
+A clock that was set back keeps nobody: who is gone would count as there until it shows the same time again.
+
 Flower 1.41 ends a run when its ServerApp has sent no heartbeat for a minute, and answers for a silo that has sent none
 that it is not there. A SuperLink that was down or stood still for so long, as with a machine that is suspended, ended
 all runs at its first call, before any ServerApp or silo could send one.
@@ -91,7 +93,7 @@ def _tasks_heard(core: Any) -> Callable[[], Any]:
 
     def heard() -> Any:
         task, until = core.TaskModel, core.now() + timedelta(seconds=_PATIENCE_SECONDS)
-        return core.update(task).where(task.token.is_not(None), task.active_until < until).values(active_until=until)
+        return core.update(task).where(task.token.is_not(None)).values(active_until=until)
 
     return heard
 
@@ -102,6 +104,6 @@ def _nodes_heard(link: Any) -> Callable[[], Any]:
     def heard() -> Any:
         node, until = link.NodeModel, link.now().timestamp() + _PATIENCE_SECONDS
         online = node.status == link.NodeStatus.ONLINE
-        return link.update(node).where(online, node.online_until < until).values(online_until=until)
+        return link.update(node).where(online).values(online_until=until)
 
     return heard

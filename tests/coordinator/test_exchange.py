@@ -219,13 +219,17 @@ class Restarting(SlowGrid):
 
     def __init__(self, clock: Clock, after: float, *, kept: bool = False) -> None:
         super().__init__(clock, {1: 0.0, 2: 0.0})
-        self._after, self._kept = clock.now + after, kept
+        self._after, self._kept, self._ahead = clock.now + after, kept, 0.0
         self._asked: dict[str, tuple[Message, float]] = {}
         self.sendings: list[list[int]] = []
 
+    def set_back(self, seconds: float) -> None:
+        """The clock goes back. The node started at a time that is now to come, and takes a minute for an answer."""
+        self._ahead, self._kept = seconds, True
+
     def get_nodes(self) -> list[NodeInfo]:
         self.looks = getattr(self, "looks", 0) + 1
-        restarted = datetime.fromtimestamp(self._after, UTC).isoformat()
+        restarted = datetime.fromtimestamp(self._after + self._ahead, UTC).isoformat()
         return [NodeInfo(node_id=1, last_activated_at=restarted if self._clock.now >= self._after else ""),
                 NodeInfo(node_id=2)]  # fmt: skip
 
@@ -243,7 +247,8 @@ class Restarting(SlowGrid):
         there = []
         for name in sorted(message_ids):
             message, sent = self._asked[name]
-            seconds = 0.0 if name.startswith("2.") else 4.0 if sent >= self._after else 60.0 if self._kept else 1e9
+            restarted = sent >= self._after and not self._ahead
+            seconds = 0.0 if name.startswith("2.") else 4.0 if restarted else 60.0 if self._kept else 1e9
             if sent + seconds <= self._clock.now:
                 there.append(Message(message.content, reply_to=message))
         return there
@@ -259,6 +264,14 @@ def test_a_node_that_starts_anew_in_a_round_is_asked_again_and_answers_in_it(clo
     assert {reply.metadata.reply_to_message_id for reply in replies} == set(asked) == {"1.1", "2.1"}
     assert grid.sendings == [[1, 2], [1]]
     assert clock.now < 100 + 20 + 4 + 10
+
+
+def test_a_node_is_asked_again_once_where_the_clock_was_set_back(clock: Clock) -> None:
+    """By the clock, it will start four minutes from now. Each question would cost its silo an answer."""
+    grid = Restarting(clock, after=0)
+    grid.set_back(240)
+    assert senders(PollingGrid(grid).send_and_receive(messages(1, 2), timeout=600)) == [2, 1]
+    assert grid.sendings == [[1, 2], [1]]
 
 
 def test_one_that_kept_its_question_answers_once(clock: Clock) -> None:

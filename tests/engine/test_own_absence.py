@@ -171,6 +171,23 @@ def test_silos_are_there_until_they_could_have_called(running: Any, clock: Clock
     assert not is_online(running, gone)
 
 
+def test_a_silo_and_a_serverapp_that_are_gone_do_not_stay_where_the_clock_is_set_back(
+    running: Any, clock: Clock, absence: Absence
+) -> None:
+    silo, gone = node(running.state), node(running.state, "zurich")
+    be_there(absence, clock, MINUTE / 4)
+    assert running.state.acknowledge_task_heartbeat(running.task)
+    clock.passed -= 10 * MINUTE
+    assert is_online(running, silo)
+    assert not is_over(running)
+    be_there(absence, clock, MINUTE / 2)
+    running.state.acknowledge_node_heartbeat(silo, 30.0)
+    be_there(absence, clock, MINUTE - 1)
+    assert is_online(running, silo)
+    assert not is_online(running, gone)
+    assert is_over(running)
+
+
 def test_a_question_that_is_open_is_not_given_up(
     running: Any, clock: Clock, absence: Absence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
