@@ -35,6 +35,8 @@ from fedct_flwr.version import __version__
 LONGEST_WAIT: Final = 40
 """Seconds. Below the minute after which proxies end a call without an answer, and after which a link counts as lost."""
 _SHORTEST_WAIT: Final = 5
+_MOST_BROKEN: Final = 7
+"""Longer calls are tried every few hours in any case: what was in between may be gone."""
 _EXTRA_SECONDS: Final = 15.0
 """A call that may wait is given up so much later."""
 _BEAT_SECONDS: Final = 20.0
@@ -47,6 +49,31 @@ _PULL: Final = "PullMessages"
 _KEPT_HEADERS: Final = ("host", "content-length")
 _UNKNOWN_FORM: Final = (400, 401, 404, 415)
 """What a SuperLink answers that does not know the short form."""
+
+
+class Wait:
+    """For how many ``seconds`` the next call may wait: fewer where something in between ends calls that are open long.
+
+    Half as many after each that broke off, and one more after one that came back, so that it is found how long they may
+    be. Where it breaks off again, that is tried half as often each time: each try can cost a question a minute.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = LONGEST_WAIT
+        self._broken = self._good = 0
+
+    def broke_off(self) -> None:
+        """A call broke off while it waited."""
+        self.seconds = max(self.seconds // 2, _SHORTEST_WAIT)
+        self._broken, self._good = min(self._broken + 1, _MOST_BROKEN), 0
+
+    def came_back(self) -> None:
+        """A call was answered in the end."""
+        if self.seconds == LONGEST_WAIT:
+            self._broken = 0
+        self._good += 1
+        if self._good >= 1 << max(self._broken - 1, 0):
+            self.seconds, self._good = min(self.seconds + 1, LONGEST_WAIT), 0
 
 
 def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
@@ -71,7 +98,7 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
         def __init__(self, *arguments: Any, **others: Any) -> None:
             super().__init__(*arguments, **others)
             self._offered = threading.Event()
-            self._wait = LONGEST_WAIT
+            self._wait = Wait()
             self._received = self._whole = ""
             self._parts: dict[str, bytes] = {}
             self._asking = threading.Event()
@@ -97,7 +124,7 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
 
         def _unary_unary(self, *, rpc_method: str, **others: Any) -> Any:
             if self._offered.is_set() and rpc_method.endswith(f"/{_PULL}"):
-                others["timeout"] = self._wait + _EXTRA_SECONDS
+                others["timeout"] = self._wait.seconds + _EXTRA_SECONDS
             return super()._unary_unary(rpc_method=rpc_method, **others)
 
         def ActivateNode(self, request: Any) -> Any:  # noqa: N802 - Flower's name
@@ -110,15 +137,14 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
             if not self._offered.is_set():
                 return super().PullMessages(request)
             asked = type(request)(node=request.node)
-            attach(asked, write_wish(Wish(self._wait, self._received)))
+            attach(asked, write_wish(Wish(self._wait.seconds, self._received)))
             began = time.monotonic()
             self._asking.set()
             try:
                 answer = super().PullMessages(asked)
             except httpx.RequestError:
                 if time.monotonic() - began > _SHORTEST_WAIT:
-                    # Something in between ends calls that are open for long: ask so that it does not.
-                    self._wait = max(self._wait // 2, _SHORTEST_WAIT)
+                    self._wait.broke_off()
                 raise
             finally:
                 self._asking.clear()
@@ -132,7 +158,7 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
             else:
                 self._answered = time.monotonic()
                 held(self._answered - began)
-                self._wait = min(self._wait + 1, LONGEST_WAIT)
+                self._wait.came_back()
             return answer
 
         def _take(self, answer: Any) -> None:

@@ -306,7 +306,7 @@ def test_a_call_waits_for_a_question_and_is_answered_at_once(superlink: SuperLin
         superlink.ask(silo.node_id, b"question")
         assert silo.fetch(pulled.result(LONGEST_WAIT / 2)).content["question"] == ConfigRecord({"bytes": b"question"})
     assert superlink.calls["pull-messages"] == 1
-    silo.client._wait = 1
+    silo.client._wait.seconds = 1
     began = time.monotonic()
     assert silo.pull() is None
     assert time.monotonic() - began >= 1
@@ -329,7 +329,7 @@ def test_a_question_that_did_not_arrive_is_handed_out_again_and_one_that_did_is_
                 lost.result()
         message = silo.fetch(silo.pull())
         assert message.metadata.message_id == asked
-        silo.client._wait = 1
+        silo.client._wait.seconds = 1
         assert silo.pull() is None
         silo.client.close()
 
@@ -347,7 +347,7 @@ def test_a_supernode_that_starts_again_gets_the_question_that_the_one_before_did
     assert message.metadata.message_id == asked
     assert answered(superlink, again.answer(message, b"labels"))
     third = again.again(superlink)
-    third.client._wait = 1
+    third.client._wait.seconds = 1
     assert third.pull() is None
     for one in (silo, again, third):
         one.client.close()
@@ -391,7 +391,7 @@ def test_a_question_without_its_parts_does_not_wait_for_them_for_ever(superlink:
 @pytest.mark.usefixtures("short")
 def test_a_call_for_work_is_a_heartbeat(superlink: SuperLink, monkeypatch: pytest.MonkeyPatch) -> None:
     silo = Silo(superlink)
-    silo.client._wait = 1
+    silo.client._wait.seconds = 1
     (before,) = superlink.state.get_node_info(node_ids=[silo.node_id])
     time.sleep(0.1)
     assert silo.pull() is None
@@ -456,7 +456,7 @@ def test_where_long_calls_are_cut_off_they_become_shorter(superlink: SuperLink) 
             relay.fail("drop")
             with pytest.raises(httpx.RequestError):
                 waits.result()
-        assert silo.client._wait == LONGEST_WAIT // 2
+        assert silo.client._wait.seconds == LONGEST_WAIT // 2
         silo.client.close()
 
 

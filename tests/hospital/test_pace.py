@@ -8,7 +8,7 @@ import pytest
 
 from fedct_flwr.hospital.link import SILENT_SECONDS
 from fedct_flwr.hospital.pace import IDLE_SECONDS, SHORTEST_SECONDS, Pace, keep_pace
-from fedct_flwr.hospital.short_calls import _EXTRA_SECONDS, LONGEST_WAIT
+from fedct_flwr.hospital.short_calls import _EXTRA_SECONDS, LONGEST_WAIT, Wait
 
 QUESTION, ANSWER = 3, 0.5
 """What Flower 1.41 sleeps while it waits for either."""
@@ -82,3 +82,35 @@ def test_flowers_loop_sleeps_at_this_pace(monkeypatch: pytest.MonkeyPatch) -> No
     source = Path(module.__file__).read_text(encoding="utf-8")
     assert source.count("time.sleep(3)") == 1
     assert source.count("time.sleep(0.5)") == 2
+
+
+def broken_off(wait: Wait, most: int, seconds: float) -> tuple[int, float]:
+    """How many calls broke off in so many seconds on a line that ends them after ``most``, and how long they took."""
+    calls, passed, lost = 0, 0.0, 0.0
+    while passed < seconds:
+        if wait.seconds > most:
+            took = wait.seconds + _EXTRA_SECONDS
+            wait.broke_off()
+            calls, lost = calls + 1, lost + took
+        else:
+            took = float(wait.seconds)
+            wait.came_back()
+        passed += took
+    return calls, lost
+
+
+@pytest.mark.parametrize("most", [7, 12, 29, 30, 39])
+def test_a_line_that_ends_long_calls_is_seldom_tried_with_longer_ones(most: int) -> None:
+    """It broke off a call every few minutes for as long as the process lived, and a question waited a minute."""
+    wait, day = Wait(), 24 * 3600.0
+    broken_off(wait, most, day)
+    calls, lost = broken_off(wait, most, day)
+    assert calls <= 90
+    assert lost < 0.03 * day
+    # Once the line lets them be, calls take their time again.
+    assert broken_off(wait, LONGEST_WAIT, 3 * day)[0] == 0
+    assert wait.seconds == LONGEST_WAIT
+    wait.broke_off()
+    for _ in range(LONGEST_WAIT // 2):
+        wait.came_back()
+    assert wait.seconds == LONGEST_WAIT, "one fault is soon forgotten"
