@@ -25,8 +25,11 @@ _ERRORS: Final[dict[int, str]] = {
     ErrorCode.MESSAGE_UNAVAILABLE: "the message expired before the silo replied",
     ErrorCode.REPLY_MESSAGE_UNAVAILABLE: "the message expired before the silo replied",
     ErrorCode.NODE_UNAVAILABLE: "the silo's node went offline",
+    ErrorCode.CLIENT_APP_CRASHED: "the silo's agent ended before it had replied; see the log at the silo",
     UNREADABLE: "what it sent is no reply to its question",
 }
+_LOST: Final = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.CLIENT_APP_CRASHED)
+"""What Flower says of a silo that has lost its question, and may soon be back."""
 _OTHER_ERROR: Final = "Flower could not deliver the message or its reply"
 _SILENT: Final = "no reply within the deadline"
 _BUSY: Final = "still busy with an earlier round"
@@ -96,7 +99,7 @@ class Questions:
 
         A SuperLink that dies while nodes fetch their questions has lost these: Flower notes first that they were
         fetched. So where it was away and fewer than ``min_silos`` replied, the others are asked once more. Where they
-        went offline, they are asked again when they are back within the deadline.
+        went offline, or their agents ended, they are asked again when they are back within the deadline.
         """
         end = time.monotonic() + deadline
         interruptions = grid.interruptions
@@ -112,12 +115,12 @@ class Questions:
         return self._awaited(grid, server_round, replies, end)
 
     def _awaited(self, grid: PromptGrid, server_round: int, replies: list[Message], end: float) -> list[Message]:
-        """``replies``, and those of silos that went offline and are back before ``end``, as far as they are needed."""
+        """``replies``, and those of silos that lost their question and are back before ``end``, if they are needed."""
         said = False
         while self._too_few(replies) and (gone := self._gone(replies)) and time.monotonic() < end:
             if not said:
                 logger.warning(
-                    "Round %s: %s of %s silos replied, and %s went offline: waiting until the round's deadline",
+                    "Round %s: %s of %s silos replied, and %s went offline or ended: waiting until its deadline",
                     server_round, len(self._answered(replies)), len(self._messages), len(gone),
                 )  # fmt: skip
                 said = True
@@ -143,12 +146,8 @@ class Questions:
         return {node for node, reply in self._told(replies) if not reply.has_error()}
 
     def _gone(self, replies: Iterable[Message]) -> set[int]:
-        """The nodes of which Flower says in place of an answer that they went offline."""
-        return {
-            node
-            for node, reply in self._told(replies)
-            if reply.has_error() and reply.error.code == ErrorCode.NODE_UNAVAILABLE
-        }
+        """The nodes of which Flower says in place of an answer that they went offline, or their agent ended."""
+        return {node for node, reply in self._told(replies) if reply.has_error() and reply.error.code in _LOST}
 
     def _told(self, replies: Iterable[Message]) -> list[tuple[int, Message]]:
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in self._messages}

@@ -34,6 +34,7 @@ class FakeGrid:
         """For each sending in which the SuperLink dies, the nodes whose questions it loses."""
         self.gone: list[set[int]] = []
         """For each sending, the nodes that go offline in it; they are back at the second look."""
+        self.code = ErrorCode.NODE_UNAVAILABLE
         self.away: dict[int, int] = {}
         self.sent: list[list[int]] = []
         self.grid.get_nodes.side_effect = self._nodes
@@ -57,7 +58,7 @@ class FakeGrid:
         told = [Message(Error(ErrorCode.MESSAGE_UNAVAILABLE, ""), reply_to=nodes[1])] if 1 in lost else []
         gone = self.gone.pop(0) if self.gone else set()
         self.away = dict.fromkeys(gone, 2)
-        told += [Message(Error(ErrorCode.NODE_UNAVAILABLE, ""), reply_to=nodes[node]) for node in sorted(gone)]
+        told += [Message(Error(self.code, ""), reply_to=nodes[node]) for node in sorted(gone)]
         return [*told, *(reply(message) for node, message in nodes.items() if node not in lost | gone)]
 
     def send(self, messages: list[Message]) -> list[Message]:
@@ -193,16 +194,18 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fedct_flwr.coordinator.questions._LOOK_SECONDS", 0.01)
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NODE_UNAVAILABLE, ErrorCode.CLIENT_APP_CRASHED])
 def test_silos_without_which_there_is_no_round_are_asked_again_when_they_are_back(
-    fake: FakeGrid, caplog: pytest.LogCaptureFixture, no_waiting: None, wording: SnapshotAssertion
+    fake: FakeGrid, caplog: pytest.LogCaptureFixture, no_waiting: None, wording: SnapshotAssertion, code: int
 ) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 2)
+    fake.code = code
     fake.gone = [{2, 3}, {3}]
     valid, absent = round_of(questions, fake)
     assert set(valid) == {"east", "west"}
     assert absent == wording
     assert fake.sent == [[1, 2, 3], [2, 3]]
-    assert "1 of 3 silos replied, and 2 went offline" in caplog.text
+    assert "1 of 3 silos replied, and 2 went offline or ended" in caplog.text
     # Nobody is taken for busy with what got lost.
     fake.away = {}
     round_of(questions, fake, 2)
