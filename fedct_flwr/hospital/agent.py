@@ -25,7 +25,7 @@ from client_app.main import app
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
-from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile
+from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile, missed_rounds
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
@@ -159,6 +159,11 @@ class Agent:
         self._silence = False
         self._code_seen = ("", 0)
         self._looked_up = 0.0
+        self._last_round = (0, 0)
+        """Run and round of the last question that was answered."""
+        self._missed = 0
+        self._seconds = 0.0
+        """What the last answer took."""
         self.watch = Watch(log, config.state, files, self._status, self._say)
         log.append(LogEntry(Event.OPENED, study.name, study.public.fingerprint.hex()))
         records = count(site.private.size, "record")
@@ -253,6 +258,7 @@ class Agent:
             return held.record
         instruction = decode_instruction(request, self._terms)
         number = instruction.round
+        self._look_for_missed(run, number)
         # What is added leaves later, and the reply only says that it is ready.
         left = "an answer" if kind_of(instruction, self._terms).policy in ADDED else "labels"
         self._status.put(round=number)
@@ -279,7 +285,18 @@ class Agent:
         if gate.answers() != answers:
             sent, seconds = gate.spent().bytes - before.bytes, time.monotonic() - began
             self._say(f"round {number} of run {run}: {left} left in {sent} bytes, after {seconds:.1f} s")
+            self._last_round, self._seconds = (run, number), seconds
+            self._status.put(seconds=seconds)
         return answer
+
+    def _look_for_missed(self, run: int, number: int) -> None:
+        """See whether the run went on without this silo since its last answer: nobody tells it that one came late."""
+        last_run, last = self._last_round
+        missed = number - last - 1 if run == last_run else 0
+        self._missed = self._missed + max(missed, 0) if run == last_run else 0
+        self._status.put(missed=self._missed)
+        if missed > 0:
+            self._say(f"run {run}: {missed_rounds(missed, self._seconds)}")
 
     def _trained(self, task: Task, afterwards: list[Callable[[], None]]) -> Message | None:
         """The client app's reply; None if it has none, or if the agent is to stop before it is there."""

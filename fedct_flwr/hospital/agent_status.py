@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fedct_flwr.files.json_file import UNREADABLE
+from fedct_flwr.text.plural import count
 
 STATUS_FILE: Final = "agent.json"
 _WRITE_SECONDS: Final = 1.0
@@ -46,6 +47,17 @@ _SENTENCES: Final[Mapping[str, str]] = {
 }
 
 
+def missed_rounds(missed: int, seconds: float) -> str:
+    """Why rounds pass without a silo that is well, and what to do; ``seconds`` is what its last answer took.
+
+    >>> missed_rounds(3, 5.6)[:40]
+    '3 rounds have passed without this silo: '
+    """
+    passed = f"{count(missed, 'round')} {'has' if missed == 1 else 'have'} passed without this silo"
+    late = f"or its answers, the last of which took {seconds:.1f} s, came after the round's deadline"
+    return f"{passed}: it was out of reach, {late} (then ask the coordinator for a longer round-deadline)"
+
+
 def sentence_of(shut: str) -> str:
     """Why nothing leaves, in words, and what to do.
 
@@ -63,7 +75,8 @@ class Status:
     coordinator to the SuperNode, None if that does not say. ``trouble``: what is wrong with the link to the
     coordinator, as ``hospital.link`` knows it, empty if nothing is. ``round``: the last one worked on. ``shut``: why
     nothing leaves, as ``Shut`` knows it, empty if something may. ``stale``: whether the records' file has changed since
-    the agent read it.
+    the agent read it. ``missed``: rounds of the last run that passed without this silo since that asked it first.
+    ``seconds``: what its last answer took.
     """
 
     pid: int = 0
@@ -77,6 +90,8 @@ class Status:
     trouble: str = ""
     shut: str = ""
     stale: bool = False
+    missed: int = 0
+    seconds: float = 0.0
 
 
 def read_status(state: Path) -> Status:
@@ -96,6 +111,8 @@ def read_status(state: Path) -> Status:
             trouble=str(said.get("trouble", "")),
             shut=str(said.get("shut", "")),
             stale=bool(said.get("stale", False)),
+            missed=int(said.get("missed", 0)),
+            seconds=float(said.get("seconds", 0)),
         )
     except UNREADABLE:
         return Status()

@@ -287,6 +287,14 @@ def test_an_agent_with_records_of_before_says_so_and_is_healthy(fedct: Fedct, ki
     assert "! agent: the records' file was written or removed since the agent read it" in found
 
 
+def test_rounds_without_a_silo_that_is_well_are_shown(fedct: Fedct, kit: Kit) -> None:
+    write_agent(kit, missed=3, seconds=5.6)
+    shown = " ".join(fedct("silo", "status", kit.folder).out.split())
+    assert "3 rounds have passed without this silo" in shown
+    assert "the last of which took 5.6 s" in shown
+    assert said(fedct, kit)["agent"]["missed"] == 3
+
+
 def test_watching_without_a_terminal_says_it_once(fedct: Fedct, kit: Kit) -> None:
     assert fedct("silo", "status", kit.folder, "--watch").out == fedct("silo", "status", kit.folder).out
 

@@ -267,6 +267,20 @@ def test_records_that_changed_since_they_were_read_are_told_and_shut_nothing(sil
     assert isinstance(silo.outcome(), np.ndarray)
 
 
+def test_rounds_that_passed_without_the_silo_are_told_where_it_had_answered(silo: Silo) -> None:
+    """The coordinator tells nobody that an answer came late: it asks in a later round."""
+    silo.start()
+    missed = []
+    for run, number in ((1, 1), (1, 2), (1, 5), (1, 7), (1, 7), (2, 9), (2, 10)):
+        silo.ask(number, run)
+        assert isinstance(silo.outcome(number), np.ndarray)
+        eventually(lambda number=number: silo.status()["round"] == number and not silo.status()["working"])  # type: ignore[misc]
+        missed.append(silo.status()["missed"])
+    assert missed == [0, 0, 2, 3, 3, 0, 0]
+    told = [said for said in silo.said if "passed without this silo" in said]
+    assert [said.partition(" passed")[0] for said in told] == ["run 1: 2 rounds have", "run 1: 1 round has"]
+
+
 def test_a_status_written_over_a_longer_one_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = StatusFile(tmp_path / STATUS_FILE, Status(7, study="a study with a long name"))
 

@@ -198,6 +198,8 @@ def table(said: dict[str, Any]) -> Table:
     result.add_row("agent", _agent(agent))
     if agent["alive"] and agent["stale"]:
         result.add_row("records", f"[yellow]{agent_status.STALE}[/]")
+    if agent["alive"] and agent["missed"]:
+        result.add_row("missed", f"[yellow]{agent_status.missed_rounds(agent['missed'], agent['seconds'])}[/]")
     if agent["alive"] and agent["connected"] and agent["heard"] is not None and not agent["hangs"]:
         result.add_row("coordinator", _coordinator(agent["silence"], agent["trouble"]))
     if said["kinds"] != ["hard"]:
