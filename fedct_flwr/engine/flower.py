@@ -31,6 +31,7 @@ APP_NAME: Final = "fedct-flwr"
 
 _CONNECTION: Final = "superlink"
 _KEY_IN_USE: Final = 23
+_UNKNOWN_RUN: Final = 16
 _ANSWER_SECONDS: Final = 120.0
 
 
@@ -137,7 +138,15 @@ class SuperLink:
 
     def status(self, run_id: int) -> str:
         """Pending, starting, running, or finished:completed, finished:failed, finished:stopped."""
-        answer = self._ask("list", _CONNECTION, "--run-id", str(run_id))
+        try:
+            answer = self._ask("list", _CONNECTION, "--run-id", str(run_id))
+        except _Declined as declined:
+            if declined.code == _UNKNOWN_RUN:
+                raise RunError(
+                    f"the SuperLink at {self.address} knows this run no longer, as its database is another one: "
+                    "register the silos' keys again with 'fedct coordinator register', then go on with --resume"
+                ) from None
+            raise
         with _understood("list"):
             return str(answer["runs"][0]["status"])
 

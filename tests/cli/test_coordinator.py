@@ -456,6 +456,15 @@ def test_a_start_that_is_declined_stops_nobody(flwr: Flwr, folder: Path) -> None
     assert not [call for call in flwr.calls("") if call.startswith("stop")]
 
 
+def test_a_superlink_that_lost_its_database_ends_the_run_and_says_how_to_go_on(flwr: Flwr, folder: Path) -> None:
+    flwr.says("list", runs(), '{"success": false, "error-message": "[code: 16] Run ID not found."}')
+    flwr.says("run", STARTED)
+    flwr.says("stop", '{"success": false, "error-message": "[code: 16] Run ID not found."}')
+    said = refusal("run", folder, error=RunError)
+    assert "its database is another one: register the silos' keys again" in said
+    assert "--resume" in said
+
+
 def test_a_few_odd_answers_end_no_run(flwr: Flwr, folder: Path, wording: SnapshotAssertion) -> None:
     flwr.says("list", runs(), *ODD, runs(run_5="running"), *ODD, *ODD[:2], runs(run_5="finished:failed"))
     flwr.says("run", STARTED)
