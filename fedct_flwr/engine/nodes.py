@@ -34,6 +34,13 @@ class Node:
     version: str = ""
 
 
+def _declined(address: str, answer: httpx.Response) -> str:
+    said = f"the SuperLink at {address} declines with HTTP status {answer.status_code}"
+    if answer.is_server_error:
+        return f"{said}: see its log, and whether the disk with its database is full"
+    return said
+
+
 def list_nodes(address: str, authority: Path) -> list[Node]:
     """All nodes that are registered. Raises Unreachable, Garbled, or RunError if the SuperLink declines."""
     from flwr.proto.control_pb2 import ListNodesRequest
@@ -51,7 +58,7 @@ def list_nodes(address: str, authority: Path) -> list[Node]:
             "the address"
         ) from None
     except httpx.HTTPStatusError as error:
-        raise RunError(f"the SuperLink at {address} declines with HTTP status {error.response.status_code}") from None
+        raise RunError(_declined(address, error.response)) from None
     except ValueError:
         raise Garbled(f"what answers at {address} is no SuperLink") from None
     found = []

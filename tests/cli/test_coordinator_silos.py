@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Self
 
+import httpx
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -26,7 +27,7 @@ from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.metrics import samples
 from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.coordinator.status import facts
-from fedct_flwr.engine.nodes import Node
+from fedct_flwr.engine.nodes import Node, list_nodes
 from fedct_flwr.hospital.keys import create_node_key
 from fedct_flwr.types import ConfigError, RunError
 from tests.cli.silos import Fedct, Kit
@@ -125,6 +126,30 @@ def test_silos_are_listed_with_their_versions_and_one_of_another_is_told_apart(
     assert "version not told" in fedct("coordinator", "list", folder.path).out
     said = [sample for sample in samples(folder) if sample[0] == "silo_info"]
     assert [labels for _, _, labels, _ in said] == [{"silo": "basel", "version": __version__}]
+
+
+def test_status_tells_how_full_the_disk_of_the_database_is(
+    fedct: Fedct, folder: CoordinatorFolder, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = {folder.path: 10**12, folder.state: 5, folder.runs: 10**11}
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free[path]))
+    assert facts(folder)["free_bytes"] == 5
+    assert "make room" in fedct("coordinator", "status", folder.path).out
+
+
+def test_a_superlink_with_an_error_of_its_own_points_to_its_log_and_disk(
+    folder: CoordinatorFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it answers where its database cannot be written."""
+
+    def answers(status: int) -> str:
+        monkeypatch.setattr(httpx.Client, "send", lambda _, request, **__: httpx.Response(status, request=request))
+        with pytest.raises(RunError) as caught:
+            list_nodes("127.0.0.1:1", folder.ca)
+        return str(caught.value)
+
+    assert answers(500).endswith("HTTP status 500: see its log, and whether the disk with its database is full")
+    assert answers(403).endswith("HTTP status 403")
 
 
 def test_status_without_a_superlink_tells_the_rest(fedct: Fedct, folder: CoordinatorFolder, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -63,7 +63,12 @@ def facts(coordinator: CoordinatorFolder) -> documents.CoordinatorStatus:
         },
         "rotating": coordinator.next_ca.exists(),
         "database_bytes": sum(path.stat().st_size for path in coordinator.state.glob("*") if path.is_file()),
-        "free_bytes": shutil.disk_usage(coordinator.path).free,
+        # Each may be a disk of its own, above all in containers.
+        "free_bytes": min(
+            shutil.disk_usage(path).free
+            for path in (coordinator.path, coordinator.state, coordinator.runs)
+            if path.exists()
+        ),
     }
 
 

@@ -50,7 +50,8 @@ class CoordinatorsSilo(ListedSilo):
 class CoordinatorStatus(TypedDict):
     """``fedct coordinator status``. ``trouble``: why the SuperLink is not ``reachable``, empty if it is.
 
-    ``rotating``: old and new authorities are good. ``database_bytes``: of the SuperLink; ``free_bytes``: of the disk.
+    ``rotating``: old and new authorities are good. ``database_bytes``: of the SuperLink; ``free_bytes``: of the disk of
+    the folder, its database or its runs, the fullest of them.
     """
 
     version: str
