@@ -224,7 +224,7 @@ class Agent:
         """Answer one message. Whether labels left."""
         before = self._gate.answers()
         self._show_code(task)
-        self._status.put(working=True)
+        self._status.put(working=True, since=time.time())
         afterwards: list[Callable[[], None]] = []
         try:
             with self._supernode.kept_alive(task, self._contact):
@@ -242,7 +242,7 @@ class Agent:
         answered = self._gate.answers() != before
         if answered:
             self._settle(afterwards)
-        self._status.put(working=False)
+        self._status.put(working=False, since=0.0)
         return answered
 
     def _answer(self, task: Task, afterwards: list[Callable[[], None]]) -> RecordDict | None:

@@ -76,7 +76,7 @@ class Status:
     coordinator, as ``hospital.link`` knows it, empty if nothing is. ``round``: the last one worked on. ``shut``: why
     nothing leaves, as ``Shut`` knows it, empty if something may. ``stale``: whether the records' file has changed since
     the agent read it. ``missed``: rounds of the last run that passed without this silo since that asked it first.
-    ``seconds``: what its last answer took.
+    ``seconds``: what its last answer took. ``since``: when it began with the question that it works on, 0 if none.
     """
 
     pid: int = 0
@@ -92,6 +92,7 @@ class Status:
     stale: bool = False
     missed: int = 0
     seconds: float = 0.0
+    since: float = 0.0
 
 
 def read_status(state: Path) -> Status:
@@ -113,6 +114,7 @@ def read_status(state: Path) -> Status:
             stale=bool(said.get("stale", False)),
             missed=int(said.get("missed", 0)),
             seconds=float(said.get("seconds", 0)),
+            since=float(said.get("since", 0)),
         )
     except UNREADABLE:
         return Status()

@@ -233,7 +233,10 @@ def test_a_file_that_says_nothing_is_no_agent(kit: Kit, content: str) -> None:
 
 def test_what_it_does_is_said(fedct: Fedct, kit: Kit) -> None:
     write_agent(kit, working=True, round=3)
-    assert "trains, round 3" in fedct("silo", "status", kit.folder).out
+    assert "trains, round 3 (process" in fedct("silo", "status", kit.folder).out
+    write_agent(kit, working=True, round=3, since=time.time() - 3 * 3600)
+    assert "trains, round 3, for 3 h (process" in fedct("silo", "status", kit.folder).out
+    assert 3 * 3600 <= said(fedct, kit)["agent"]["worked"] < 4 * 3600
     write_agent(kit)
     assert "waits for questions" in fedct("silo", "status", kit.folder).out
     write_agent(kit, connected=False)

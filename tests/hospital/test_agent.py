@@ -439,6 +439,7 @@ def test_an_answer_that_nobody_waits_for_any_more_stays_here(silo: Silo, monkeyp
     silo.ask()
     silo.training()
     eventually(lambda: silo.status()["working"])
+    assert time.time() - 60 < silo.status()["since"] <= time.time()
     silo.api.close()
     silo.api = RuntimeApi(silo.api.port)
     eventually(tasks[0].lost.is_set)

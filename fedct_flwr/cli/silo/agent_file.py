@@ -45,6 +45,12 @@ class Agent:
         """Seconds since the coordinator last answered the SuperNode; 0 if the SuperNode does not say."""
         return 0.0 if self.status.heard is None else max(0.0, time.time() - self.status.heard)
 
+    @property
+    def worked(self) -> float:
+        """Seconds since the agent began with the question that it works on; 0 if it works on none, or does not say."""
+        begun = self.status.since
+        return max(0.0, time.time() - begun) if self.status.working and begun else 0.0
+
 
 def read_agent(state: Path) -> Agent:
     """What ``agent.json`` says, and whether the process it names is there."""

@@ -26,6 +26,8 @@ from fedct_flwr.types import FedctError
 from fedct_flwr.wire.refusal import Refusal
 
 _LAST_REFUSALS: Final = 5
+_LONG_SECONDS: Final = 60.0
+"""An agent that trains for longer says for how long: nobody else can tell a long training from one without end."""
 _T = TypeVar("_T")
 
 
@@ -63,6 +65,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
             "healthy": agent.healthy,
             "hangs": agent.hangs,
             "silence": agent.silence,
+            "worked": agent.worked,
         },
         "log": {"readable": logged is not None, "lines": len(entries)},
         "kinds": list(policy.kinds),
@@ -282,7 +285,8 @@ def _agent(agent: dict[str, Any]) -> str:
         return f"[bold red]{said}[/] (process {agent['pid']}): {fix}"
     if agent["shut"]:
         return f"[bold red]{escape(agent_status.sentence_of(agent['shut']))}[/]"
-    doing = f"trains, round {agent['round']}" if agent["working"] else "waits for questions"
+    since = f", for {span(agent['worked'])}" if agent["worked"] >= _LONG_SECONDS else ""
+    doing = f"trains, round {agent['round']}{since}" if agent["working"] else "waits for questions"
     if agent["silence"] >= SILENT_SECONDS and not agent["working"]:
         return f"[yellow]at work, and cannot be asked anything[/] (process {agent['pid']})"
     return f"[green]{doing}[/] (process {agent['pid']})"
