@@ -44,6 +44,10 @@ _ORDERS: Final = np.array(
 )
 _HOPELESS: Final = 30.0
 """A tighter bound does not bring an epsilon of more than this, by Rényi DP, down to a third of it."""
+_LARGEST_SCALE: Final = 1 << 14
+_MOST_LOSSES: Final = 32
+"""Of discrete Gaussian noise with a larger scale, and of more different events, no loss distribution is computed: one
+of scale 2^20 takes half a minute and a gigabyte, and a coordinator may ask for another scale in each question."""
 _SAMPLED_ORDERS: Final = 512
 """Beyond this order, a Poisson sample's divergence takes longer than it is worth."""
 
@@ -199,6 +203,8 @@ def _loss_distribution(leaves: Counter[DpEvent], delta: float, *, pessimistic: b
     """Epsilon by privacy loss distributions; without one, infinity as upper and NaN as lower bound."""
     if any(isinstance(leaf, NonPrivateDpEvent) for leaf in leaves):
         return math.inf
+    if len(leaves) > _MOST_LOSSES or any(map(_takes_long, leaves)):
+        return math.inf if pessimistic else math.nan
     total: Any = None
     for leaf, count in leaves.items():
         # What is only known to be zCDP has no such distribution.
@@ -207,6 +213,10 @@ def _loss_distribution(leaves: Counter[DpEvent], delta: float, *, pessimistic: b
         losses = _losses(leaf, count, pessimistic)
         total = losses if total is None else total.compose(losses)
     return 0.0 if total is None else float(total.get_epsilon_for_delta(delta))
+
+
+def _takes_long(leaf: DpEvent) -> bool:
+    return isinstance(leaf, DiscreteGaussianDpEvent) and leaf.scale > _LARGEST_SCALE
 
 
 def _reveals(leaf: DpEvent) -> bool:

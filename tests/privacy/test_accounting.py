@@ -223,6 +223,22 @@ def test_noise_so_strong_that_nothing_is_left_costs_nothing() -> None:
     assert (found.upper, found.lower) == (0, 0)
 
 
+def test_events_that_take_long_to_price_have_a_bound_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [DiscreteGaussianDpEvent(100.0 + number, 1) for number in range(accounting._MOST_LOSSES)]
+    assert epsilon(composed(*few), DELTA).accountant == "pld"
+
+    def never(*arguments: object, **others: object) -> None:
+        pytest.fail("a loss distribution was computed")
+
+    monkeypatch.setattr(accounting, "_losses", never)
+    for event in (composed(*few, DiscreteGaussianDpEvent(99.0, 1)), DiscreteGaussianDpEvent(2.0**20, 2)):
+        found = epsilon(SelfComposedDpEvent(event, 50), DELTA)
+        assert (found.accountant, found.lower) == ("rdp", None)
+        assert found.upper == quick_epsilon(SelfComposedDpEvent(event, 50), DELTA)
+        assert fits(SelfComposedDpEvent(event, 50), found.upper, DELTA)
+        assert not fits(SelfComposedDpEvent(event, 50), found.upper * 0.99, DELTA) or not found.upper
+
+
 def test_the_same_events_are_priced_once(monkeypatch: pytest.MonkeyPatch) -> None:
     priced = []
     inner = accounting._loss_distribution
