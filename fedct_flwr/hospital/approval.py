@@ -1,7 +1,8 @@
 """What a silo has approved: a digest of all that decides what may leave, as a line of the egress log.
 
-Whoever changes the study, the public set, the learner, the policy, or what the silo's labels mean, changes the digest:
-nothing leaves any more until somebody approves again. Only the last line that approves or revokes counts.
+Whoever changes the study, the public set, the learner, its language model, the policy, or what the silo's labels mean,
+changes the digest: nothing leaves any more until somebody approves again. Only the last line that approves or revokes
+counts.
 
 To approve again gives nothing back that was spent: the limits of a policy are totals over all that ever left for a
 study and its public set. Who wants more raises a limit in ``silo.toml`` and approves that.
@@ -22,13 +23,16 @@ from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_public_key
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.learners.catalog import LANGUAGE
+from fedct_flwr.learners.encoder_folder import fingerprint, located
+from fedct_flwr.types import ConfigError, LearnerError, RunError
 from fedct_flwr.wire.codec import VERSION
 
 _FORMAT: Final = 1
 _TERMS: Final = "terms"
 _PRIVACY: Final = "privacy"
 _TRANSFER: Final = "transfer"
+_LANGUAGE_MODEL: Final = "language-model"
 _SOFTWARE: Final = ("fedct-flwr", "flwr", "scikit-learn")
 
 
@@ -46,9 +50,10 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
     """SHA-256 (32 bytes) over all that is approved.
 
     That is: versions of this format and of the messages, the silo's name, the study (name, classes, columns, public
-    set, test set), learner, policy, privacy (where something is promised), label column and mapping, which share of the
-    records is for testing, and to which coordinator all of it goes, as ``silo.toml`` writes it. Not where files lie,
-    and not the records: they may grow. A test file counts as one, wherever it lies.
+    set, test set), learner and the files of its language model, policy, privacy (where something is promised), label
+    column and mapping, which share of the records is for testing, and to which coordinator all of it goes, as
+    ``silo.toml`` writes it. Not where files lie, and not the records: they may grow. A test file counts as one,
+    wherever it lies. Raises LearnerError for a language model that cannot be read.
     """
     return _digest(_agreed(config, study))
 
@@ -56,13 +61,33 @@ def terms_digest(config: SiloConfig, study: StudyFolder) -> bytes:
 def approving_digests(config: SiloConfig, study: StudyFolder) -> frozenset[bytes]:
     """The digests of which each is an approval of the terms as they are now.
 
-    These are ``terms_digest``, and that of a version that knew no lessons, where none are set: it approved the same.
+    These are ``terms_digest``, and those of versions that knew no lessons, where none are set, or did not look into a
+    language model's folder: they approved the same. None of them approves another model than a later version saw.
     """
-    agreed = _agreed(config, study)
+    try:
+        agreed = _agreed(config, study)
+    except LearnerError:
+        # With nobody's model nothing is trained, so nothing is approved.
+        return frozenset()
     versions = [agreed]
     if _TRANSFER in agreed and (before := config.transfer.as_before_lessons) is not None:
         versions.append(agreed | {_TRANSFER: before})
+    if _LANGUAGE_MODEL in agreed:
+        versions += [{key: value for key, value in one.items() if key != _LANGUAGE_MODEL} for one in versions]
     return frozenset(map(_digest, versions))
+
+
+def language_model(config: SiloConfig) -> str | None:
+    """SHA-256 of the files of the learner's language model, in hex digits; None for a learner without one.
+
+    Whoever changes them decides which texts get which labels. Raises LearnerError for a model that cannot be read.
+    """
+    if config.learner.name not in LANGUAGE:
+        return None
+    try:
+        return fingerprint(located(str(config.learner.params.get("folder", ""))))
+    except OSError as error:
+        raise LearnerError(f"the learner's language model cannot be read: {error.strerror}") from None
 
 
 def _agreed(config: SiloConfig, study: StudyFolder) -> dict[str, object]:
@@ -75,6 +100,7 @@ def _agreed(config: SiloConfig, study: StudyFolder) -> dict[str, object]:
         # Only where there are some: what was approved before there were any stays approved.
         **({"approvers": _approvers(config)} if config.approvers else {}),
         **({"records": config.records.decides} if config.records.folder else {}),
+        **({_LANGUAGE_MODEL: model} if (model := language_model(config)) else {}),
         **config.decides_model,
     }
 

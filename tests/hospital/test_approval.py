@@ -10,14 +10,16 @@ import pytest
 import tomli_w
 from syrupy.assertion import SnapshotAssertion
 
+from fedct_flwr.cli.silo.approve import sections
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.hospital.approval import approve, current, in_force, revoke, terms_digest
+from fedct_flwr.hospital.approval import approve, current, in_force, language_model, revoke, terms_digest
+from fedct_flwr.hospital.books import Left, Spent
 from fedct_flwr.hospital.duplicates import DuplicateReport
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event, LogEntry
-from fedct_flwr.types import RunError
+from fedct_flwr.types import LearnerError, RunError
 from fedct_flwr.wire.messages import to_record
 from tests.hospital.gates import KEY, Silo, open_silo
 
@@ -109,6 +111,50 @@ def test_another_silo_or_another_public_set_changes_the_digest(silo: Silo) -> No
     public = silo.config.study / "public.csv"
     public.write_text(public.read_text().replace("63.0", "64.0", 1))
     assert terms_digest(silo.config, read_study(silo.config.study)) != before
+
+
+def reads_text(silo: Silo, folder: Path) -> SiloConfig:
+    """With a learner that reads text by a language model."""
+    folder.mkdir()
+    for name, content in (("config.json", "{}"), ("tokenizer.json", "{}"), ("model.safetensors", "weights")):
+        (folder / name).write_text(content)
+    return changed(silo.config, "learner", name="sentence-embedding", params={"folder": str(folder)})
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_nothing_leaves_by_another_language_model_than_was_approved(file: str, silo: Silo, tmp_path: Path) -> None:
+    config, request = reads_text(silo, tmp_path / "encoder"), silo.request()
+    told = sections(config, silo.study, Spent(), Left(), DuplicateReport(1, 1, 0, 0, alarm=False), [])
+    assert any((language_model(config) or "nothing") in line for line in told["The study"])
+    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
+        approve(log, config, silo.study)
+        assert Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "") == request
+        # An agent that starts again reads the folder anew.
+        (tmp_path / "encoder" / file).write_text("of somebody else")
+        with pytest.raises(Held, match="has not approved"):
+            Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
+        (tmp_path / "encoder" / "config.json").unlink()
+        with pytest.raises(Held, match="has not approved"):
+            Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "")
+        with pytest.raises(LearnerError, match="no language model"):
+            approve(log, config, silo.study)
+
+
+def test_what_was_approved_before_anybody_looked_into_the_folder_stays_approved(silo: Silo, tmp_path: Path) -> None:
+    config = reads_text(silo, tmp_path / "encoder")
+    agreed = {
+        "format": [1, 1],
+        "silo": config.silo,
+        "study": silo.study.digest.hex(),
+        "policy": config.policy.decides,
+        "superlink": config.connection.superlink,
+        **config.decides_model,
+    }
+    earlier = hashlib.sha256(b"fedct approval " + json.dumps(agreed, sort_keys=True).encode()).hexdigest()
+    with EgressLog.open(silo.state, silo.config.silo, KEY) as log:
+        log.append(LogEntry(Event.APPROVED, details={"terms": earlier}))
+        request = silo.request()
+        assert Gate(config, silo.study, log, lambda: True).admit(to_record(request), 7, "") == request
 
 
 def test_where_files_lie_and_where_its_supernode_listens_changes_nothing(silo: Silo) -> None:

@@ -237,6 +237,7 @@ def sections(
     policy, public, schema = config.policy, study.public, study.schema
     kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
     added = study.sums if policy.adds else None
+    model = approval.language_model(config)
     longest = _longest(config, study)
     return {
         "The study": [
@@ -246,6 +247,7 @@ def sections(
             _columns(schema) if schema.columns else f"Images of {_size(study)}",
             f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {public.fingerprint.hex()}",
+            *([f"SHA-256 of the language model in the learner's folder: {model}"] if model else []),
         ],
         "What leaves, to the coordinator": [
             f"The coordinator's address: {config.connection.superlink}",
