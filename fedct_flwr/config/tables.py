@@ -73,7 +73,7 @@ def _encoding(name: str) -> str:
 def _form_of_dates(form: str) -> str:
     try:
         tells_the_day = not form or datetime.strptime(_PROBE.strftime(form), form).date() == _PROBE.date()
-    except ValueError:
+    except (ValueError, re.error):  # of a directive that comes twice, Python makes a wrong regular expression
         tells_the_day = False
     if not tells_the_day:
         raise ValueError("it must have a year, a month and a day, such as '%d.%m.%Y' for 31.12.2024")

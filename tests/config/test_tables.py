@@ -63,6 +63,7 @@ def test_numbers_may_mean_a_missing_value(tmp_path: Path) -> None:
         ("encoding = 'idna'", "names of hosts, not tables"),
         ("dates = '%d.%m.'", "a year, a month and a day"),
         ("dates = '%Y'", "a year, a month and a day"),
+        ("dates = '%d.%m.%Y %d'", "a year, a month and a day"),
         ("dates = 'dd.mm.yyyy'", "a year, a month and a day"),
         ("categories = ['ward']\nleave-out = ['ward']", "both name 'ward'"),
         ("group = 'id'\nleave-out = ['id']", "both name 'id'"),
