@@ -49,7 +49,7 @@ _ROWS_IN_BLOCK: Final = 1024
 
 # What the reader says about a row goes no further than this: the rest of its message quotes the row.
 _SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
-_NUMBER_OR_NOTHING: Final = re.compile(r"\s*([+-]?\d[\d.,]*([eE][+-]?\d+)?)?\s*")
+_NUMBER_OR_NOTHING: Final = re.compile(r"([+-]?\d[\d.,]*([eE][+-]?\d+)?)?")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _SAYS_SEPARATOR: Final = re.compile(r'"?sep=([^"])"?')
 """A line before the header that is meant for Excel, which does not show it."""
@@ -179,7 +179,8 @@ def _check_swallowed(table: pa.Table, separator: str, path: Path) -> None:
 
 def _is_record(numbers: list[str]) -> bool:
     """Whether what stands in the columns of numbers is some."""
-    return any(map(str.strip, numbers)) and all(map(_NUMBER_OR_NOTHING.fullmatch, numbers))
+    bare = [number.strip() for number in numbers]
+    return any(bare) and all(map(_NUMBER_OR_NOTHING.fullmatch, bare))
 
 
 def _unreadable(error: Exception, path: Path, tables: TableSettings) -> FormError:
