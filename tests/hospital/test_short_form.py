@@ -3,12 +3,14 @@
 import zlib
 from base64 import b64encode
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from flwr.proto.fleet_pb2 import PullMessagesRequest
 from flwr.proto.message_pb2 import ObjectTree
 from flwr.proto.node_pb2 import Node
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +29,8 @@ from fedct_flwr.hospital.short_form import (
     unpack_parts,
     write_wish,
 )
+from fedct_flwr.wire.messages import to_record
+from fedct_flwr.wire.packing import pack
 
 
 def of_key(public: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> dict[str, str]:
@@ -59,6 +63,24 @@ def test_parts_come_out_as_they_went_in(parts: list[bytes]) -> None:
     packed = pack_parts(parts)
     assert packed is not None
     assert set(unpack_parts(packed).values()) == set(parts)
+
+
+def parts_of(share: float) -> list[bytes]:
+    """Of an answer with 5,000 labels, of which so many are the second class's."""
+    labels = (np.random.default_rng(0).random(5000) < share).astype(np.int16)
+    return [part.deflate() for part in get_all_nested_objects(to_record(pack(labels, 2)[0])).values()]
+
+
+def test_bytes_on_the_network_do_not_tell_how_often_a_label_is_given() -> None:
+    packed = {share: pack_parts(parts_of(share)) or b"" for share in (0.0, 0.01, 0.05, 0.2, 0.5)}
+    sizes = [len(content) for content in packed.values()]
+    # The parts' names are random digits, of which some can be compressed more than others.
+    assert max(sizes) - min(sizes) <= 8
+    for share, content in packed.items():
+        assert set(unpack_parts(content).values()) == set(parts_of(share))
+        assert len(content) < sum(map(len, parts_of(share))) - 20
+        # An earlier version unpacks it, too.
+        assert zlib.decompress(content)
 
 
 @given(st.binary(max_size=200))
