@@ -1,7 +1,6 @@
 """The label column of a table: class names, spelled alike however a file writes them, and their numbers."""
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 
 from fedct_flwr.datasets.headers import NUMBER
 from fedct_flwr.datasets.table_files import usual
+from fedct_flwr.text.normal_form import normalized
 from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels
@@ -54,7 +54,7 @@ def class_name(text: str) -> str:
     Only plain whole numbers are one however they are written. Whatever else looks like a number to a program is text:
     ``1E50``, ``1_0``, ``0x10``, ``nan``, digits of another script. So is a code with zeros in front, such as ``01``.
     """
-    text = unicodedata.normalize("NFC", text).strip()
+    text = normalized("NFC", text).strip()
     if text.lower() in ("true", "false"):
         return text.lower()
     if whole := _WHOLE.fullmatch(text):

@@ -28,7 +28,6 @@ Not noticed: few near copies (one patient with noise .1 in 6% to 45%), near copi
 (1% to 99%), and copies that were changed further. A silo with 20 records or fewer notices exact copies alone.
 """
 
-import unicodedata
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -40,6 +39,7 @@ from fedct_flwr.datasets.schema import Column, Schema
 from fedct_flwr.hospital.near_texts import near_texts
 from fedct_flwr.hospital.own_scale import EMPTY, Measured, OwnScale
 from fedct_flwr.hospital.standing_out import FEWEST, Chance, scores
+from fedct_flwr.text.normal_form import normalized
 from fedct_flwr.types import DataError, Features
 
 SIGNIFICANCE: Final = 0.01
@@ -144,7 +144,7 @@ def _texts_as_categories(records: Features, public: Features, schema: Schema) ->
 
 
 def _spelled(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+    return " ".join(normalized("NFC", text).casefold().split())
 
 
 class _Near(NamedTuple):

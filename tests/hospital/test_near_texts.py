@@ -1,5 +1,7 @@
 """Texts of a silo that are nearly the same as public ones."""
 
+import time
+
 import numpy as np
 import pytest
 from numpy.random import Generator
@@ -62,3 +64,13 @@ def test_near_texts_are_counted_as_duplicates_and_raise_the_alarm() -> None:
     assert forged.alarm
     assert forged.near - honest.near >= 9
     assert not forged.exact
+
+
+def test_a_public_text_of_endless_marks_keeps_nobody_at_work() -> None:
+    own = notes(30, np.random.default_rng(0))
+    records = np.array([*zip(map(float, range(30)), own, strict=True)], dtype=object)
+    public = np.array([[70.0, "a" + "\u0301\u0323" * 200_000]], dtype=object)
+    began = time.process_time()
+    assert not find_duplicates(records, public, SCHEMA).alarm
+    # It was minutes.
+    assert time.process_time() - began < 20

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fedct_flwr.text.normal_form import normalized
+
 _DIGIT: Final = r"\d"
 _PLAIN: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA: Final = r"^\s*[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}([., '\x{2019}]\d{3})+([.,]\d+)?)\s*$"
@@ -121,8 +123,8 @@ def folded(text: str) -> str:
     >>> folded("  Yes"), folded("STRASSE") == folded("Straße")
     ('yes', True)
     """
-    plain = "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
-    return re.sub(r"\s+", " ", unicodedata.normalize("NFKC", plain.casefold())).strip()
+    plain = "".join(char for char in normalized("NFKC", text) if unicodedata.category(char) != "Cf")
+    return re.sub(r"\s+", " ", normalized("NFKC", plain.casefold())).strip()
 
 
 def without_accents(text: str) -> str:
@@ -133,7 +135,7 @@ def without_accents(text: str) -> str:
     """
     with suppress(UnicodeError):
         text = text.encode("cp1252").decode("utf-8")
-    bare = "".join(char for char in unicodedata.normalize("NFKD", folded(text)) if not unicodedata.combining(char))
+    bare = "".join(char for char in normalized("NFKD", folded(text)) if not unicodedata.combining(char))
     return re.sub("([aou])e", r"\1", bare)
 
 
