@@ -54,6 +54,14 @@ class Lightening(Protocol):
 
 
 @runtime_checkable
+class Tabulating(Protocol):
+    """A learner whose models learn from a table, which it makes of examples."""
+
+    def table(self, *parts: Features) -> Any:
+        """All parts ``(n, ...)`` below one another, as its model takes them; dense or sparse."""
+
+
+@runtime_checkable
 class Resumable(Protocol):
     """A learner that trains on from where it stands instead of starting anew each round."""
 

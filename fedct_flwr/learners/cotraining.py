@@ -21,10 +21,10 @@ def cotrain(
     """Train on private and pseudo-labeled examples, then label the queried ones.
 
     ``targets`` ``(num_public,)`` are the consensus labels; where they abstain, the example is not used. A
-    pseudo-labeled example weighs ``pseudo_weight``, a private one 1; a ``guard`` decides the weight anew, so that what
-    is labeled comes from the better model too. Learners that can train on from the round before do so, at
-    ``pseudo_weight``. Returns votes ``(query.size,)``. Raises TrainingError (Abourayya et al., arXiv:2310.05696,
-    Alg. 1).
+    pseudo-labeled example weighs ``pseudo_weight``, a private one 1; a ``guard`` decides anew which of them count, and
+    how much, so that what is labeled comes from the better model too. Learners that can train on from the round before
+    do so, at ``pseudo_weight``. Returns votes ``(query.size,)``. Raises TrainingError (Abourayya et al.,
+    arXiv:2310.05696, Alg. 1).
     """
     positions = query.positions(len(public))
     if isinstance(learner, Choosing):
@@ -32,7 +32,10 @@ def cotrain(
     if isinstance(learner, Resumable):
         learner.advance(private, public.X, targets, pseudo_weight)
         return learner.label(public.X, positions)
-    weight = guard.trust(learner, public.X, targets).weight if guard else pseudo_weight
+    weight = pseudo_weight
+    if guard:
+        trust = guard.trust(learner, public.X, targets)
+        weight, targets = trust.weight, guard.counted(trust, targets)
     labeled = np.flatnonzero(targets != ABSTAIN) if weight else np.zeros(0, dtype=np.intp)
     if not isinstance(learner, Stacking):
         # It may change what it is given.

@@ -7,10 +7,14 @@ most of what co-training gains where records are few: ``python -m benchmarks no-
 own model makes no error would keep to it for being a little less sure of the same classes. A model that is wrong about
 more of the records has no margin.
 
+Where no weight will do, the labels of those examples are tried alone that are unlike own records (``foreign``): a silo
+that knows its own patients better than others do can still learn of theirs.
+
 What it does not see: a silo's own labels are part of the consensus, so the comparison leans towards trust, the more the
 fewer silos there are.
 """
 
+import contextlib
 from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Final, NamedTuple
@@ -18,11 +22,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedct_flwr.learners.base import Learner, Lightening
+from fedct_flwr.learners.base import Learner, Lightening, Tabulating
+from fedct_flwr.learners.foreign import foreign
 from fedct_flwr.learners.out_of_fold import Evidence, Looked, OwnRecords, Pseudo, chosen
 from fedct_flwr.learners.out_of_fold_values import OwnValues
 from fedct_flwr.seeding import generator
-from fedct_flwr.types import ABSTAIN, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
+from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, HardLabels, LearnerError, TrainingError
 
 WEIGHTS: Final = (1.0, 0.3, 0.1, 0.03)
 """Of pseudo-labels, from the first that is tried; 0 where none of them will do. With the last, own records decide where
@@ -45,11 +50,13 @@ _ROUNDING: Final = 1e-6
 class Trust(NamedTuple):
     """What a silo decided. ``weight`` of pseudo-labels, 0: its own model; ``evidence`` for full weight against 0.
 
-    Without evidence there was nothing to decide by, or nothing to decide.
+    Without evidence there was nothing to decide by, or nothing to decide. ``foreign``: only pseudo-labels of examples
+    that are unlike own records count.
     """
 
     weight: float
     evidence: Evidence | None = None
+    foreign: bool = False
 
 
 class Deciding:
@@ -85,11 +92,14 @@ class Deciding:
         """What was decided last, if that was on the same."""
         return self._known[1] if self._known and self._known[0] == digest else None
 
-    def _decide(self, digest: bytes, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
-        """Decide on what the digest names; ``said``: of own records, with what is learned of others at a weight."""
-        decided = self._first_trusted(said) if self._can_tell else Trust(WEIGHTS[0])
+    def _remember(self, digest: bytes, decided: Trust) -> Trust:
+        """Decide the same on what the digest names the next time."""
         self._known = digest, decided
         return decided
+
+    def _decide(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
+        """Decide by what is said of own records, with what is learned of others at a weight."""
+        return self._first_trusted(said) if self._can_tell else Trust(WEIGHTS[0])
 
     def _first_trusted(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
         first = None
@@ -127,24 +137,52 @@ class Guard(Deciding):
     """Decides how much consensus labels count."""
 
     all_or_nothing = (LearnerError, TrainingError)
+    _foreign: NDArray[np.bool_] | None = None
 
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
         """Decide for a learner that starts anew each time, on consensus labels ``targets`` ``(num_public,)``.
 
         The same labels always give the same decision. Leaves the learner to be fitted. Raises TrainingError.
         """
-        labeled, digest = targets != ABSTAIN, targets.tobytes()
-        if not labeled.any():
+        digest = targets.tobytes()
+        if not (targets != ABSTAIN).any():
             return Trust(WEIGHTS[0])
         if known := self._decided_on(digest):
             return known
-        X, y = chosen(public, np.flatnonzero(labeled)), targets[labeled]
         light = learner.lighter() if isinstance(learner, Lightening) else learner
+        decided = self._decide(self._teaching(light, public, targets))
+        if not decided.weight and self._supports_foreign(light, public, targets):
+            decided = Trust(WEIGHTS[0], decided.evidence, foreign=True)
+        return self._remember(digest, decided)
 
-        def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
-            return own.predicted(light, self._num_classes, Pseudo(X, y, weight) if weight else None)
+    def counted(self, trust: Trust, targets: HardLabels) -> HardLabels:
+        """Those of the labels ``(num_public,)`` that count after this decision; ABSTAIN in place of the others."""
+        if not trust.foreign or self._foreign is None:
+            return targets
+        return np.where(self._foreign, targets, ABSTAIN).astype(LABEL_DTYPE)
 
-        return self._decide(digest, said)
+    def _teaching(
+        self, learner: Learner, public: Features, targets: HardLabels
+    ) -> Callable[[float, OwnRecords], NDArray[np.float64]]:
+        """What the learner says of own records that it has not seen, with these labels at a weight."""
+        labeled = np.flatnonzero(targets != ABSTAIN)
+        X, y = chosen(public, labeled), targets[labeled]
+        return lambda weight, own: own.predicted(learner, self._num_classes, Pseudo(X, y, weight) if weight else None)
+
+    def _supports_foreign(self, learner: Learner, public: Features, targets: HardLabels) -> bool:
+        """Whether own records do not speak against the labels of foreign examples alone."""
+        if not isinstance(learner, Tabulating) or self._alone is None:
+            return False
+        if self._foreign is None:
+            rng = generator(self._seed, "foreign", self._silo)
+            self._foreign = foreign(learner.table(self._private.X, public), self._private.size, rng)
+        few = np.where(self._foreign, targets, ABSTAIN)
+        if not (few != ABSTAIN).any():
+            return False
+        said = partial(self._teaching(learner, public, few), WEIGHTS[0])
+        with contextlib.suppress(*self.all_or_nothing):
+            return self._judged(self._alone, Looked(self._own, said))[1]
+        return False
 
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
         """A model that is less sure may be so of the same classes; one that is wrong about more records is not."""

@@ -39,7 +39,7 @@ class SoftGuard(Deciding):
         def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
             return own.said(lambda records: lesson.train(records, weight), lesson.answer)
 
-        return self._decided_on(lesson.digest) or self._decide(lesson.digest, said)
+        return self._decided_on(lesson.digest) or self._remember(lesson.digest, self._decide(said))
 
     @property
     def _can_tell(self) -> bool:

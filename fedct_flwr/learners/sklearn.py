@@ -216,6 +216,10 @@ class SklearnLearner:
         """Whether its probabilities were fitted to records that it had not learned."""
         return isinstance(self._trained, Calibrated)
 
+    def table(self, *parts: Features) -> Any:
+        """All parts ``(n, ...)`` below one another, as its model takes them."""
+        return self._transform(*parts)
+
     def lighter(self, trees: int = _TREES) -> Self:
         """The same, untrained, with less effort: enough to compare what it learns.
 

@@ -26,6 +26,9 @@ from fedct_flwr.wire.content import Instruction
 
 _STORED: Final = np.dtype("<i2")
 KEPT_OWN: Final = "your own records do not support the consensus: kept your own model"
+FOREIGN_ONLY: Final = (
+    "your own records do not support the consensus: it counts only for public examples that are unlike them"
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Judgment:
     its own model), None where they were not weighed; ``gain``, ``error`` and ``records`` are what they were weighed by:
     out of fold, the mean improvement of Brier's score with all classes counting the same, and its standard error.
     ``tests`` are verdicts on the silo's own test records by round: of the first round that learned a consensus, and of
-    the last.
+    the last. ``foreign_only``: only pseudo-labels of examples that are unlike the silo's records count.
     """
 
     round: int
@@ -46,6 +49,7 @@ class Judgment:
     error: float | None = None
     records: int = 0
     tests: Mapping[str, Verdict] = field(default_factory=dict)
+    foreign_only: bool = False
 
     @property
     def keeps_own(self) -> bool:
@@ -59,6 +63,8 @@ class Judgment:
             return ""
         if self.weight == 0:
             return KEPT_OWN
+        if self.foreign_only:
+            return FOREIGN_ONLY
         if self.gain is None or self.error is None:
             return "your records cannot tell for or against the consensus: it is trusted"
         if self.weight < 1:
@@ -133,6 +139,7 @@ class Judge:
             evidence.error if evidence else None,
             evidence.records if evidence else 0,
             tests,
+            bool(trust and trust.foreign),
         )
 
     @property
@@ -159,6 +166,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
         "round": judgment.round,
         "learner": judgment.learner or None,
         "weight": judgment.weight,
+        "foreign_only": judgment.foreign_only,
         "model": None if judgment.weight is None else "own" if judgment.keeps_own else "co-trained",
         "why": judgment.words or None,
         "own_test": {**asdict(test), "verdict": test.word or "no difference beyond chance"} if test else None,

@@ -102,7 +102,7 @@ def after_first(found: Mapping[SiloName, Judgment]) -> str:
 def distrusts(said: Mapping[str, Any]) -> Iterator[str]:
     """A sentence on each silo that does not trust the consensus in full, of what ``document`` says."""
     for silo, facts in said["judgments"].items():
-        if facts["weight"] is not None and facts["weight"] < 1:
+        if facts.get("foreign_only") or (facts["weight"] is not None and facts["weight"] < 1):
             yield f"{silo}: {facts['why']}"
 
 

@@ -363,3 +363,54 @@ class Misled(Surer):
 def test_the_largest_weight_that_does_no_harm_is_taken(most: float, weight: float):
     found = guard_of(unique(100)).trust(Misled(most), np.zeros((50, 1)), np.zeros(50, dtype=np.int16))
     assert found.weight == weight
+
+
+def two_wards() -> tuple[Examples, Features, HardLabels, NDArray[np.bool_]]:
+    """Own records are of one ward, public examples of two; there the same value means the opposite.
+
+    What is right in the other ward (last) is what silos agree upon in both.
+    """
+    rng = np.random.default_rng(0)
+    other = np.arange(200) % 2 == 0
+    X = rng.normal(size=(80, 3)) + np.array([0, 0, 3])
+    public = rng.normal(size=(200, 3)) + np.where(other[:, None], [0, 0, -3], [0, 0, 3])
+    return Examples(X, (X[:, 0] > 0).astype(np.int16)), public, (public[:, 0] < 0).astype(np.int16), other
+
+
+def test_labels_of_others_patients_are_learned_where_those_of_own_ones_are_wrong():
+    private, public, targets, other = two_wards()
+    guard, learner = guard_of(private), SklearnLearner(DecisionTreeClassifier(random_state=0))
+    found = guard.trust(learner, public, targets)
+    assert (found.weight, found.foreign) == (1.0, True)
+    assert found.evidence is not None
+    assert found.evidence.errors < -1
+    counted = guard.counted(found, targets)
+    assert np.mean((counted != ABSTAIN) == other) > 0.97
+    assert counted[counted != ABSTAIN].tolist() == targets[counted != ABSTAIN].tolist()
+
+
+def test_what_is_sent_comes_from_the_model_that_knows_own_and_others_patients():
+    private, public, targets, other = two_wards()
+    learner, everything = SklearnLearner(DecisionTreeClassifier(random_state=0)), Query(seed=0, size=200)
+    right = np.where(other, targets, np.int16(1) - targets)
+    said = cotrain(learner, private, PublicSet(public), targets, everything, guard=guard_of(private))
+    assert np.mean(said == right[everything.positions(200)]) > 0.9
+
+
+def test_labels_of_others_patients_are_not_learned_by_a_model_that_cannot_keep_them_apart():
+    private, public, targets, _ = two_wards()
+    found = guard_of(private).trust(SklearnLearner(LogisticRegression()), public, targets)
+    assert (found.weight < 1, found.foreign) == (True, False)
+
+
+def test_nothing_is_foreign_where_own_records_are_like_all_others():
+    wrong = np.int16(1) - TRUTH
+    guard = guard_of(records(200))
+    found = guard.trust(SklearnLearner(DecisionTreeClassifier(random_state=0)), PUBLIC, wrong)
+    assert not found.foreign
+    assert guard.counted(found, wrong) is wrong
+
+
+def test_a_learner_without_a_table_keeps_its_own_model():
+    private, public, targets, _ = two_wards()
+    assert guard_of(private).trust(Unweighted(), public, targets).weight == 0.0

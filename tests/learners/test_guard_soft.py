@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from fedct_flwr.kinds.probabilities import PROBABILITIES
 from fedct_flwr.kinds.targeted import Targeted
 from fedct_flwr.kinds.values import VALUES
+from fedct_flwr.learners.guard import Trust
 from fedct_flwr.learners.guard_soft import Lesson, SoftGuard
 from fedct_flwr.learners.regressor import SklearnRegressor
 from fedct_flwr.learners.sklearn import SklearnLearner
@@ -67,14 +68,14 @@ def test_records_that_cannot_tell_trust(values: bool, count: int):
     if values and count > 1:
         private = private._replace(y=np.zeros(count))
     guard = guarded(private, values=values)
-    assert guard.trust(lesson_of(values, False, public)) == (1.0, None)
+    assert guard.trust(lesson_of(values, False, public)) == Trust(1.0)
 
 
 @pytest.mark.parametrize("values", [False, True])
 def test_records_of_one_group_cannot_tell(values: bool):
     private, public = records(50, values=values), records(30, values=values, seed=1).X
     guard = guarded(private, values=values, groups=np.zeros(50, dtype=np.intp))
-    assert guard.trust(lesson_of(values, False, public)) == (1.0, None)
+    assert guard.trust(lesson_of(values, False, public)) == Trust(1.0)
 
 
 def test_the_same_lesson_is_weighed_once():

@@ -7,7 +7,8 @@ import pytest
 
 import fedct_flwr
 from fedct_flwr import Run
-from fedct_flwr.silo.judgment import KEPT_OWN, Judgment, facts_of
+from fedct_flwr.silo.judgment import FOREIGN_ONLY, KEPT_OWN, Judgment, facts_of
+from fedct_flwr.simulation.who_gained import distrusts
 from fedct_flwr.types import DataError
 from fedct_flwr.verdict import Verdict
 from tests.hospitals import in_collusion
@@ -75,6 +76,7 @@ def test_a_damaged_file_is_said(tmp_path: Path, text: str):
         (Judgment(2), None, ""),
         (Judgment(2, weight=0.0, gain=-0.1, error=0.02), "own", KEPT_OWN),
         (Judgment(2, weight=0.3, gain=-0.1, error=0.02), "co-trained", "in part"),
+        (Judgment(2, weight=1.0, gain=-0.1, error=0.02, foreign_only=True), "co-trained", FOREIGN_ONLY),
         (Judgment(2, weight=1.0, gain=0.1, error=0.02), "co-trained", "records support"),
         (Judgment(2, weight=1.0, gain=-0.01, error=0.02), "co-trained", "do not speak against"),
         (Judgment(2, weight=1.0), "co-trained", "cannot tell"),
@@ -84,6 +86,11 @@ def test_words(judgment: Judgment, model: str | None, words: str):
     assert words in judgment.words
     assert facts_of(judgment)["model"] == model
     json.dumps(facts_of(judgment))
+
+
+def test_the_table_says_who_counts_foreign_examples_alone():
+    facts = {silo: facts_of(Judgment(2, weight=1.0, foreign_only=silo == "essen")) for silo in ("essen", "ulm")}
+    assert list(distrusts({"judgments": facts})) == [f"essen: {FOREIGN_ONLY}"]
 
 
 def test_programs_read_the_verdict():
