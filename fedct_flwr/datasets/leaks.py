@@ -1,7 +1,9 @@
 """Test records that training has seen, by groups, by rows or nearly: such a test set makes scores over-optimistic."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,6 +19,9 @@ TEST_RECORDS: Final = "test-records"
 _MANY: Final = 0.05
 """Share of a silo's test records from which repeats change its own score."""
 _MOST_NAMED: Final = 10
+_MOST_SILOS: Final = 20
+_NEAR: Final = 3.0
+"""Standard errors."""
 _BY_CHANCE: Final = 10
 """How many times as many repeats as chance makes are taken for more than chance."""
 
@@ -79,8 +84,11 @@ def _across_silos(dataset: FederatedDataset) -> Iterator[Leak]:
 def _repeats(dataset: FederatedDataset) -> Iterator[Leak]:
     equal: dict[SiloName, tuple[int, int]] = {}
     near: dict[SiloName, tuple[int, int]] = {}
+    chance = _ByChance(dataset.silos)
     for silo in dataset.silos:
         found = _repeated(silo)
+        if not chance.is_less(silo, int(np.count_nonzero(found))):
+            found = np.zeros_like(found)
         if many := int(np.count_nonzero(found)):
             equal[silo.name] = many, silo.test.size
         close = near_copies(silo.test, silo.private, dataset.schema.columns, found)
@@ -105,6 +113,28 @@ def _said(found: Mapping[SiloName, tuple[int, int]], what: str) -> Iterator[Leak
         "or remove repeated rows",
         serious=True,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _ByChance:
+    """What a silo's test records have in common with what other silos train on: as much as chance makes."""
+
+    silos: Sequence[SiloData]
+
+    @cached_property
+    def private(self) -> Mapping[SiloName, NDArray[np.uint64]]:
+        """Digests of the records that some silos train on."""
+        return {silo.name: _digests(silo.private) for silo in self.silos[:_MOST_SILOS]}
+
+    def is_less(self, silo: SiloData, repeats: int) -> bool:
+        """Whether chance makes fewer repeats among as many records of other silos, or nothing is known of that."""
+        if not repeats or len(self.silos) < 2:
+            return True
+        others = [known for name, known in self.private.items() if name != silo.name]
+        every, rng = np.concatenate(others), np.random.default_rng(0)
+        some = rng.choice(every, min(silo.private.size, len(every)), replace=False)
+        found = int(np.count_nonzero(np.isin(_digests(silo.test), some)))
+        return repeats > found + _NEAR * float(np.sqrt(found))
 
 
 def repeated(silo: SiloData) -> int:

@@ -269,6 +269,20 @@ def test_few_values_repeat_by_chance_and_are_not_taken_for_patients() -> None:
     assert repeated(silo_of(X, rng.integers(0, 2, 500), 100)) == 0
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_signs_of_one_word_repeat_by_chance_as_often_as_at_other_silos(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for name, size in {"a": 300, "b": 400, "c": 200, "public": 300}.items():
+        words = [rng.choice(5, size, p=[0.5, 0.3, 0.1, 0.07, 0.03]) for _ in range(5)]
+        frame = pd.DataFrame({f"{at}-{word}": (cells == word) for at, cells in enumerate(words) for word in range(5)})
+        if name != "public":
+            frame["ill"] = words[0] + rng.integers(0, 3, size) > 1
+        frame.astype(int).to_csv(tmp_path / f"{name}.csv", index=False)
+    dataset = read(tmp_path)
+    assert sum(map(repeated, dataset.silos)) > 5
+    assert not said(dataset)
+
+
 def test_a_repeat_counts_with_the_same_label_alone_and_missing_values_are_equal() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)

@@ -40,6 +40,14 @@ _PART: Final = 0.25
 _ENOUGH: Final = 200
 """Records of a silo alone from which some sign of its labels shows."""
 _NOTHING_AT_ALL: Final = 0.05
+_CONFIDENT: Final = 1.64
+"""Standard errors, by chance exceeded once in 20."""
+_CHOSEN: Final = 3.0
+"""Standard errors by which the best of many borders may be better than it is."""
+_OF_TWO: Final = 3.0
+"""Added to the kurtosis of two classes: one by the product of their shares."""
+_HARDLY_TOLD: Final = 0.36
+"""Square of the distance of two classes in standard deviations, along what tells most of them."""
 _MOSTLY: Final = 0.8
 _NEARLY_ALL: Final = 0.95
 _HOLDS: Final = 0.3
@@ -130,7 +138,11 @@ def without_records(scores: Scores, label: str, silo: SiloName, say: Words) -> I
     if not (is_label & varies).any() or not (~is_label & varies).any():
         return
     freedom = int((is_label & varies).sum() * (~is_label & varies).sum())
-    if chi2.sf(_across(some, is_label & varies, ~is_label & varies), freedom) > _NOTHING_AT_ALL:
+    told = _across(some, is_label & varies, ~is_label & varies)
+    # Of many columns, or of a rare class, the records may have something to tell that does not show.
+    most = max(0.0, told - freedom) + _CONFIDENT * np.sqrt(2 * freedom + 4 * max(0.0, told - freedom))
+    of_classes = most / len(values) * (some.tails[is_label & varies].min() + _OF_TWO)
+    if chi2.sf(told, freedom) > _NOTHING_AT_ALL and of_classes <= _HARDLY_TOLD:
         said = f"nothing in the records of silo {silo} goes with its labels"
         fix = "check that its labels stand next to the right records, as a model learns nothing from these"
         yield Finding("unrelated-labels", Severity.SAID, said, fix, silo=silo)
@@ -263,7 +275,9 @@ def _is_cut_off(here: _Some, there: _Some, mine: _Mask, left: _Mask, far: float)
 
 def _expected(there: _Some, mine: _Mask, others: _Mask, records: int) -> float:
     """How many standard errors across a border so many records should show, less what a rule learns by heart."""
-    learned = _across(there, mine, others) - mine.sum() * others.sum()
+    freedom = float(mine.sum() * others.sum())
+    # The border is the one of many with most across it.
+    learned = _across(there, mine, others) - freedom - _CHOSEN * np.sqrt(2 * freedom)
     return float(np.sqrt(max(0.0, learned) * records / there.records))
 
 

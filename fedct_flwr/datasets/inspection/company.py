@@ -12,13 +12,13 @@ Ranks have no unit, and what is compared is whether the rule holds at all: silos
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedct_flwr.datasets.inspection.finding import Finding, Severity
-from fedct_flwr.datasets.inspection.scores import Scores, fit, precision, rule
+from fedct_flwr.datasets.inspection.scores import Scores, correlated, fit, precision, rule
 from fedct_flwr.datasets.inspection.words import Words
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import SiloName
@@ -42,12 +42,22 @@ _Matrix = NDArray[np.float64]
 
 
 class _Table(NamedTuple):
-    """A table's correlations, how many records they are of, and of each score the kurtosis and the share of ones."""
+    """A table's correlations, how many records they are of, and of each score the kurtosis and the share of ones.
+
+    ``halves`` are the correlations of every second record, and of those between: a rule fits its own records too well.
+    """
 
     matrix: _Matrix
     records: int
     tails: _Matrix
     shares: _Matrix
+    halves: tuple[_Matrix, _Matrix]
+
+    @classmethod
+    def of(cls, scores: Scores) -> Self:
+        values = scores.values
+        even, odd = (correlated(values[first::2], values[first::2]) for first in range(2))
+        return cls(scores.correlations, len(values), (values**4).mean(axis=0), scores.shares, (even, odd))
 
 
 def strangers(
@@ -59,11 +69,7 @@ def strangers(
     """
     enough = {silo: each for silo, each in tables.items() if len(each.values) >= _FEWEST}
     largest = sorted(enough, key=lambda silo: -len(enough[silo].values))[:_MOST_TABLES]
-    known = {
-        silo: _Table(each.correlations, len(each.values), (each.values**4).mean(axis=0), each.shares)
-        for silo, each in enough.items()
-        if silo in largest
-    }
+    known = {silo: _Table.of(each) for silo, each in enough.items() if silo in largest}
     if len(known) < 2:
         return
     some = enough[largest[0]]
@@ -136,17 +142,26 @@ class _Fits:
         return self._rules[column].fit(matrix)
 
     def elsewhere(self, column: int) -> float:
-        """The least correlation at the other silos, each with the rule of all tables but it and this one."""
+        """The least correlation at the other silos, each with the rule of all tables but it and this one.
+
+        Of a single other table, each half has the rule of the other half.
+        """
+        if len(self._others) == 1:
+            (one, other) = next(iter(self._others.values())).halves
+            return float(np.mean([self._learned(one, other, column), self._learned(other, one, column)]))
         found = []
         for silo, each in self._others.items():
             # The public set has no labels that go with a column.
-            if silo or len(self._others) == 1:
-                rest = [other.matrix for name, other in self._others.items() if name != silo]
-                left = self._left & (np.diag(each.matrix) > 0)
-                theirs = _rule(_mean(rest or [each.matrix]), self._owner, left, column)
-                if each.matrix[np.ix_(theirs.mine, theirs.mine)].any():
-                    found.append(theirs.fit(each.matrix))
+            if silo:
+                rest = _mean([other.matrix for name, other in self._others.items() if name != silo])
+                if each.matrix[np.ix_(self._owner == column, self._owner == column)].any():
+                    found.append(self._learned(rest, each.matrix, column))
         return min(found, default=0.0)
+
+    def _learned(self, source: _Matrix, target: _Matrix, column: int) -> float:
+        """The correlation of a column in one table with what the rule of another one says."""
+        left = self._left & (np.diag(target) > 0)
+        return _rule(source, self._owner, left, column).fit(target)
 
     def worst(self) -> tuple[int, float] | None:
         """The column for which the rule fails most, and its correlation; 0 where nothing goes with it."""

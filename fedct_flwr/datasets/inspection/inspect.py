@@ -171,7 +171,7 @@ def inspect_tables(
         found += of_classes(counts, agreed, label, say)
     sizes = {silo: own.records for silo, own in ours.items()}
     found += [*unequal(sizes), *few_records(sizes, theirs.records, say)]
-    copies = of_records(None if say.private else theirs, ours, {} if number else y, say)
+    copies = of_records(theirs, ours, {} if number else y, say)
     # Records of one group may well be alike.
     found += [each for each in copies if not (settings.group and each.code == "repeated-records")]
     found += _nearly_shared(theirs, ours, found, say)

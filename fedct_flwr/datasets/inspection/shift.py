@@ -288,7 +288,8 @@ def of_scales(
         factor = _factor(q[position], own[position])
         medians = _medians(q[position], own[position], factor, say)
         said = f"{say.column(column, name)} lies apart from {whose} numbers{medians}"
-        yield Finding("other-scale", Severity.SAID, said, "check the unit", column, name)
+        fix = "check the unit" if factor is not None else "check the unit, or nothing, if its records differ so"
+        yield Finding("other-scale", Severity.SAID, said, fix, column, name)
     for position in np.flatnonzero(known & wide & outside_range & ~apart):
         column = common[position]
         said = f"{say.column(column, name)} has a tenth of its numbers or more outside {whose} range"

@@ -174,6 +174,10 @@ def _far_end(ordered: NDArray[np.float64], others: Sequence[float]) -> NDArray[n
             times = _FAR_ALONE if np.log(far[0] / high) > _FAR_IN_LOGS * np.log(high / low) else np.inf
         else:
             times = _FAR if far[0] == far[-1] else np.inf
+            amounts = rest[rest > 0]
+            # Costs have long tails, too, and many are zero.
+            if low == 0 and len(amounts) and np.log(far[0] / high) <= _FAR_IN_LOGS * np.log(high / amounts[0]):
+                times = np.inf
         if size < _ENOUGH_CELLS:
             # Few numbers do not show how far such numbers go.
             times = max(times, _FAR)
