@@ -33,7 +33,7 @@ def is_readable(announced: ReplyProto, parts: Mapping[str, bytes]) -> bool:
     """Whether ``parts``, by their ids, are the reply that was ``announced``. Never raises."""
     told = announced.metadata
     try:
-        if not all(map(_is_short, parts.values())):
+        if not all(map(is_short, parts.values())):
             return False
         found = inflate_object_from_contents(told.message_id, dict(parts))
         if not isinstance(found, Message):
@@ -56,8 +56,11 @@ def in_its_place(announced: ReplyProto) -> Message:
     return error
 
 
-def _is_short(part: bytes) -> bool:
-    """Whether a part has a few numbers or texts alone, if it is a record of such. Raises for what is no part."""
+def is_short(part: bytes) -> bool:
+    """Whether a part has a few numbers or texts alone, if it is a record of such: Flower takes long to read more.
+
+    Raises for what is no part.
+    """
     kinds = _RECORDS.get(get_object_type_from_object_content(part))
     if kinds is None:
         return True

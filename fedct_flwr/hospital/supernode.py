@@ -56,6 +56,7 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedct_flwr.coordinator.readable_replies import is_short
 from fedct_flwr.hospital.bounded_transport import BoundedTransport, TooLongError
 from fedct_flwr.hospital.held_tasks import WAIT_HEADER
 from fedct_flwr.hospital.link import Heard
@@ -312,6 +313,8 @@ class SuperNode:
         confirmation = ConfirmMessageReceivedRequest(node=node, run_id=run_id, message_object_id=tree.object_id)
         self._ask(lambda: self._client.ConfirmMessageReceived(confirmation))
         try:
+            if not all(map(is_short, pieces.values())):
+                return RecordDict()
             message = inflate_object_from_contents(tree.object_id, pieces)
         except Exception:
             # Whatever Flower's parser stumbles over was sent by somebody else, and is answered with a refusal.

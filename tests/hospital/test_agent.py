@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from flwr.app import RecordDict
+from flwr.app import ConfigRecord, RecordDict
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli.silo.agent_file import read_agent
-from fedct_flwr.hospital import agent
+from fedct_flwr.hospital import agent, supernode
 from fedct_flwr.hospital.agent import run_agent
 from fedct_flwr.hospital.agent_status import (
     STALE,
@@ -103,6 +104,26 @@ def test_what_nobody_agreed_upon_is_refused_and_the_agent_goes_on(silo: Silo, mo
     silo.ask()
     assert isinstance(silo.outcome(), np.ndarray)
     assert len(silo.of(Event.REFUSED)) == 6
+
+
+def test_a_record_of_many_fields_is_refused_unread(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def inflate(name: str, pieces: dict[str, bytes]) -> object:
+        read.append(name)
+        return inflate_object_from_contents(name, pieces)
+
+    # Flower takes a minute and gigabytes for the millions that fit into a message.
+    monkeypatch.setattr(supernode, "inflate_object_from_contents", inflate)
+    monkeypatch.setattr(agent, "_MAX_REFUSAL_SECONDS", 0.1)
+    silo.start()
+    for odd in (ConfigRecord({str(number): 1 for number in range(9)}), ConfigRecord({"payload": [1, 2]})):
+        silo.api.ask(RecordDict({"fedct": odd}))
+        assert silo.outcome() is Refusal.MALFORMED
+    assert not read
+    silo.ask()
+    assert isinstance(silo.outcome(), np.ndarray)
+    assert len(read) == 1
 
 
 def test_refusals_in_a_row_are_answered_ever_more_slowly(silo: Silo) -> None:
