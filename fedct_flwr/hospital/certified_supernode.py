@@ -16,6 +16,7 @@ import signal
 import ssl
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,7 +107,10 @@ def main() -> None:
     sys.argv = ["flower-supernode", *rest]
     from flwr.supernode.cli import flower_supernode
 
-    flower_supernode()
+    try:
+        flower_supernode()
+    except Exception:
+        traceback.print_exc()
     # A SuperNode's work has no end. Flower's thread that serves the agent would keep the process, with nobody in it who
     # calls the coordinator.
     sys.stderr.write("the SuperNode's work has ended, and nobody had asked for that\n")

@@ -17,6 +17,8 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.cli.certificates import create_authority, create_client_certificate, create_server_certificate
 from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER
 from fedct_flwr.hospital import noted_calls
+from fedct_flwr.hospital.certified_supernode import RETURNED
+from tests.patience import PATIENCE
 from tests.processes.deployment import free_port
 
 MOVED = "this Flower makes a SuperNode's connection otherwise: see fedct_flwr/hospital/certified_supernode.py"
@@ -124,6 +126,30 @@ def test_files_that_are_no_pair_are_one_sentence(files: Path, wording: SnapshotA
     assert done.stderr.count("\n") == 1
     alone = run("--client-certificate", files / "client.crt")
     assert alone.stderr == wording
+
+
+@pytest.mark.parametrize("end", ["return", "raise OSError('of its own')"])
+def test_a_supernode_whose_work_ends_leaves_no_process_that_calls_nobody(end: str) -> None:
+    """Flower's thread that serves the agent is there and would keep it."""
+    code = f"""
+import threading
+import flwr.supernode.cli
+from fedct_flwr.hospital import certified_supernode
+
+def work():
+    threading.Thread(target=threading.Event().wait).start()
+    {end}
+
+flwr.supernode.cli.flower_supernode = work
+certified_supernode.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == RETURNED
+    assert done.stderr.endswith("the SuperNode's work has ended, and nobody had asked for that\n")
+    assert ("of its own" in done.stderr) is ("raise" in end)
 
 
 def test_without_a_certificate_it_is_flowers_own_program() -> None:
