@@ -43,6 +43,9 @@ SURELY_BAD: Final = 2.0
 MARGIN: Final = 0.01
 """Brier's score, in 0..2, by which a model may look worse in addition: half a hundredth in the probability of a class
 that is as likely as not. None for a model that is wrong about more records by a standard error."""
+LEAST_FOREIGN: Final = 1 / 3
+"""Share of public examples that have to be foreign for their labels to be tried alone: where fewer are, own records
+tell of most patients, and have spoken."""
 _ROUNDING: Final = 1e-6
 """Standard errors: one wrong record more is exactly one, but for the last bits."""
 
@@ -177,7 +180,7 @@ class Guard(Deciding):
             rng = generator(self._seed, "foreign", self._silo)
             self._foreign = foreign(learner.table(self._private.X, public), self._private.size, rng)
         few = np.where(self._foreign, targets, ABSTAIN)
-        if not (few != ABSTAIN).any():
+        if self._foreign.mean() < LEAST_FOREIGN or not (few != ABSTAIN).any():
             return False
         said = partial(self._teaching(learner, public, few), WEIGHTS[0])
         with contextlib.suppress(*self.all_or_nothing):

@@ -411,6 +411,13 @@ def test_nothing_is_foreign_where_own_records_are_like_all_others():
     assert guard.counted(found, wrong) is wrong
 
 
+def test_labels_of_a_few_foreign_examples_are_not_tried_alone():
+    private, public, targets, other = two_wards()
+    some = other & (np.arange(200) < 60) | ~other
+    found = guard_of(private).trust(SklearnLearner(DecisionTreeClassifier(random_state=0)), public[some], targets[some])
+    assert (found.weight, found.foreign) == (0.0, False)
+
+
 def test_a_learner_without_a_table_keeps_its_own_model():
     private, public, targets, _ = two_wards()
     assert guard_of(private).trust(Unweighted(), public, targets).weight == 0.0
