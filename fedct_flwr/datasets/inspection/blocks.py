@@ -97,8 +97,13 @@ def apart(scores: Mapping[SiloName, Scores], label: str, say: Words) -> Iterator
             yield found
 
 
-def strange_blocks(tables: Mapping[SiloName, Scores], label: str, say: Words) -> Iterator[Finding]:
-    """Tables in which a block goes with no other column, as it does in the other tables."""
+def strange_blocks(
+    tables: Mapping[SiloName, Scores], label: str, say: Words, narrow: Mapping[SiloName, Collection[str]]
+) -> Iterator[Finding]:
+    """Tables in which a block goes with no other column, as it does in the other tables.
+
+    ``narrow`` are by silo the columns in which it has other records: with these, nothing need go.
+    """
     enough = {silo: each for silo, each in tables.items() if len(each.values) >= _FEWEST and not each.repeats}
     known = {silo: _Some.of(each.values) for silo, each in enough.items()}
     for silo in enough if len(enough) > 1 else ():
@@ -110,6 +115,7 @@ def strange_blocks(tables: Mapping[SiloName, Scores], label: str, say: Words) ->
         rest = _together([each for other, each in known.items() if other != silo])
         names, owner = enough[silo].names, enough[silo].owner
         left = _usable(own, rest, owner, names.index(label) if label in names else -1)
+        left &= ~np.isin(owner, [at for at, name in enumerate(names) if name in narrow.get(silo, ())])
         several = {other: each for other, each in known.items() if other != silo}
         blocks = _cut_off(own, rest, owner, left, _FARTHER)
         block = next((each for each in blocks if _holds_in_all(several, rest, left, owner, each)), None)

@@ -61,11 +61,12 @@ class _Table(NamedTuple):
 
 
 def strangers(
-    tables: Mapping[SiloName, Scores], say: Words, label: str, but: Collection[str] = ()
+    tables: Mapping[SiloName, Scores], say: Words, label: str, others: Mapping[SiloName, Collection[str]]
 ) -> Iterator[Finding]:
     """Columns that are not what they are in the other tables; the public set's, too, unless it is all there is.
 
-    ``but`` are columns of which it is known already that they are something else. Of the ``label`` nothing is said.
+    ``others`` are by silo the columns in which it has other records: with these, nothing need go. Of the ``label``
+    nothing is said.
     """
     enough = {silo: each for silo, each in tables.items() if len(each.values) >= _FEWEST}
     largest = sorted(enough, key=lambda silo: -len(enough[silo].values))[:_MOST_TABLES]
@@ -77,7 +78,7 @@ def strangers(
         # Of two tables, it is the silo's that is compared with the public set.
         one_class = label in some.names and not known[silo].tails[some.of(some.names.index(label))].any()
         if (silo or len(known) > 2) and not (silo and one_class):
-            yield from _of_silo(silo, known, some.names, some.owner, say, {label, *but})
+            yield from _of_silo(silo, known, some.names, some.owner, say, label, others.get(silo, ()))
 
 
 def _of_silo(
@@ -86,35 +87,40 @@ def _of_silo(
     names: tuple[str, ...],
     owner: NDArray[np.intp],
     say: Words,
-    but: Collection[str],
+    label: str,
+    narrow: Collection[str],
 ) -> Iterator[Finding]:
     own, others = tables[silo], {name: each for name, each in tables.items() if name != silo}
     fits = _Fits(own, others, owner, np.ones(len(owner), dtype=bool))
     # Several classes have no direction: where their rule fails, they are no help to judge a column by.
-    for at in [at for at in fits.columns if names[at] in but and fits.size(at) > 1]:
+    for at in [at for at in fits.columns if names[at] == label and fits.size(at) > 1]:
         if fits.here[at] < fits.elsewhere(at) / 2:
             fits = fits.without(at)
     where = "the public set" if len(others) == 1 and "" in others else "the other tables"
-    for a, b in _swapped(fits, {at for at, name in enumerate(names) if name not in but}):
+    for a, b in _swapped(fits, {at for at, name in enumerate(names) if name != label}):
         said = (
             f"{say.column(names[a], silo)} goes with the others as {quoted(names[b])} does in {where}, and vice versa"
         )
         fix = "check whether the two have changed places"
         yield Finding("swapped-columns", Severity.SAID, said, fix, names[a], silo)
         fits = fits.without(a, b)
-    while (found := fits.worst()) is not None:
-        column, correlation = found
-        fits = fits.without(column)
-        if names[column] in but or not fits.are_usual():
-            continue
-        if correlation < 0:
-            said = f"{say.column(names[column], silo)} goes with the others in the opposite way of {where}"
-            fix = "check its sign, and what its codes or its scale mean"
-            yield Finding("reversed-column", Severity.SAID, said, fix, names[column], silo)
-        else:
-            said = f"nothing goes with {say.column(names[column], silo)}, as it does in {where}"
-            fix = "check that its cells stand next to the right records"
-            yield Finding("unrelated-column", Severity.SAID, said, fix, names[column], silo)
+    for opposite in (True, False):
+        if not opposite:
+            fits = fits.without(*(at for at in fits.columns if names[at] in narrow))
+        while (column := fits.worst(opposite=opposite)) is not None:
+            fits = fits.without(column)
+            if names[column] != label and fits.are_usual():
+                yield _said(names[column], silo, where, say, opposite=opposite)
+
+
+def _said(name: str, silo: SiloName, where: str, say: Words, *, opposite: bool) -> Finding:
+    if opposite:
+        said = f"{say.column(name, silo)} goes with the others in the opposite way of {where}"
+        fix = "check its sign, and what its codes or its scale mean"
+        return Finding("reversed-column", Severity.SAID, said, fix, name, silo)
+    said = f"nothing goes with {say.column(name, silo)}, as it does in {where}"
+    fix = "check that its cells stand next to the right records"
+    return Finding("unrelated-column", Severity.SAID, said, fix, name, silo)
 
 
 class _Fits:
@@ -163,18 +169,18 @@ class _Fits:
         left = self._left & (np.diag(target) > 0)
         return _rule(source, self._owner, left, column).fit(target)
 
-    def worst(self) -> tuple[int, float] | None:
-        """The column for which the rule fails most, and its correlation; 0 where nothing goes with it."""
+    def worst(self, *, opposite: bool) -> int | None:
+        """The column for which the rule fails most: it tells the opposite, or nothing goes with the column."""
         suspects = []
         for column in self.columns:
             here = self.here[column]
             is_opposite = here <= min(_OPPOSITE, -_FAR * self.error) and self._may_be_reversed(column)
             is_nothing = abs(here) <= max(_NOTHING, 2 * self.error) and self._is_alone(column)
-            if is_opposite or is_nothing:
+            if is_opposite if opposite else is_nothing:
                 there = self.elsewhere(column)
                 if there >= max(_HOLDS, here + _FAR * self.error) and not self._is_rare(column):
-                    suspects.append((here if is_opposite else 0.0, -there, column))
-        return (min(suspects)[2], min(suspects)[0]) if suspects else None
+                    suspects.append((here if opposite else 0.0, -there, column))
+        return min(suspects)[2] if suspects else None
 
     def are_usual(self) -> bool:
         """Whether most rules that hold elsewhere hold here, too: other patients go by other rules in many columns."""

@@ -30,6 +30,7 @@ from fedct_flwr.datasets.inspection.outcome import few_records, survival
 from fedct_flwr.datasets.inspection.outstanding import outstanding
 from fedct_flwr.datasets.inspection.parts import broken
 from fedct_flwr.datasets.inspection.pasted import pasted
+from fedct_flwr.datasets.inspection.populations import other_columns
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
 from fedct_flwr.datasets.inspection.quantity import of_quantity
 from fedct_flwr.datasets.inspection.records import of_records
@@ -267,10 +268,12 @@ def _of_order(
     have_slipped = {(each.column, each.silo) for each in found}
     own = {silo: each for silo, each in scores.items() if not silo.endswith(TESTED)}
     of_many = {silo: each for silo, each in own.items() if not each.repeats}
-    found += [each for each in strangers(of_many, say, label) if (each.column, each.silo) not in have_slipped]
-    for check in (apart, strange_blocks):
+    others = {silo: other_columns(public, silos[silo], alone=len(silos) == 1) for silo in largest}
+    strange = strangers(of_many, say, label, others)
+    found += [each for each in strange if (each.column, each.silo) not in have_slipped]
+    for blocks in (apart(scores, label, say), strange_blocks(scores, label, say, others)):
         in_disorder = {each.silo for each in found}
-        found += [each for each in check(scores, label, say) if each.silo not in in_disorder]
+        found += [each for each in blocks if each.silo not in in_disorder]
     for silo in silos if say.private else ():
         found += without_records(scores[silo], label, silo, say)
     found += outstanding([each for silo, each in own.items() if silo], label, telling)
