@@ -71,14 +71,19 @@ def with_signs_of_one_word(rng: Generator, count: int) -> Columns:
 
 
 def with_costs(rng: Generator, count: int) -> Columns:
-    """Costs, most of which are zero, and the others amounts with a long tail."""
+    """Costs, most of which are zero, and the others amounts with a long tail; and what is asked of few patients."""
     latent = rng.normal(size=count)
     shares = {"surgery": 0.7, "icu": 0.85, "imaging": 0.5, "drugs": 0.3}
     found: Columns = {
         name: np.where(rng.random(count) < share, 0, np.round(np.exp(5 + latent + rng.normal(size=count)), 2))
         for name, share in shares.items()
     }
-    found |= {"total": np.sum([*found.values()], axis=0).round(2), "days": 1 + rng.geometric(0.25, count)}
+    # No other patient is asked when it began.
+    found["begun"] = np.where(rng.random(count) < 0.8, np.nan, np.round(rng.gamma(2, 8, count)))
+    found |= {
+        "total": np.sum([found[name] for name in shares], axis=0).round(2),
+        "days": 1 + rng.geometric(0.25, count),
+    }
     return {**found, LABEL: np.where(latent + 0.5 * rng.normal(size=count) > 0.5, "ill", "healthy")}
 
 

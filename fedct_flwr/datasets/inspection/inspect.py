@@ -152,7 +152,8 @@ def inspect_tables(
     found = [
         each
         for each in of_table(theirs, say, meant, dated(public))
-        if each.code != "constant-column" or each.column not in varies
+        if (each.code != "constant-column" or each.column not in varies)
+        and (each.code != "missing-values" or not _is_as_empty(each.column, ours))
     ]
     known = {each.column for each in found if each.code in _NAMES_RECORDS}
     names_records = [] if settings.group else [*belonging(ours, known, say)]
@@ -190,6 +191,15 @@ def inspect_tables(
         *(_facts(silo, own, theirs, counts.get(silo, {})) for silo, own in ours.items()),
     ]
     return Inspection(tuple(tables), tuple(_without_consequences(with_accepted(found, [*settings.accept, *accept]))))
+
+
+def _is_as_empty(column: str, silos: Mapping[SiloName, Profile]) -> bool:
+    """Whether all silos have a column mostly empty, and not all of it: it is known of some patients alone."""
+    every = [*silos.values()]
+    return bool(every) and all(
+        own.kinds.get(column, Kind.NOTHING) is not Kind.NOTHING and own.missing(column) > own.records / 2
+        for own in every
+    )
 
 
 def _nearly_shared(
