@@ -445,6 +445,18 @@ def test_the_page_quotes_classes_one_a_line_and_cuts_them(fedct: Fedct, kit: Kit
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_the_page_says_which_findings_the_study_does_not_want_to_hear_of(fedct: Fedct, kit: Kit) -> None:
+    path = kit.folder / "study" / "study.toml"
+    plain = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
+    assert "takes these findings" not in plain.out
+    path.write_text(f'{path.read_text("utf-8")}\n[tables]\naccept = ["public-records", "other-scale:chol"]\n')
+    outcome = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test")
+    assert outcome.code == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert "takes these findings on tables, this silo's too, for meant so: 'public-records', 'other-scale:chol'" in said
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_predictions_name_classes_plainly(
     fedct: Fedct, forged: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

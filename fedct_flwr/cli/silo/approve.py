@@ -238,6 +238,7 @@ def sections(
     kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
     added = study.sums if policy.adds else None
     model = approval.language_model(config)
+    accepted = study.config.tables.accept
     longest = _longest(config, study)
     return {
         "The study": [
@@ -248,6 +249,11 @@ def sections(
             f"Public set: {len(public):,} examples without labels, which every silo and the coordinator have",
             f"Its SHA-256: {public.fingerprint.hex()}",
             *([f"SHA-256 of the language model in the learner's folder: {model}"] if model else []),
+            *(
+                [f"The study takes these findings on tables, this silo's too, for meant so: {listed(accepted)}"]
+                if accepted
+                else []
+            ),
         ],
         "What leaves, to the coordinator": [
             f"The coordinator's address: {config.connection.superlink}",
