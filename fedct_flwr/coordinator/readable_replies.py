@@ -5,28 +5,18 @@ whatever it stumbles over. It then believes what the parts say they reply to, wh
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from flwr.app import ConfigRecord, Error, Message, MetricRecord
+from flwr.app import Error, Message
 from flwr.app.message import make_message
 from flwr.common.serde_utils import metadata_from_proto
 from flwr.proto.message_pb2 import Message as ReplyProto
-from flwr.proto.recorddict_pb2 import ConfigRecord as ConfigRecordProto
-from flwr.proto.recorddict_pb2 import MetricRecord as MetricRecordProto
-from flwr.supercore.inflatable.inflatable_object import (
-    get_object_body,
-    get_object_type_from_object_content,
-)
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+
+from fedct_flwr.wire.parts import is_short
 
 UNREADABLE: Final = 1000
 """The code of the error in place of a reply that cannot be read. Flower has smaller ones."""
-_RECORDS: Final[Mapping[str, tuple[Any, Any]]] = {
-    "ConfigRecord": (ConfigRecord, ConfigRecordProto),
-    "MetricRecord": (MetricRecord, MetricRecordProto),
-}
-_MOST_FIELDS: Final = 8
-"""Of one record; all of ours have one. Flower takes 16 s to read a million, which the gateway lets in."""
 
 
 def is_readable(announced: ReplyProto, parts: Mapping[str, bytes]) -> bool:
@@ -54,18 +44,3 @@ def in_its_place(announced: ReplyProto) -> Message:
     error = make_message(metadata_from_proto(announced.metadata), error=Error(UNREADABLE))
     error.metadata.__dict__["_message_id"] = error.object_id
     return error
-
-
-def is_short(part: bytes) -> bool:
-    """Whether a part has a few numbers or texts alone, if it is a record of such: Flower takes long to read more.
-
-    Raises for what is no part.
-    """
-    kinds = _RECORDS.get(get_object_type_from_object_content(part))
-    if kinds is None:
-        return True
-    record, proto = kinds
-    fields = proto.FromString(get_object_body(part, record)).items
-    return len(fields) <= _MOST_FIELDS and not any(
-        (field.value.WhichOneof("value") or "").endswith("_list") for field in fields
-    )

@@ -56,11 +56,11 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedct_flwr.coordinator.readable_replies import is_short
 from fedct_flwr.hospital.bounded_transport import BoundedTransport, TooLongError
 from fedct_flwr.hospital.held_tasks import WAIT_HEADER
 from fedct_flwr.hospital.link import Heard
 from fedct_flwr.types import ConfigError, FedctError
+from fedct_flwr.wire.parts import is_short
 
 ACQUIRE_TASK: Final = "/flwr.proto.Runtime/AcquireTask"
 
