@@ -19,6 +19,7 @@ _CHANGING: Final = [
     (re.compile(r"(?<=-)\d{8}-\d{6}\b"), "<time>"),
     (re.compile(r"[\d,]+(?= MB are free)"), "<number>"),
     (re.compile(r"\([\d.]+ s\)"), "(<seconds>)"),
+    (re.compile(r"(?<=Python )\d+\.\d+\.\d+(?= on )"), "<version>"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d{4,5}|(?<=localhost:)\d{4,5}"), "<port>"),
 ]
 """What differs from run to run."""

@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeClassifier
 
 FOREIGN: Final = 0.3
 """A foreign example is an own record with a smaller probability than this, if there were as many of these."""
@@ -28,6 +27,8 @@ def foreign(both: Any, own: int, rng: Generator) -> NDArray[np.bool_]:
 
     ``both`` ``(n, ...)`` has the ``own`` records, then the public examples, as a model takes them.
     """
+    from sklearn.tree import DecisionTreeClassifier  # not at the top: algorithms and their kinds wait for no learner
+
     count = both.shape[0]
     table = both.reshape(count, -1) if both.ndim > 2 else both
     likely, asked = np.zeros(count), np.zeros(count)
