@@ -3,7 +3,6 @@
 import codecs
 import re
 import string
-import unicodedata
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, Self
@@ -12,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from fedct_flwr.config.names import Name
 from fedct_flwr.config.settings import Names, Settings, kebab
+from fedct_flwr.text.normal_form import normalized
 
 DATA_FILE: Final = "data.toml"
 """The file's name, next to the tables that it describes."""
@@ -204,4 +204,4 @@ def _given(settings: TableForm) -> dict[str, object]:
 
 
 def _same(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
+    return normalized("NFC", name)
