@@ -42,21 +42,20 @@ class Encoder(NamedTuple):
     @classmethod
     def of(cls, params: Mapping[str, Any], name: str) -> "tuple[Encoder, dict[str, Any]]":
         """These and all other parameters of learner ``name``. Raises LearnerError for what cannot be."""
-        own = ("folder", "max_length", "tokenizer", *(["layers"] if name == EMBEDDING else []))
-        folder, length, pinned = (params.get(key, one) for key, one in zip(own, ("", 0, ""), strict=False))
-        layers = params.get("layers", _LAYERS) if "layers" in own else _LAYERS
-        if not isinstance(folder, str) or not folder:
+        own = {"folder": "", "max_length": 0, "tokenizer": "", **({"layers": _LAYERS} if name == EMBEDDING else {})}
+        said: dict[str, Any] = {key: params.get(key, default) for key, default in own.items()}
+        if not isinstance(said["folder"], str) or not said["folder"]:
             raise LearnerError(
                 f'learner {name!r} needs a language model: set learner-params = \'{{"{_FOLDER}": "PATH"}}\', the '
                 "folder with its config.json"
             )
-        if not isinstance(length, int) or isinstance(length, bool) or length < 0 or not isinstance(pinned, str):
+        if not _is_whole(said["max_length"]) or said["max_length"] < 0 or not isinstance(said["tokenizer"], str):
             raise LearnerError(
                 f"learner {name!r} has a wrong parameter: 'max_length' is a number of tokens, 'tokenizer' a digest"
             )
-        if not isinstance(layers, int) or isinstance(layers, bool) or layers < 1:
+        if not _is_whole(layers := said.get("layers", _LAYERS)) or layers < 1:
             raise LearnerError(f"learner {name!r} has a wrong parameter: 'layers' is a number of layers, at least 1")
-        return cls(folder, length, pinned, layers), {key: value for key, value in params.items() if key not in own}
+        return cls(**said), {key: value for key, value in params.items() if key not in own}
 
     def check(self) -> None:
         """Raise LearnerError unless the folder is there, may be loaded, and has the pinned tokenizer."""
@@ -134,6 +133,10 @@ class Tokens(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for row, tokens in zip(found, tokens_of(tokenizer, texts, length), strict=True):
             row[: len(tokens)] = tokens
         return found
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def same_folder(folder: str, known: str) -> Any:
