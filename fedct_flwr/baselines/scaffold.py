@@ -76,7 +76,7 @@ class Scaffold(WeightSharing):
         first = network(config, dataset, 0)
         if first.reach is None:
             raise ConfigError(
-                f"algorithm {self.name!r} needs steps that are multiples of gradients: set optimizer = 'sgd', "
-                "and a learning-rate for it, such as 0.1"
+                f"algorithm {self.name!r} needs steps that are the same multiples of gradients: set "
+                "optimizer = 'sgd', a learning-rate for it, such as 0.1, and decay-steps = 0"
             )
         return {"parameters": first.parameters, "num_records": num_records(config, dataset)}

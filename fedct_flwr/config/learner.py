@@ -11,7 +11,7 @@ from fedct_flwr.config.uses import Uses, uses
 Optimizer: TypeAlias = Literal["adam", "sgd"]
 
 OF_NETWORKS: Final[Uses] = uses(
-    "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device"
+    "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay", "optimizer", "epochs", "device"
 )
 """What networks alone are trained by."""
 
@@ -35,7 +35,7 @@ PseudoWeight: TypeAlias = Annotated[float | Literal["auto"], BeforeValidator(_nu
 """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo's records decide."""
 
 _WITHOUT_CHOICE: Final = "logistic-regression"
-_YOUNGER: Final = ("calibration", "class_weight", "optimizer", "epochs")
+_YOUNGER: Final = ("calibration", "class_weight", "optimizer", "epochs", "decay_steps")
 
 
 class LearnerSettings(Settings):
@@ -60,6 +60,9 @@ class LearnerSettings(Settings):
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)
     """For networks: private examples in a minibatch, and as many pseudo-labeled ones."""
     learning_rate: float = Field(default=1e-3, gt=0)
+    decay_steps: int = Field(default=0, ge=0, le=MAX_INT)
+    """For networks: minibatch steps, over all rounds, in which learning-rate falls along a cosine to a hundredth, where
+    it stays; 0: it never falls."""
     weight_decay: float = Field(default=0.0, ge=0)
     optimizer: Optimizer = "adam"
     """For networks: adam, or plain sgd without momentum, which needs a higher learning-rate (0.1, say)."""

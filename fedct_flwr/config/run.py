@@ -41,12 +41,12 @@ _OF_SIMULATED_SILOS: Final = (
     "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
     "min-summands", "may-collude", "joint-labeler",
     "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
-    "calibration", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer", "epochs", "device",
-    "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
+    "calibration", "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay", "optimizer", "epochs",
+    "device", "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
-    "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "weight-decay", "optimizer",
-    "epochs", "device",
+    "preprocessing", "class-weight", "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay",
+    "optimizer", "epochs", "device",
 )  # fmt: skip
 
 _OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "calibration", "protection", "student")
@@ -139,6 +139,7 @@ class RunConfig(OwnSettings):
     local_steps: int = _of_learner("local_steps")
     batch_size: int = _of_learner("batch_size")
     learning_rate: float = _of_learner("learning_rate")
+    decay_steps: int = _of_learner("decay_steps")
     weight_decay: float = _of_learner("weight_decay")
     optimizer: Optimizer = _of_learner("optimizer")
     epochs: int = _of_learner("epochs")

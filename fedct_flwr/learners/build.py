@@ -153,6 +153,7 @@ def _untrained(
         total_steps=total_steps,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
+        decay_steps=settings.decay_steps,
         weight_decay=settings.weight_decay,
         optimizer=settings.optimizer,
         balanced=settings.balanced,

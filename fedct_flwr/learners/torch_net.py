@@ -28,6 +28,8 @@ from fedct_flwr.learners.trained_network import TrainedNetwork, as_floats, over,
 from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels, TrainingError
 
 _DISTILLATION_RATE: Final = 1e-3
+_LAST_RATE: Final = 0.01
+"""The share of the learning rate that is left of it in the end, where it falls."""
 _BETWEEN: Final = frozenset({
     nn.Flatten, nn.Identity, nn.Dropout, nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU,
     nn.Mish, nn.Softplus, nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Hardswish,
@@ -44,13 +46,15 @@ class Training:
     A network that only fits trains for ``epochs``, if there are any, instead of ``total_steps``. A minibatch is
     ``batch_size`` private examples and as many pseudo-labeled ones, in one mean cross-entropy; ``balanced``: weighted
     so that on average all classes count the same. ``optimizer`` is Adam, or plain SGD without momentum.
-    ``augment`` names how each batch of images is changed at random (``learners.augment``).
+    ``augment`` names how each batch of images is changed at random (``learners.augment``). The rate falls over
+    ``decay_steps`` of all rounds, if there are any.
     """
 
     steps: int = 50
     total_steps: int = 1000
     batch_size: int = 64
     learning_rate: float = 1e-3
+    decay_steps: int = 0
     weight_decay: float = 0.0
     optimizer: Optimizer = "adam"
     balanced: bool = False
@@ -64,6 +68,20 @@ class Training:
         (50, 1600)
         """
         return self.epochs * math.ceil(num_examples / self.batch_size) if self.epochs else self.total_steps
+
+    def share_of_rate(self, step: int) -> float:
+        """The share of the learning rate that a step has, from 0: it falls along half a cosine to a hundredth.
+
+        Loshchilov and Hutter, "SGDR", arXiv:1608.03983, equation 5, without restarts. It ends above 0, so that whoever
+        goes on after ``decay_steps`` still learns.
+
+        >>> [round(Training(decay_steps=100).share_of_rate(step), 3) for step in (0, 50, 100, 999)]
+        [1.0, 0.505, 0.01, 0.01]
+        """
+        if not self.decay_steps:
+            return 1.0
+        fallen = (1 - math.cos(math.pi * min(1.0, step / self.decay_steps))) / 2
+        return 1 - (1 - _LAST_RATE) * fallen
 
 
 class TorchLearner(TrainedNetwork):
@@ -125,8 +143,9 @@ class TorchLearner(TrainedNetwork):
 
     @property
     def reach(self) -> float | None:
-        """Steps of a round times the learning rate; None with Adam, which rescales gradients."""
-        return self._training.steps * self._training.learning_rate if self._training.optimizer == "sgd" else None
+        """Steps of a round times the learning rate; None with Adam, which rescales gradients, or a rate that falls."""
+        told = self._training
+        return None if told.optimizer != "sgd" or told.decay_steps else told.steps * told.learning_rate
 
     def advance_corrected(self, private: Examples, correction: Correction) -> None:
         """The steps of ``advance`` on private examples alone, each with its gradient corrected. Raises TrainingError.
@@ -262,7 +281,12 @@ class TorchLearner(TrainedNetwork):
         with seeded(seed, self._device):
             batches = self._batches(private, public, targets, steps, seed)
             worst = self._descend(
-                batches, self._optimizer, weights=weights, of_class=of_class, correct=self._correcting(correction)
+                batches,
+                self._optimizer,
+                weights=weights,
+                of_class=of_class,
+                correct=self._correcting(correction),
+                after=self._falling_rate(),
             )
         self._calibration = None
         self._steps_done += steps
@@ -275,7 +299,7 @@ class TorchLearner(TrainedNetwork):
         weights[own:] = weight / others
         with seeded(seed, self._device):
             batches = self._soft_batches(private, public, targets, weight, seed)
-            worst = self._descend(batches, self._optimizer, weights=weights)
+            worst = self._descend(batches, self._optimizer, weights=weights, after=self._falling_rate())
         self._calibration = None
         self._steps_done += steps
         _check_finite(worst)
@@ -361,6 +385,16 @@ class TorchLearner(TrainedNetwork):
             # Looked at once, at the end: to look at every step would make the device wait for us.
             worst = torch.maximum(worst, loss.detach())
         return float(worst)
+
+    def _falling_rate(self) -> Callable[[], None] | None:
+        """Set the rate as it is where training stands, if it falls; what sets it after each step."""
+        if not self._training.decay_steps:
+            return None
+        begun = self._steps_done
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._learning_rate
+        share = self._training.share_of_rate
+        return torch.optim.lr_scheduler.LambdaLR(self._optimizer, lambda step: share(begun + step)).step
 
     def _correcting(self, correction: Correction) -> Callable[[], None] | None:
         """What corrects the gradients that are there; the weights are now those that the round begins with."""

@@ -62,6 +62,7 @@ ANOTHER: dict[str, Any] = {
     "local-steps": 7,
     "batch-size": 16,
     "learning-rate": 0.02,
+    "decay-steps": 2,
     "weight-decay": 0.05,
     "optimizer": "sgd",
     "epochs": 3,

@@ -50,6 +50,7 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "local-steps": 7,
     "batch-size": 16,
     "learning-rate": 0.01,
+    "decay-steps": 100,
     "weight-decay": 0.5,
     "optimizer": "sgd",
     "epochs": 3,
@@ -422,7 +423,7 @@ def test_how_a_learner_trains_is_the_run_configs_for_every_silo() -> None:
     config = RunConfig.from_flower({**NOTHING_AS_IN_THE_DEFAULTS, "learner": "svm", "learner-params": "{}"})
     keys = (
         "preprocessing", "pseudo-weight", "class-weight", "calibration", "local-steps", "batch-size", "learning-rate",
-        "weight-decay", "optimizer", "epochs", "device", "seed",
+        "decay-steps", "weight-decay", "optimizer", "epochs", "device", "seed",
     )  # fmt: skip
     same = {key: NOTHING_AS_IN_THE_DEFAULTS[key] for key in keys}
     assert config.learner_settings(1, 4) == LearnerSettings.read({"name": "svm", **same}, "a test")

@@ -206,6 +206,24 @@ def test_sgd_takes_steps_along_the_gradient_and_keeps_nothing_but_weights() -> N
     assert learner.dump() == other.dump()
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_rate_that_falls_is_the_same_where_training_goes_on_from_a_stored_state(optimizer: str) -> None:
+    settings = {"steps": 5, "decay_steps": 12, "learning_rate": 0.1, "optimizer": optimizer}
+    whole = small(**settings)
+    resumed = small(**settings)
+    for _ in range(4):
+        whole.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+        state, resumed = resumed.dump(), small(**settings)
+        resumed.restore(state)
+        resumed.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    assert whole.dump() == resumed.dump()
+    weights = whole.weights()
+    whole.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
+    moved = max(np.abs(value - weights[name]).max() for name, value in whole.weights().items())
+    # A hundredth is left of a rate of .1, and no step goes further than the rate times a few.
+    assert 0 < moved < 0.1 * 0.01 * 5 * 5
+
+
 def test_how_far_a_round_goes_is_known_for_sgd_alone() -> None:
     assert small(steps=20, learning_rate=0.5, optimizer="sgd").reach == 10.0
     assert small().reach is None

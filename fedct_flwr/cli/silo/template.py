@@ -95,11 +95,13 @@ class-weight = {class_weight}
 # learned. The labels that leave stay the same. Training takes six times as long.
 calibration = {calibration}
 
-# For networks: minibatch steps a round, records in a minibatch, the optimizer, how many times over its examples a
-# network goes that is trained only once (0: local-steps for each round), and the device (auto, cpu, cuda, cuda:1, mps).
+# For networks: minibatch steps a round, records in a minibatch, over how many steps of all rounds the learning rate
+# falls to a hundredth (0: it never falls), the optimizer, how many times over its examples a network goes that is
+# trained only once (0: local-steps for each round), and the device (auto, cpu, cuda, cuda:1, mps).
 local-steps = {local_steps}
 batch-size = {batch_size}
 learning-rate = {learning_rate}
+decay-steps = {decay_steps}
 weight-decay = {weight_decay}
 optimizer = {optimizer}
 epochs = {epochs}
@@ -226,6 +228,7 @@ def silo_toml(
         "local_steps",
         "batch_size",
         "learning_rate",
+        "decay_steps",
         "weight_decay",
         "optimizer",
         "epochs",
