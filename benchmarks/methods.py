@@ -117,6 +117,7 @@ def _bytes(rounds: list[dict[str, Any]]) -> float:
 METHODS: Final[dict[str, Callable[..., Measured]]] = {
     "local only": _alone,
     "FedCT": partial(_cotrained, "fedct"),
+    "FedCT (shares)": partial(_cotrained, "fedct-shares"),
     "FedCT (QM)": partial(_cotrained, "fedct-qualified"),
     "FedCT (agreement)": partial(_cotrained, "fedct-agreement"),
     "FedCT (DS)": partial(_cotrained, "fedct-dawid-skene"),
@@ -129,4 +130,5 @@ METHODS: Final[dict[str, Callable[..., Measured]]] = {
     "PFNM": partial(_averaged, "pfnm"),
     "centralized": _centralized,
 }
-"""QM: qualified majority, with the paper's quorum of 0.9. DS: Dawid-Skene. After FedProx stands mu."""
+"""QM: qualified majority, with the paper's quorum of 0.9. Shares: of votes, as soft targets.
+DS: Dawid-Skene. After FedProx stands mu."""

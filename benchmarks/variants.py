@@ -30,6 +30,8 @@ _NOT_OF_THE_DATA: Final = {
     "warm_up_rounds": 5,
     "proximal_mu": 0.1,
     "local_steps": 50,
+    "learning_rate": 1e-3,
+    "decay_steps": 0,
     "num_server_rounds": 1,
     "report_scores": False,
     "run_dir": "",

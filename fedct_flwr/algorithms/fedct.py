@@ -10,13 +10,21 @@ learning", arXiv:2310.05696, Algorithm 1.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field
 
+from fedct_flwr.config import RunConfig
 from fedct_flwr.config.uses import Uses
-from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality, qualified
+from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality, qualified, shares_of_votes
 from fedct_flwr.coordinator.label_sharing import CO_TRAINING, IN_SUMS, LabelSharing, Summable
+from fedct_flwr.datasets.federated import FederatedDataset
+from fedct_flwr.kinds import SHARES
+from fedct_flwr.kinds.base import Kind
+from fedct_flwr.learners.base import Learner
+
+if TYPE_CHECKING:
+    from fedct_flwr.coordinator.asking import Learning
 
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 
@@ -98,7 +106,33 @@ class Agreement(LabelSharing):
         return agreement(num_classes, trust=self.trust)
 
 
-Rule: TypeAlias = DawidSkene | Plurality | Qualified | Agreement
+@dataclass(frozen=True)
+class Shares(LabelSharing):
+    """Silos send labels, and learn the share of the votes that each class has in place of the one with the most."""
+
+    name: ClassVar[str] = "fedct-shares"
+    title: ClassVar[str] = "FedCT"
+    kind: ClassVar[Kind] = SHARES
+
+    @property
+    def learning(self) -> "Learning":
+        """From the second round on; how much shares count is each silo's to say."""
+        from fedct_flwr.coordinator.asking import Learning
+
+        return Learning(weight=1.0)
+
+    def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
+        """Every silo's hard label counts, and shares are learned (arXiv:2310.05696; soft targets: arXiv:1503.02531)."""
+        return shares_of_votes(num_classes)
+
+    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
+        """Raise ConfigError for learners that cannot learn shares."""
+        for learner in learners:
+            self.kind.check_learner(learner)
+        super().check_silos(config, dataset, learners)
+
+
+Rule: TypeAlias = DawidSkene | Plurality | Qualified | Agreement | Shares
 
 _DAWID_SKENE: Final = DawidSkene()
 

@@ -67,10 +67,10 @@ class Policy(Settings):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    kinds: tuple[Literal["hard", "soft", "counts", "sum", "count-sum", "soft-sum", "joint"], ...] = ("hard",)
-    """Messages that may leave: one class for each queried example (hard), probabilities (soft), votes (counts), parts
-    of secure sums of labels (sum), of votes (count-sum), of probabilities (soft-sum), or of gradients with noise
-    (joint, which stands alone)."""
+    kinds: tuple[Literal["hard", "shares", "soft", "counts", "sum", "count-sum", "soft-sum", "joint"], ...] = ("hard",)
+    """Messages that may leave: one class for each queried example (hard; shares, where other silos learn the share of
+    the votes that each class has), probabilities (soft), votes (counts), parts of secure sums of labels (sum), of votes
+    (count-sum), of probabilities (soft-sum), or of gradients with noise (joint, which stands alone)."""
     metrics: bool = False
     """Whether test scores may leave (four numbers on each reply)."""
     max_rounds: Annotated[int, Total(name="rounds", title="Rounds", of=attrgetter("rounds"), younger=False)] = Field(
@@ -174,6 +174,7 @@ _TEACHING: Final[Uses] = uses("partitions", "teachers") | uses(
 _OF_KINDS: Final[dict[str, dict[str, Uses]]] = {
     # Students have teachers of their own, under [transfer].
     "hard": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
+    "shares": {"privacy": uses(*own_keys(COVER_VOTES)), "learner": uses("pseudo-weight")},
     "soft": {"policy": _FOR_NUMBERS},
     "sum": {
         "policy": _WITH_SHARES,

@@ -57,6 +57,7 @@ class Consensus(NamedTuple):
 
 
 _BYTE: Final = 255
+_SHARES: Final = "shares"
 
 
 def tally(votes: Iterable[HardLabels], num_examples: int, num_classes: int) -> VoteCounts:
@@ -201,3 +202,27 @@ def counting(num_classes: int, decide: Decide) -> Consensus:
         return decide(total.numbers, incumbent, rng), state
 
     return Consensus(init, apply, of_sum=of_sum)
+
+
+def shares_of_votes(num_classes: int) -> Consensus:
+    """Plurality, where silos learn the share of the votes that each class has, in place of the winner.
+
+    Classes of an example without votes have equal shares. The state keeps the shares ``(examples, classes)``.
+    """
+
+    def init(silos: Sequence[SiloName]) -> State:
+        return {_SHARES: np.empty((0, num_classes), dtype=np.float32)}
+
+    def apply(
+        ballots: Iterable[Ballot], incumbent: HardLabels, state: State, rng: Generator
+    ) -> tuple[HardLabels, State]:
+        counts = tally((votes for _, votes in ballots), len(incumbent), num_classes)
+        # Where nobody voted, as if each class had a vote.
+        cast = np.where(counts.any(axis=1, keepdims=True), counts, 1)
+        shares = (cast / cast.sum(axis=1, keepdims=True)).astype(np.float32)
+        return plurality(counts, incumbent, rng), {_SHARES: shares}
+
+    def alike(state: State) -> SoftVotes | None:
+        return state[_SHARES] if len(state[_SHARES]) else None
+
+    return Consensus(init, apply, alike=alike)

@@ -217,7 +217,8 @@ class CoTraining(Strategy):
         targets = self._table.copy()
         targets[positions] = decided
         # Targets that are numbers may move where labels stay.
-        moved = (decided != incumbent).any() or not (self._consensus.targets is None or _same(before, self._state))
+        numbers = self._consensus.targets or self._consensus.alike
+        moved = (decided != incumbent).any() or not (numbers is None or _same(before, self._state))
         self._note_fixed_point(server_round, bool(moved), frozenset(valid), len(positions))
 
         scores = [answer.scores for answer, _ in valid.values()]

@@ -9,6 +9,7 @@ from fedct_flwr.kinds.hard import HARD
 from fedct_flwr.kinds.joint import GRADIENTS
 from fedct_flwr.kinds.noisy import NOISY_SUMS
 from fedct_flwr.kinds.probabilities import PROBABILITIES
+from fedct_flwr.kinds.shares import SHARES
 from fedct_flwr.kinds.summed import SUMS, Summed
 from fedct_flwr.kinds.values import VALUES
 from fedct_flwr.types import Votes
@@ -16,11 +17,11 @@ from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.refusal import Refusal, Refused
 
 __all__ = [
-    "ADDED", "COUNTS", "GRADIENTS", "HARD", "KINDS", "NOISY_SUMS", "PROBABILITIES", "SUMS", "VALUES",
+    "ADDED", "COUNTS", "GRADIENTS", "HARD", "KINDS", "NOISY_SUMS", "PROBABILITIES", "SHARES", "SUMS", "VALUES",
     "in_sums", "kind_by", "kind_for", "kind_in_policy", "kind_of", "kind_of_votes", "kinds_let_out",
 ]  # fmt: skip
 
-KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES)}
+KINDS: Final[dict[str, Kind]] = {kind.name: kind for kind in (HARD, COUNTS, PROBABILITIES, VALUES, SHARES)}
 
 
 _IN_POLICIES: Final[tuple[Kind, ...]] = (*KINDS.values(), *SUMS.values(), GRADIENTS)
@@ -41,7 +42,9 @@ def kind_by(
         kind = next(kind for kind in KINDS.values() if kind.is_asked(votes, soft, terms))
     else:
         named = KINDS.get(answer)
-        if named is None or not named.by_name or not named.fits(terms.quantity) or votes or soft:
+        if named is None or not named.by_name or not named.fits(terms.quantity):
+            raise Refused(Refusal.MALFORMED)
+        if votes or (soft and not named.with_soft):
             raise Refused(Refusal.MALFORMED)
         kind = named
     return in_sums(kind, noisy=noisy) if summed else kind

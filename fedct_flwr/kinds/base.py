@@ -86,6 +86,8 @@ class Kind(Protocol):
     """The test scores that travel with it, where any may."""
     by_name: ClassVar[bool] = False
     """Whether an instruction's ``answer`` asks for it, by its name, and nothing else does."""
+    with_soft: ClassVar[bool] = False
+    """Whether an instruction that asks for it by its name may have ``soft``."""
     own_model: ClassVar[bool] = True
     """Whether the silo's own model learns and answers; otherwise its students do, taught anew for each question."""
     one_label: ClassVar[bool] = False

@@ -27,7 +27,7 @@ class Answers:
         # No protection covers these, so settings that let them out under one are refused.
         kinds = set(config.policy.kinds)
         probabilities = bool(kinds & {"soft", "soft-sum"})
-        labels = bool(kinds & {"hard", "sum"}) or not (students or probabilities)
+        labels = bool(kinds & {"hard", "shares", "sum"}) or not (students or probabilities)
         summed = kinds <= set(config.policy.adds)
         return cls(labels, students, config.transfer.lessons, probabilities, summed=summed)
 

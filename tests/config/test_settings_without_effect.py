@@ -60,6 +60,7 @@ OF_ALGORITHM: dict[str, set[str]] = {
     "fedct-qualified": FEDCT | {"quorum", "secure"},
     "fedct-dawid-skene": FEDCT,
     "fedct-agreement": FEDCT | {"trust"},
+    "fedct-shares": FEDCT,
     "fedct-joint": {
         *("student", "report-scores", "calibration", "pseudo-weight", "epsilon", "delta", "min-summands"),
         *("may-collude", "joint-labeler"),

@@ -14,6 +14,7 @@ from fedct_flwr.kinds import (
     KINDS,
     NOISY_SUMS,
     PROBABILITIES,
+    SHARES,
     SUMS,
     VALUES,
     kind_for,
@@ -64,7 +65,7 @@ def test_a_question_teaches_what_the_kind_learns(kind: Kind) -> None:
     labeled = replace(question, targets=np.zeros(8, dtype=np.int16))
     targets = SoftTargets(question.query, np.ones((ASKED, terms.width), dtype=np.float32), 1.0)
     told = replace(question, soft=Soft(targets=targets))
-    of_numbers = kind.name in ("probabilities", "values", "sums of probabilities")
+    of_numbers = kind.name in ("probabilities", "values", "shares", "sums of probabilities")
     assert (kind.soft_targets(told) is targets) == kind.teaches(told) == of_numbers
     assert kind.teaches(labeled) is not of_numbers
     assert kind.learns_labels == (kind.own_model and not of_numbers)
@@ -74,7 +75,7 @@ def test_a_question_teaches_what_the_kind_learns(kind: Kind) -> None:
 def test_an_answer_is_told_from_others_and_read_as_it_was_written(kind: Kind) -> None:
     terms, question = terms_of(kind), question_of(kind)
     votes = kind.longest(ASKED, STUDENTS, terms)
-    assert kind_of_votes(votes, terms) is kind
+    assert kind_of_votes(votes, terms) is (HARD if kind is SHARES else kind)
     payload = encode_reply(Reply(3, "oslo", votes), terms)
     read = decode_reply(payload, terms, question).outcome
     assert isinstance(read, np.ndarray)
@@ -93,13 +94,13 @@ def test_no_answer_is_longer_than_the_longest(kind: Kind) -> None:
             "counts": rng.multinomial(STUDENTS, [0.2, 0.3, 0.5], size=ASKED).astype(np.int32),
             "probabilities": rng.dirichlet([1, 1, 1], size=ASKED).astype(np.float32),
             "values": rng.normal(size=(ASKED, 1)).astype(np.float32),
-        }[kind.name]
+        }["hard" if kind is SHARES else kind.name]
         assert len(encode_reply(Reply(3, "oslo", votes), terms)) <= longest
 
 
 @every
 def test_each_number_that_is_told_counts_as_a_label(kind: Kind) -> None:
-    each = {"hard": 1, "counts": STUDENTS, "probabilities": 3, "values": 1}
+    each = {"hard": 1, "shares": 1, "counts": STUDENTS, "probabilities": 3, "values": 1}
     cost = kind.cost(question_of(kind), terms_of(kind))
     assert cost.labels == ASKED * each[kind.name]
     assert cost.local_rounds == (4 if kind.own_targets else 0)

@@ -118,12 +118,13 @@ seed = 0
 [policy]
 # What may leave. The limits are totals over all that ever left for a study and its public set, whatever was approved
 # in between: to approve again gives nothing back.
-# Kinds of messages: "hard" is one class for each public example that is asked about; "counts" is how many of the
-# students under [transfer] chose each class, and each vote counts as a label; "soft" is a probability for each class of
-# it, which tells more than labels, each counts as one, and no protection covers them; "sum" is masked labels that look
-# random, of which the coordinator can open only the sum over several silos; "count-sum" is the same of students' votes,
-# and "soft-sum" of probabilities; "joint" is the same of gradients with noise, for the joint labeler of the study, and
-# stands alone: epsilon and delta under [privacy] are then its budget.
+# Kinds of messages: "hard" is one class for each public example that is asked about; "shares" is the same, and all
+# silos are told the share of the votes that each class has; "counts" is how many of the students under [transfer] chose
+# each class, and each vote counts as a label; "soft" is a probability for each class of it, which tells more than
+# labels, each counts as one, and no protection covers them; "sum" is masked labels that look random, of which the
+# coordinator can open only the sum over several silos; "count-sum" is the same of students' votes, and "soft-sum" of
+# probabilities; "joint" is the same of gradients with noise, for the joint labeler of the study, and stands alone:
+# epsilon and delta under [privacy] are then its budget.
 kinds = ["hard"]
 
 # Whether test scores may leave (four numbers with each reply). For experiments.
