@@ -192,6 +192,14 @@ def test_probabilities_are_said_to_tell_more_than_labels(fedct: Fedct, kit: Kit,
     assert approved(kit)
 
 
+def test_shares_of_votes_are_said_to_tell_more_than_winners(fedct: Fedct, kit: Kit, wording: SnapshotAssertion) -> None:
+    kit.edit('kinds = ["hard"]', 'kinds = ["shares"]')
+    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
+    assert sentences_with(said, "hard labels:", "share", "two silos") == wording
+    assert "the other silos more than which class won" in said
+    assert approved(kit)
+
+
 def test_limits_of_questions_for_probabilities_are_said_only_where_they_may_be_answered(fedct: Fedct, kit: Kit) -> None:
     assert "Rounds of training" not in fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out
 

@@ -285,6 +285,19 @@ def test_votes_leave_only_if_the_policy_says_so_and_the_log_says_what_left(tmp_p
         assert (last.kind, last.queries, last.bytes) == told
 
 
+def test_labels_whose_votes_are_shared_leave_only_if_the_policy_says_so(tmp_path: Path) -> None:
+    for kinds, passes in ((["hard", "soft"], False), (["shares"], True)):
+        silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=9)
+        request, reply = silo.shares_request(), silo.reply()
+        with silo.gate() as gate:
+            ask_and_answer(gate, request, reply, passes=passes)
+            if passes:
+                assert held(gate, to_record(silo.shares_request(2))) is Refusal.LIMIT
+                assert held(gate, to_record(silo.request(2))) is Refusal.POLICY
+        last = next(entry for entry in silo.entries() if entry.event is not Event.APPROVED)
+        assert (last.kind, last.queries) == (("shares", 5) if passes else ("", 0))
+
+
 def test_probabilities_leave_only_if_the_policy_says_so_and_count_once_for_each_class(tmp_path: Path) -> None:
     for kinds, passes in ((["hard", "counts"], False), (["soft"], True)):
         silo = open_silo(tmp_path / kinds[0], kinds=kinds, max_queries=19)
