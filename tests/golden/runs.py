@@ -118,6 +118,9 @@ HARD: Final[dict[str, Golden]] = {
     "fedct-agreement": _run(algorithm="fedct-agreement"),
     "fedct-agreement-dynamic": _run(algorithm="fedct-agreement", trust="dynamic"),
     "fedct-agreement-resumed": _run(algorithm="fedct-agreement", stop_at_fixed_point=False, **RESUMED),
+    "fedct-shares": _run(algorithm="fedct-shares"),
+    "fedct-shares-three-classes": _run(algorithm="fedct-shares", **WARD),
+    "fedct-shares-networks-resumed": _rounding(algorithm="fedct-shares", save_models=True, **NETWORK, **RESUMED),
     "fedct-guarded": _run(pseudo_weight="auto", num_server_rounds=3),
     "fedct-guarded-against-colluders": _run(
         algorithm="fedct",
