@@ -6,6 +6,7 @@ import http.server
 import re
 import shutil
 import socket
+import ssl
 import threading
 import urllib.error
 from collections.abc import Callable
@@ -447,6 +448,31 @@ def test_a_call_that_is_taken_and_broken_off(fedct: Fedct, kit: Kit, wording: Sn
         relay.fail("drop")
         found = finding(reach(fedct, kit, relay.port), "coordinator")
     assert found == wording
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        # What Python up to 3.11.3 makes of the end of a connection in the handshake.
+        ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed (EOF)"),
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+        BrokenPipeError(errno.EPIPE, "Broken pipe"),
+        ConnectionAbortedError(errno.ECONNABORTED, "Software caused connection abort"),
+    ],
+)
+def test_each_end_of_a_connection_is_one(reason: OSError) -> None:
+    found = probes_network._no_connection("host:1", urllib.error.URLError(reason), "")
+    assert found.said == "coordinator: host:1: the connection is accepted and then broken off"
+
+
+def test_a_server_that_refuses_the_handshake_speaks_tls(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    authority = Authority.make()
+    authority.write(kit.folder / "connection" / "ca.crt")
+    context = authority.server(tmp_path)
+    context.sni_callback = lambda *_: ssl.AlertDescription.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
+    with https_server(context) as port:
+        found = finding(reach(fedct, kit, port), "coordinator")
+    assert "it speaks TLS, and ends the handshake (TLSV1_UNRECOGNIZED_NAME)" in found
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,18 @@ _OTHER_NAME: Final = (62, 64)
 # How urllib says that a proxy did not put a call through.
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
 _NO_WAY: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH)
+# Before version 3.11.4, Python reads the end of a connection in the handshake as that of a session (SSLZeroReturnError).
+_BROKEN_OFF: Final = (
+    ssl.SSLEOFError,
+    ssl.SSLZeroReturnError,
+    ssl.SSLSyscallError,
+    ConnectionResetError,
+    ConnectionAbortedError,
+    BrokenPipeError,
+    http.client.RemoteDisconnected,
+)
+# What OpenSSL calls an alert of the other side, and a version that is too old.
+_REFUSES: Final = re.compile(r"SSLV3_ALERT|TLSV1(3)?_|UNSUPPORTED_PROTOCOL")
 # What containers on a network of their own call each other.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -184,9 +196,12 @@ def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
         else:
             said = "its certificate is not signed by the one in ca.crt"
             fix = "ask the coordinator for the right ca.crt; if it is right, somebody listens in (or a proxy does)"
-    elif isinstance(reason, ssl.SSLEOFError | ConnectionResetError | http.client.RemoteDisconnected):
+    elif isinstance(reason, _BROKEN_OFF):
         said = "the connection is accepted and then broken off"
         fix = "ask the coordinator whether it runs, and IT whether a proxy or a firewall is in between"
+    elif isinstance(reason, ssl.SSLError) and _REFUSES.match(reason.reason or ""):
+        said = f"it speaks TLS, and ends the handshake ({reason.reason})"
+        fix = "ask the coordinator for the right address, and IT whether something in between takes the call"
     elif isinstance(reason, ssl.SSLError):
         said, fix = "it does not speak TLS", "ask the coordinator for the right address"
     elif isinstance(reason, socket.gaierror):
