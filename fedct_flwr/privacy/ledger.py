@@ -7,6 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -43,6 +44,8 @@ class SpentOn(NamedTuple):
 
     epsilon: Epsilon
     studies: frozenset[str]
+    ahead: str = ""
+    """The date of the ledger's last charge, where this machine's clock is earlier, so that nothing is released."""
 
 
 class Ledger:
@@ -153,9 +156,11 @@ class Ledger:
     def approve(self, study: str, data_set: str, budget: Budget, approval: str) -> None:
         """Put this budget in force for the study, higher or lower, on somebody's approval (a name, a digest).
 
-        What was spent stays spent. Raises LedgerError.
+        What was spent stays spent. Charges of a clock that was ahead are dated to now: none is forgotten, and the next
+        ones can be made. Raises LedgerError.
         """
         with self._kept.transaction() as ledger:
+            ledger.execute("UPDATE charges SET time = ?1 WHERE time > ?1", (self._clock(),))
             ledger.execute(
                 "INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (study, data_set) DO UPDATE SET epsilon = "
                 "excluded.epsilon, delta = excluded.delta, unit = excluded.unit, approval = excluded.approval",
@@ -174,9 +179,9 @@ class Ledger:
     def spent_on(self, data_set: str, delta: float) -> SpentOn:
         """What all studies together have spent on the data set, at ``delta``. Raises LedgerError."""
         with self._kept.transaction() as ledger:
-            found = charged(ledger, None, data_set)
+            found, ahead = charged(ledger, None, data_set), self._ahead(ledger)
             studies = ledger.execute("SELECT DISTINCT study FROM charges WHERE data_set = ?", (data_set,)).fetchall()
-        return SpentOn(epsilon_in_time(composed(found), delta), frozenset(study for (study,) in studies))
+        return SpentOn(epsilon_in_time(composed(found), delta), frozenset(study for (study,) in studies), ahead)
 
     def _pay(
         self, ledger: sqlite3.Connection, study: str, data_set: str, budget: Budget, event: DpEvent, question: bytes
@@ -243,11 +248,24 @@ class Ledger:
             )
 
     def _check_clock(self, ledger: sqlite3.Connection) -> None:
-        (latest,) = ledger.execute("SELECT max(time) FROM charges").fetchone()
-        if latest is not None and self._clock() < latest - CLOCK_TOLERANCE:
+        if latest := self._ahead(ledger):
             raise LedgerError(
-                "the clock is earlier than the privacy ledger's last charge; set the clock right, nothing is released"
+                f"the clock is earlier than the privacy ledger's last charge ({latest}), so nothing is released: set "
+                "the clock; if it is right now and was ahead then, 'fedct silo approve' corrects that date and forgets "
+                "no charge"
             )
+
+    def _ahead(self, ledger: sqlite3.Connection) -> str:
+        """The date of the last charge, if the clock is earlier by more than time servers correct it; else empty."""
+        (latest,) = ledger.execute("SELECT max(time) FROM charges").fetchone()
+        return "" if latest is None or self._clock() >= latest - CLOCK_TOLERANCE else _date(latest)
+
+
+def _date(seconds: float) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+    except (OverflowError, OSError, ValueError):
+        return "a date that no calendar has"
 
 
 def _in_force(ledger: sqlite3.Connection, study: str, data_set: str, asked: Budget) -> Budget:

@@ -61,7 +61,12 @@ def account(
     others = len(together.studies - {study})
     if found is None:
         return Spending(
-            whom=silo, budget=privacy.epsilon, delta=privacy.delta, others=others, together=together.epsilon.upper
+            whom=silo,
+            budget=privacy.epsilon,
+            delta=privacy.delta,
+            others=others,
+            together=together.epsilon.upper,
+            ahead=together.ahead,
         )
     spent, budget = found.epsilon, found.budget
     return Spending(
@@ -75,6 +80,7 @@ def account(
         charges=found.charges,
         others=others,
         together=together.epsilon.upper,
+        ahead=together.ahead,
     )
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
@@ -356,6 +357,29 @@ def test_a_raised_budget_of_noise_in_sums_and_its_end_are_said(fedct: Fedct, kit
     assert "Warning" not in said
     kit.edit("sum-epsilon = 4.0", "sum-epsilon = 0.0")
     assert "Warning: an earlier approval promised noise in all sums for this silo as a whole; what leaves" in approved()
+
+
+def test_a_charge_of_a_clock_that_was_ahead_is_said_and_approving_dates_it_to_now(fedct: Fedct, kit: Kit) -> None:
+    protect(kit)
+
+    def approved() -> str:
+        return words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
+
+    assert "the clock is earlier" not in approved()
+    ahead = time.time() + 86400
+    with Ledger(kit.state, clock=lambda: ahead) as ledger:
+        ledger.charge("another", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
+    early = "the clock is earlier than the privacy ledger's last charge"
+    found = fedct("silo", "check", kit.folder, "--offline")
+    assert f"✗ privacy: {early}" in words(found.out)
+    assert "the clock is earlier than the ledger's last charge" in words(fedct("silo", "status", kit.folder).out)
+    assert early in approved()
+    assert early not in approved()
+    assert early not in words(fedct("silo", "check", kit.folder, "--offline").out)
+    # What it cost is still there.
+    assert json.loads(fedct("silo", "status", kit.folder, "--json").out)["privacy"]["together"] == pytest.approx(
+        0.25, abs=1e-3
+    )
 
 
 def test_a_budget_that_is_raised_is_in_force_once_it_is_approved(

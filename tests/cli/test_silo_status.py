@@ -324,7 +324,7 @@ def test_what_is_spent_of_a_promise_is_what_the_ledger_has(fedct: Fedct, kit: Ki
     kit.edit('protection = "none"', 'protection = "teachers"')
     assert said(fedct, kit)["privacy"] == {
         "protection": "teachers", "epsilon": 1.0, "delta": 1e-5, "spent": 0.0, "left": 1.0, "charges": 0,
-        "others": 0, "together": 0.0,
+        "others": 0, "together": 0.0, "ahead": "",
     }  # fmt: skip
     assert not (kit.state / "privacy").exists()
     with Ledger(kit.state) as ledger:
@@ -360,7 +360,7 @@ def test_what_sums_with_noise_have_spent_is_what_the_ledger_has(
     assert "privacy" not in found
     assert found["sums"] | {"protection": ""} == {
         "protection": "", "epsilon": 20.0, "delta": 1e-5, "spent": 0.0, "left": 20.0, "charges": 0,
-        "others": 0, "together": 0.0,
+        "others": 0, "together": 0.0, "ahead": "",
     }  # fmt: skip
     assert found["sums"]["protection"] == wording
     assert not (kit.state / "privacy").exists()

@@ -40,7 +40,7 @@ from fedct_flwr.kinds import GRADIENTS, kinds_let_out
 from fedct_flwr.labelers.protect import check_all_installed, check_extra
 from fedct_flwr.learners.catalog import CLASSIFIERS
 from fedct_flwr.privacy.leaving import Answers
-from fedct_flwr.privacy.sheet import promise, spent_words, together_words
+from fedct_flwr.privacy.sheet import clock_words, promise, spent_words, together_words
 from fedct_flwr.privacy.sheet_of_joint import promise_together
 from fedct_flwr.privacy.spending import Spending
 from fedct_flwr.secure_sum.terms import Terms as SumTerms
@@ -352,6 +352,7 @@ def _promised(config: SiloConfig, study: StudyFolder, num_records: int, bare: in
     return [
         *what,
         spent_words(replace(found, budget=config.privacy.epsilon)),
+        *clock_words(found),
         *together_words(found),
         *_changed(found, config.privacy.epsilon, config.privacy.delta),
         *([f"Warning: {bare:,} labels have left without protection; nothing here covers them"] if bare else []),
@@ -379,6 +380,7 @@ def _promised_of_sums(config: SiloConfig, study: StudyFolder, entries: Sequence[
         f"{policy.sum_delta:g}, in total over the whole study",
         f"From whom: from everybody, the coordinator too, if at most {may_collude} silos collude with it",
         spent_words(replace(found, budget=policy.sum_epsilon)),
+        *clock_words(found),
         *together_words(found),
         *_changed(found, policy.sum_epsilon, policy.sum_delta),
         *([f"Warning: {bare:,} labels have left without noise; nothing here covers them"] if bare else []),

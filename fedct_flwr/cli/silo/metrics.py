@@ -77,7 +77,8 @@ def _budgets(said: Mapping[str, Any], of: dict[str, str]) -> Iterator[Sample]:
     for name, unit in _UNITS.items():
         if name in said:
             labels = {**of, "unit": unit}
-            yield "ledger_readable", "1 if the privacy ledger can be read", labels, said[name]["spent"] is not None
+            usable = said[name]["spent"] is not None and not said[name]["ahead"]
+            yield "ledger_readable", "1 if the privacy ledger can be read, and charged by this clock", labels, usable
             yield "epsilon_spent", "Epsilon that this study has spent, for each unit", labels, said[name]["spent"]
             yield "epsilon_left", "Epsilon left of this study's budget, for each unit", labels, said[name]["left"]
 

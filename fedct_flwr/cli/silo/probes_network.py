@@ -36,7 +36,7 @@ _OTHER_NAME: Final = (62, 64)
 # How urllib says that a proxy did not put a call through.
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
 _NO_WAY: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH)
-# Before version 3.11.4, Python reads the end of a connection in the handshake as that of a session (SSLZeroReturnError).
+# Python up to 3.11.3 reads the end of a connection in the handshake as that of a session (SSLZeroReturnError).
 _BROKEN_OFF: Final = (
     ssl.SSLEOFError,
     ssl.SSLZeroReturnError,

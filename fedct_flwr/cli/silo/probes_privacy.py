@@ -99,4 +99,10 @@ def _spent(silo: Silo, account: "Callable[[SiloConfig, str], Spending]", promise
         found = account(silo.config, silo.study.name)
     except FedctError as error:
         return bad("privacy: the ledger cannot be used, so nothing leaves", "fedct privacy-sheet says more", error)
+    if found.ahead:
+        return bad(
+            f"privacy: the clock is earlier than the privacy ledger's last charge ({found.ahead}), so nothing leaves",
+            "set the clock; if it is right, and was ahead then: fedct silo approve, which corrects that date and "
+            "forgets no charge",
+        )
     return good(f"privacy: {promise}; {found.epsilon:.3g} spent")

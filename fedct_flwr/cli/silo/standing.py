@@ -175,6 +175,7 @@ def _account(protection: str, epsilon: float, delta: float, found: Spending | No
         "charges": found.charges if found else None,
         "others": found.others if found else None,
         "together": found.together if found else None,
+        "ahead": found.ahead if found else "",
     }
 
 
@@ -304,6 +305,8 @@ def _budget(privacy: dict[str, Any]) -> str:
     name, epsilon = privacy["protection"], privacy["epsilon"]
     if privacy["spent"] is None:
         return f"{name}; [bold red]the ledger cannot be read, so nothing leaves[/]: fedct privacy-sheet"
+    if privacy["ahead"]:
+        return f"{name}; [bold red]the clock is earlier than the ledger's last charge[/]: fedct silo check"
     return f"{name}: epsilon {privacy['spent']:.3g} of {epsilon:g} spent, {privacy['left']:.3g} left"
 
 
