@@ -35,6 +35,8 @@ from fedct_flwr.version import __version__
 LONGEST_WAIT: Final = 40
 """Seconds. Below the minute after which proxies end a call without an answer, and after which a link counts as lost."""
 _SHORTEST_WAIT: Final = 5
+_PROBE_WAIT: Final = 1
+"""Of the call after one that failed: the link is up once it is answered, and until then it counts as silent."""
 _MOST_BROKEN: Final = 7
 """Longer calls are tried every few hours in any case: what was in between may be gone."""
 _EXTRA_SECONDS: Final = 15.0
@@ -99,6 +101,7 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
             super().__init__(*arguments, **others)
             self._offered = threading.Event()
             self._wait = Wait()
+            self._probes = False
             self._received = self._whole = ""
             self._parts: dict[str, bytes] = {}
             self._asking = threading.Event()
@@ -124,8 +127,11 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
 
         def _unary_unary(self, *, rpc_method: str, **others: Any) -> Any:
             if self._offered.is_set() and rpc_method.endswith(f"/{_PULL}"):
-                others["timeout"] = self._wait.seconds + _EXTRA_SECONDS
+                others["timeout"] = self._seconds() + _EXTRA_SECONDS
             return super()._unary_unary(rpc_method=rpc_method, **others)
+
+        def _seconds(self) -> int:
+            return _PROBE_WAIT if self._probes else self._wait.seconds
 
         def ActivateNode(self, request: Any) -> Any:  # noqa: N802 - Flower's name
             told = type(request)()
@@ -137,28 +143,32 @@ def shorten_calls(note: Note, held: Callable[[float], None]) -> None:
             if not self._offered.is_set():
                 return super().PullMessages(request)
             asked = type(request)(node=request.node)
-            attach(asked, write_wish(Wish(self._wait.seconds, self._received)))
+            attach(asked, write_wish(Wish(self._seconds(), self._received)))
             began = time.monotonic()
             self._asking.set()
             try:
                 answer = super().PullMessages(asked)
             except httpx.RequestError:
-                if time.monotonic() - began > _SHORTEST_WAIT:
+                if not self._probes and time.monotonic() - began > _SHORTEST_WAIT:
                     self._wait.broke_off()
+                self._probes = True
                 raise
             finally:
                 self._asking.clear()
             if not self._offered.is_set():
                 return answer
             note(_BEAT, "")
+            probed, self._probes = self._probes, False
             if answer.messages_list:
                 # Until it is answered there is no call for work: heartbeats alone say that this silo is there.
                 self._answered = -_BEAT_SECONDS
                 self._take(answer)
             else:
                 self._answered = time.monotonic()
-                held(self._answered - began)
-                self._wait.came_back()
+                # After a probe the next call follows at once.
+                held(LONGEST_WAIT if probed else self._answered - began)
+                if not probed:
+                    self._wait.came_back()
             return answer
 
         def _take(self, answer: Any) -> None:

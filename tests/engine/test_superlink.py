@@ -457,6 +457,21 @@ def test_where_long_calls_are_cut_off_they_become_shorter(superlink: SuperLink) 
             with pytest.raises(httpx.RequestError):
                 waits.result()
         assert silo.client._wait.seconds == LONGEST_WAIT // 2
+        # The next call is a short one, so that it shows soon whether the link is up.
+        with pytest.raises(httpx.RequestError):
+            silo.pull()
+        relay.heal()
+        began = time.monotonic()
+        assert silo.pull() is None
+        assert time.monotonic() - began < LONGEST_WAIT / 4
+        # Neither changed how long others may wait.
+        assert silo.client._wait.seconds == LONGEST_WAIT // 2
+        with ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(silo.pull)
+            time.sleep(3)
+            assert not waits.done()
+            superlink.ask(silo.node_id, b"question")
+            assert waits.result(LONGEST_WAIT / 4)
         silo.client.close()
 
 
