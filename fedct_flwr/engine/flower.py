@@ -81,6 +81,10 @@ class Garbled(NoAnswer):
     """``flwr`` has said something that is no answer."""
 
 
+class RunOver(RunError):
+    """The run is over for the SuperLink, and the coordinator's app will not say how it ended."""
+
+
 class _Declined(RunError):
     """The SuperLink has answered with an error of this code."""
 
@@ -142,7 +146,7 @@ class SuperLink:
             answer = self._ask("list", _CONNECTION, "--run-id", str(run_id))
         except _Declined as declined:
             if declined.code == _UNKNOWN_RUN:
-                raise RunError(
+                raise RunOver(
                     f"the SuperLink at {self.address} knows this run no longer, as its database is another one: "
                     "register the silos' keys again with 'fedct coordinator register', then go on with --resume"
                 ) from None

@@ -465,6 +465,23 @@ def test_a_superlink_that_lost_its_database_ends_the_run_and_says_how_to_go_on(f
     assert "--resume" in said
 
 
+@pytest.mark.parametrize(
+    "said", ['{"success": false, "error-message": "[code: 16] Run ID not found."}', runs(run_5="finished:failed")]
+)
+def test_a_run_whose_end_nobody_else_can_write_down_has_a_result(
+    flwr: Flwr, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    def start(self: object, settings: dict[str, object]) -> int:
+        RunFolder.create(tmp_path / "run", settings, {}).close()
+        return 5
+
+    monkeypatch.setattr(run.SuperLink, "start", start)
+    flwr.says("list", runs(), said)
+    flwr.says("stop", said)
+    reason = refusal("run", folder, "--run-dir", tmp_path / "run", error=RunError)
+    assert RunFolder(tmp_path / "run").read_json("result.json") == {"status": "failed", "reason": reason}
+
+
 def test_a_few_odd_answers_end_no_run(flwr: Flwr, folder: Path, wording: SnapshotAssertion) -> None:
     flwr.says("list", runs(), *ODD, runs(run_5="running"), *ODD, *ODD[:2], runs(run_5="finished:failed"))
     flwr.says("run", STARTED)

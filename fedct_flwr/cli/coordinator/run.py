@@ -25,7 +25,7 @@ from fedct_flwr.coordinator.algorithm import Algorithm
 from fedct_flwr.coordinator.study import Subject
 from fedct_flwr.datasets import FederatedDataset
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.engine.flower import Garbled, NoAnswer, SuperLink
+from fedct_flwr.engine.flower import Garbled, NoAnswer, RunOver, SuperLink
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.runs import scores
 from fedct_flwr.runs.places import check_new, dated
@@ -156,6 +156,10 @@ def _run(
         except RunError as error:
             if run_id is not None or isinstance(error, NoAnswer):
                 _stop(superlink, run_id, before)
+            if isinstance(error, RunOver) and run_folder.exists() and run_folder.ended_at() is None:
+                # Its app was ended and could not say it: reports and the live page would wait for ever.
+                with contextlib.suppress(RunError):
+                    run_folder.finish("failed", reason=str(error))
             raise
         except BaseException:
             # Stopped from outside: what was begun is there to be gone on with.
@@ -195,7 +199,7 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
         garbled = 0
         if state.startswith("finished") and not watch():
             said = reason(None, superlink.log(run_id))
-            raise RunError(
+            raise RunOver(
                 said
                 or f"the run is over for Flower ({state}) but left no result in {run_folder.path}: see the log of the "
                 "SuperExec, which must see that folder under the same name"
