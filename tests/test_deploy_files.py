@@ -158,7 +158,7 @@ def test_a_clusters_supernode_is_told_of_a_proxy_and_its_agent_is_not() -> None:
         }
         for pod in of_kind(DOCKER / "charts" / "fedct-silo", "Deployment")
     }
-    assert told == {"supernode": {"FEDCT_LOG", "HTTPS_PROXY", "NO_PROXY"}, "agent": {"FEDCT_LOG"}}
+    assert told == {"supernode": {"FEDCT_LOG", "HTTPS_PROXY", "NO_PROXY"}, "agent": {"FEDCT_LOG", "FEDCT_SUPERLINK"}}
 
 
 # --- the gateway

@@ -22,8 +22,7 @@ from fedct_flwr.datasets import FederatedDataset, SiloData
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital import approval
-from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.types import ConfigError
 
 STUDY: Final = "heart-disease"
@@ -120,7 +119,7 @@ def _write_silo(
     write_atomically(folder / "silo.toml", (_HEADING + tomli_w.dumps(settings)).encode())
     config = SiloConfig.read_toml(folder / "silo.toml")
     make_keys(config)
-    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+    with open_log(config) as log:
         approval.approve(log, config, read_study(config.study))
 
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.held_tasks import HELD_SECONDS
-from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry
 from fedct_flwr.hospital.log_line import about
@@ -106,9 +107,10 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
     config = SiloConfig.read_toml(silo_file)
     with (
         about(part="agent", silo=config.silo),
-        EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log,
+        open_log(config) as log,
     ):
         settle(log, config.state)
+        remember(config, log)
         supernode = SuperNode(config.connection.supernode, config.connection.secret)
         try:
             agent = Agent(silo_file, config, log, supernode, files, stop, say)
@@ -118,6 +120,7 @@ def run_agent(silo_file: Path, *, stop: threading.Event, say: Say) -> bool:
             stop.wait()
             worker.join(_GRACE_SECONDS)
             agent.end()
+            remember(config, log)
             if agent.failed:
                 raise RunError("the agent met an unexpected error; see the log")
         finally:
@@ -146,6 +149,7 @@ class Agent:
         self._supernode = supernode
         self._silo = config.silo
         self._state = config.state
+        self._remember = partial(remember, config, log)
         self.failed = self.anew = False
         self._stop = stop
         self._tell = say
@@ -241,6 +245,7 @@ class Agent:
             logger.exception("An unexpected error at a message")
         answered = self._gate.answers() != before
         if answered:
+            self._remember()
             self._settle(afterwards)
         self._status.put(working=False, since=0.0)
         return answered

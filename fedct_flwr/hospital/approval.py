@@ -206,6 +206,17 @@ def labels_without_noise(entries: Iterable[LogEntry], study: str) -> int:
     return labels
 
 
+def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
+    """Whether labels have left under an approval that promised something of records: the ledger was charged before."""
+    protected = False
+    for entry in entries:
+        if entry.event is Event.APPROVED:
+            protected = _PRIVACY in entry.details
+        elif entry.event is Event.RELEASED and protected:
+            return True
+    return False
+
+
 def was_protected(entries: Iterable[LogEntry]) -> bool:
     """Whether an approval has ever promised something."""
     return any(entry.event is Event.APPROVED and _PRIVACY in entry.details for entry in entries)

@@ -14,8 +14,7 @@ from flwr.app import RecordDict
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.hospital.agent import Agent, Say
-from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.link import Heard
 from fedct_flwr.hospital.next_approval import settle
 from fedct_flwr.hospital.sealed_file import Answer, digest, read_question, write_answer
@@ -45,7 +44,7 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
     except ValueError:
         # Flower checks the kinds of messages that are made, and not of those that come.
         raise DataError(f"{question_file} holds a message of a kind that Flower does not have: do not answer") from None
-    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+    with open_log(config) as log:
         settle(log, config.state)
         post = _AnswerFile(answer_file, digest(question_file), config.connection.secret, say)
         agent = Agent(silo_file, config, log, post, files, threading.Event(), say)
@@ -53,6 +52,7 @@ def answer_file(silo_file: Path, question_file: Path, answer_file: Path, say: Sa
             return agent.answer(task)
         finally:
             agent.end()
+            remember(config, log)
 
 
 class _AnswerFile:

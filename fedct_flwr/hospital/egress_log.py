@@ -56,6 +56,11 @@ class EgressLog:
         """How many lines it has."""
         return self._chain.number
 
+    @property
+    def last(self) -> str:
+        """The hash of the last line."""
+        return self._chain.last
+
     @classmethod
     def open(cls, folder: Path, silo: SiloName, key: Ed25519PrivateKey) -> Self:
         """Open the log in ``folder``, or begin one. What a crash left half done is put right.

@@ -28,7 +28,7 @@ from fedct_flwr.hospital.approval import terms_digest
 from fedct_flwr.hospital.keys import create_node_key, load_egress_key
 from fedct_flwr.types import ConfigError, DataError
 from tests.cli.runner import Outcome
-from tests.cli.silos import Fedct
+from tests.cli.silos import Fedct, Kit
 from tests.hospitals import write_silo_folder
 
 
@@ -434,3 +434,22 @@ def test_a_study_without_a_public_set_is_not_joined(fedct: Fedct, folder: Coordi
     assert done.code in {ConfigError.exit_code, DataError.exit_code}
     assert done.sentence
     assert not (tmp_path / "silo").exists()
+
+
+@pytest.mark.parametrize("told", ["in the file", "in the container"])
+def test_a_supernode_that_calls_another_address_than_silo_toml_says_is_noticed(
+    fedct: Fedct, kit: Kit, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    def found() -> str:
+        return " ".join(fedct("silo", "check", kit.folder, "--offline").out.split())
+
+    if told == "in the file":
+        (kit.folder / ".env").write_text("OWNER=1:1\nSUPERLINK='elsewhere.example:8443' # by hand\n", "utf-8")
+    else:
+        monkeypatch.setenv("FEDCT_SUPERLINK", "elsewhere.example:8443")
+    other = "container calls elsewhere.example:8443, and superlink in silo.toml is localhost:1"
+    assert f"✗ address: the SuperNode's {other}" in found()
+    page = fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out
+    assert "Warning: the SuperNode's container calls another address, elsewhere.example:8443" in " ".join(page.split())
+    kit.edit("localhost:1", "elsewhere.example:8443")
+    assert "address:" not in found()

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import signal
 import threading
 import time
@@ -27,6 +28,7 @@ from fedct_flwr.hospital.agent_status import (
     read_status,
     sentence_of,
 )
+from fedct_flwr.hospital.latest_state import lost_line
 from fedct_flwr.hospital.log_entry import LOG_FILE, Event
 from fedct_flwr.hospital.revocation import REVOKED, is_revoked, withdraw
 from fedct_flwr.hospital.supernode import SuperNode, Task
@@ -71,6 +73,22 @@ def test_a_question_is_answered_with_labels_and_everything_is_logged(silo: Silo)
     silo.end()
     assert silo.status()["pid"] == 0
     assert silo.said[-1] == "stopped"
+
+
+def test_a_state_folder_of_before_the_last_answer_is_not_taken_for_the_latest(silo: Silo, tmp_path: Path) -> None:
+    shutil.copytree(silo.config.state, tmp_path / "backup")
+    silo.start()
+    silo.ask()
+    silo.outcome()
+    # As where the machine stops, and is set up again from a backup.
+    eventually(lambda: silo.status().get("working") is False and silo.status()["round"] == 1)
+    (released,) = silo.of(Event.RELEASED)
+    silo.config.egress_key.with_suffix(".seen").replace(tmp_path / "seen")
+    silo.end()
+    (tmp_path / "seen").replace(silo.config.egress_key.with_suffix(".seen"))
+    shutil.rmtree(silo.config.state)
+    (tmp_path / "backup").rename(silo.config.state)
+    assert lost_line(silo.config) == released.number
 
 
 def test_an_agent_started_again_gives_the_same_bytes_without_training(silo: Silo) -> None:

@@ -18,6 +18,7 @@ from rich.text import Text
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.invitation import fingerprint_of
 from fedct_flwr.cli.output import Json, Output
+from fedct_flwr.cli.silo.called import called_elsewhere
 from fedct_flwr.cli.silo.folder import Folder, FolderOption, silo_file
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.caps import Total, caps_of
@@ -32,6 +33,7 @@ from fedct_flwr.hospital.duplicates import DuplicateReport, find_duplicates
 from fedct_flwr.hospital.egress_log import AtWorkError, EgressLog
 from fedct_flwr.hospital.four_eyes import last_decision, sign
 from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.log_entry import LogEntry, read_entries
 from fedct_flwr.hospital.next_approval import leave, settle
 from fedct_flwr.hospital.revocation import is_revoked
@@ -85,7 +87,8 @@ def approve(
     """
     if yes and not reason.strip():
         raise ConfigError("--yes approves without a person who reads: give the reason for the log, --reason TEXT")
-    config = SiloConfig.read_toml(silo_file(folder, folder_option))
+    silo = silo_file(folder, folder_option)
+    config = SiloConfig.read_toml(silo)
     by = _approver(by, reason)
     # What an import path leads to is found out by fedct silo check, which makes it.
     config.check_effects(network=False if config.learner.name in {AUTO, *CLASSIFIERS} else None)
@@ -115,7 +118,8 @@ def approve(
             promised = [*_promised_of_sums(config, study, entries), *promised]
         elif approval.had_noise_in_sums(entries):
             promised = [*promised, _NO_LONGER.format("noise in all sums for this silo as a whole")]
-        told = sections(config, study, here, elsewhere, found, promised)
+        called = called_elsewhere(silo.parent, config.connection.superlink)
+        told = sections(config, study, here, elsewhere, found, promised, first=not entries, called=called)
         for title, lines in told.items():
             console.print(f"\n[bold]{title}[/]")
             for line in lines:
@@ -154,6 +158,7 @@ def approve(
             approve_sums(config, study.name, approval.terms_digest(config, study))
         if log:
             approval.approve(log, config, study, found, **said)
+            remember(config, log)
         else:
             entry = approval.approving(config, study, found, **said)
             leave(config.state, entry, load_egress_key(config.egress_key), last_decision(entries))
@@ -174,7 +179,7 @@ def _log_of(config: SiloConfig) -> Iterator[EgressLog | None]:
     Raises RunError, also for an agent at work where a ledger has to be written.
     """
     try:
-        log = EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key))
+        log = open_log(config)
     except AtWorkError:
         if config.keeps_ledger:
             raise
@@ -228,11 +233,15 @@ def sections(
     elsewhere: Left,
     found: DuplicateReport,
     promised: list[str],
+    *,
+    first: bool = False,
+    called: str = "",
 ) -> dict[str, list[str]]:
     """All that is to be known before one approves: titles, and sentences below them.
 
     ``here`` is what left for this study and its public set, ``elsewhere`` what left for others; ``promised`` says what
-    differential privacy promises, if it does.
+    differential privacy promises, if it does. ``first``: whether there is no log of before;
+    ``called``: another address that the SuperNode calls.
     """
     policy, public, schema = config.policy, study.public, study.schema
     kinds = kinds_let_out(policy.kinds, terms_of(study), noisy=policy.sum_epsilon > 0)
@@ -257,6 +266,7 @@ def sections(
         ],
         "What leaves, to the coordinator": [
             f"The coordinator's address: {config.connection.superlink}",
+            *([f"Warning: the SuperNode's container calls another address, {called}"] if called else []),
             *(kind.leaves for kind in kinds),
             "Test scores: four numbers with each reply" if policy.metrics else "Test scores: none",
             *([f"At most {longest:,} bytes in one reply, if all public examples are asked about"] if longest else []),
@@ -275,6 +285,14 @@ def sections(
             "A question counts as soon as it is let in, whether or not its answer leaves; refusals count in bytes",
             "A round is one of a run. Each new run asks anew, about the same examples too, until a limit is reached",
             *_elsewhere(elsewhere),
+            *(
+                [
+                    "There is no egress log here yet, so all limits and budgets begin at nothing. If this silo has "
+                    "worked before, decline: its state folder is not mounted, or not restored"
+                ]
+                if first
+                else []
+            ),
         ],
         **_over_all_studies(config),
         **{title: [*lines] for kind in kinds for title, lines in kind.limits(policy).items()},

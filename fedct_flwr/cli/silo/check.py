@@ -50,6 +50,7 @@ PROBES: Final[Mapping[str, Probe]] = {
     "egress log": probes_keys.egress_log,
     "approval": probes_keys.approval,
     "file modes": probes_keys.modes,
+    "address": probes_network.address,
     "link": probes_network.link,
     "agent": probes_network.contact,
 }

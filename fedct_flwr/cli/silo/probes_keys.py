@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from fedct_flwr.cli.silo.findings import Finding, Silo, bad, good, warning
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key, public_key_path
+from fedct_flwr.hospital.latest_state import lost_ledger, lost_line
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_proof import verify_log
 from fedct_flwr.hospital.revocation import is_revoked
@@ -47,7 +48,18 @@ def egress_log(silo: Silo) -> Iterator[Finding]:
         yield bad("egress log: without the public key nobody can tell", "put back keys/egress.pub", error)
         return
     verdict = verify_log(config.state, key, config.silo)
-    if verdict.intact:
+    if line := lost_line(config):
+        yield bad(
+            f"egress log: line {line:,}, which keys remember, is gone: the state folder is not mounted, or an older "
+            "copy was put back",
+            "mount it, or restore the latest copy; fedct silo start says more",
+        )
+    elif verdict.intact and lost_ledger(config, read_entries(config.state)):
+        yield bad(
+            "privacy ledger: it is gone, and labels have left under its budget",
+            "restore the state folder as a whole from the latest backup; until then nothing leaves",
+        )
+    elif verdict.intact:
         yield good(f"egress log: intact, {count(verdict.lines, 'line')}")
     else:
         where = f" from line {verdict.bad_line}" if verdict.bad_line else ""

@@ -20,6 +20,7 @@ from cryptography import x509
 from fedct_flwr.cli.coordinator.gateway import VERDICT_HEADER
 from fedct_flwr.cli.findings import Mark
 from fedct_flwr.cli.silo.agent_file import read_agent
+from fedct_flwr.cli.silo.called import called_elsewhere
 from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
 from fedct_flwr.cli.silo.folder import host_and_port
@@ -237,6 +238,16 @@ def proxies(silo: Silo) -> Iterator[Finding]:
         yield warning(
             f"proxy: {names} is set, and the SuperNode will go through it",
             "if that is not meant, add the coordinator to NO_PROXY, or take the variable out",
+        )
+
+
+def address(silo: Silo) -> Iterator[Finding]:
+    """Whether the SuperNode calls the address that is approved; nothing where silo.toml alone says it."""
+    approved = silo.config.connection.superlink
+    if called := called_elsewhere(silo.folder, approved):
+        yield bad(
+            f"address: the SuperNode's container calls {called}, and superlink in silo.toml is {approved}",
+            "write the coordinator's address in both places: SUPERLINK in .env (or the chart's values), and silo.toml",
         )
 
 

@@ -15,6 +15,7 @@ from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
 from fedct_flwr.hospital.approval import Approval, approving_digests, in_force
 from fedct_flwr.hospital.books import Spent, spent
+from fedct_flwr.hospital.latest_state import is_latest
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry, read_entries
 from fedct_flwr.hospital.revocation import is_revoked
@@ -81,6 +82,8 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
 
 
 def _approval(config: SiloConfig, study: StudyFolder | None, found: Approval | None) -> dict[str, str]:
+    if _told(lambda: is_latest(config)) is False:
+        return {"state": "lost"}
     if is_revoked(config.state):
         return {"state": "revoked"}
     if found is None:
@@ -188,6 +191,7 @@ _APPROVALS: Final = {
     "approved": "[green]approved[/] on {}",
     "changed": "[yellow]changed since it was approved, so nothing leaves: fedct silo approve[/]",
     "none": "[yellow]not approved, so nothing leaves: fedct silo approve[/]",
+    "lost": "[bold red]the state folder is not the latest one, so nothing leaves: fedct silo check[/]",
     "revoked": "[yellow]revoked, so nothing leaves: fedct silo approve[/]",
 }
 

@@ -8,8 +8,7 @@ from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.agent import start_agent
 from fedct_flwr.hospital.approval import approving_digests, current
-from fedct_flwr.hospital.egress_log import EgressLog
-from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.latest_state import open_log
 from fedct_flwr.hospital.log_entry import read_entries
 from fedct_flwr.hospital.log_line import log_line
 from fedct_flwr.hospital.next_approval import settle
@@ -40,7 +39,7 @@ def start(folder: Folder = None, folder_option: FolderOption = None, log: Log = 
 def check_approved(config: SiloConfig) -> None:
     """Raise ConfigError unless the study is approved as it is now, RunError if the log cannot be written or trusted."""
     # Opening it proves the log, and that no other agent is at work.
-    with EgressLog.open(config.state, config.silo, load_egress_key(config.egress_key)) as log:
+    with open_log(config) as log:
         settle(log, config.state)
         approved = current(read_entries(config.state))
     if approved is None:

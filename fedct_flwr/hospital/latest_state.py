@@ -1,0 +1,88 @@
+"""Whether the state folder is the latest one: a file next to the egress key remembers a line of its log.
+
+Limits and budgets are totals over what stands in the state folder. One that is not mounted, or of which an older copy
+was put back, would give back what was spent. So the file says which line the log ended with when somebody last
+approved, labels last left, or the agent last started or ended. Where the keys cannot be written, as in containers,
+nothing is remembered.
+
+Formal guarantee: against accidents, with a state folder that lacks that line, or lacks the privacy ledger that its own
+log has charged, nothing leaves. What left after the line was remembered is not noticed to be missing.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from fedct_flwr.config import SiloConfig
+from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.hospital.approval import has_promised_labels
+from fedct_flwr.hospital.egress_log import EgressLog
+from fedct_flwr.hospital.keys import load_egress_key
+from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry, read_entries
+from fedct_flwr.privacy.ledger_file import LedgerFile
+from fedct_flwr.types import RunError
+
+_SUFFIX: Final = ".seen"
+
+
+def open_log(config: SiloConfig) -> EgressLog:
+    """The silo's egress log, open for writing, with all that it had before.
+
+    Raises ConfigError for a missing key, and RunError as ``EgressLog.open``, or if the state folder is not the latest.
+    """
+    key = load_egress_key(config.egress_key)
+    # Before anything is made in a folder that may be the wrong one.
+    if line := lost_line(config):
+        raise RunError(
+            f"line {line:,} of the egress log is gone, which {_path(config)} remembers: {config.state} is not mounted, "
+            "or an older copy of it was put back. Mount it, or restore the latest copy. Only if there is none, remove "
+            f"{_path(config)} and approve anew: limits and budgets then count without what is lost"
+        )
+    log = EgressLog.open(config.state, config.silo, key)
+    if lost_ledger(config, log.entries()):
+        log.close()
+        raise RunError(
+            f"labels have left under a privacy budget, and the privacy ledger in {config.state} is gone: restore the "
+            "folder as a whole from the latest backup; without the ledger nobody knows what was spent, so nothing is "
+            "released"
+        )
+    return log
+
+
+def remember(config: SiloConfig, log: EgressLog) -> None:
+    """Note with which line the log ends."""
+    if log.lines:
+        with contextlib.suppress(OSError):
+            write_atomically(_path(config), json.dumps({"line": log.lines, "hash": log.last}).encode())
+
+
+def lost_line(config: SiloConfig) -> int:
+    """The number (from 1) of the line that is remembered, if the log does not have it; else 0."""
+    try:
+        seen = json.loads(_path(config).read_bytes())
+        number, digest = int(seen["line"]), seen["hash"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return 0
+    try:
+        with (config.state / LOG_FILE).open("rb") as file:
+            line = next(islice(file, max(0, number - 1), None), b"")
+        return 0 if json.loads(line)["hash"] == digest else number
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return number
+
+
+def lost_ledger(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
+    """Whether labels left that were charged first, by the log, and there is no ledger that was charged."""
+    return has_promised_labels(entries) and not LedgerFile(config.state).used
+
+
+def is_latest(config: SiloConfig) -> bool:
+    """Whether nothing is missing from the state folder, as far as that shows. Raises RunError for an unreadable log."""
+    return not lost_line(config) and not lost_ledger(config, read_entries(config.state))
+
+
+def _path(config: SiloConfig) -> Path:
+    return config.egress_key.with_suffix(_SUFFIX)
