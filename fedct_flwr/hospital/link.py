@@ -38,6 +38,7 @@ class Trouble(StrEnum):
     BROKEN = "broken"
     NO_ANSWER = "no-answer"
     UNTRUSTED = "untrusted"
+    OTHER_NAME = "other-name"
     OUT_OF_DATE = "out-of-date"
     STATUS = "status"
     PROXY = "proxy"
@@ -60,6 +61,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "whether a proxy or a firewall is in between",
     Trouble.UNTRUSTED: "the certificate shown there is not the coordinator's: ask the coordinator for the right "
     "ca.crt; if it is right, something in between reads along",
+    Trouble.OTHER_NAME: "the certificate shown there is for another name: write the name that the coordinator says as "
+    "superlink in silo.toml; if it is that one, ask IT whether something in between answers",
     Trouble.OUT_OF_DATE: "by this machine's clock, the coordinator's certificate has expired or is not valid yet: set "
     "the clock; if it is right, ask the coordinator to renew its server certificate",
     Trouble.STATUS: "HTTP status {} comes in place of an answer: ask the coordinator whether it runs, and IT whether "

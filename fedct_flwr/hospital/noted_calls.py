@@ -43,8 +43,18 @@ KEPT_SECONDS: Final = 60.0
 """So long a connection may be idle. The coordinator's gateway closes it after 65 s."""
 _OUT_OF_DATE: Final = (9, 10)
 """What OpenSSL calls a certificate that is not valid yet, and one that has expired."""
+_OTHER_NAME: Final = (62, 64)
+"""The same for one that is for another name, or another IP address."""
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
+
+
+class _Page(httpx.RemoteProtocolError):
+    """An answer that is no SuperLink's, though it says that all is well."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        super().__init__("no answer of a SuperLink", request=answer.request)
+        self.status = answer.status_code
 
 
 def note_calls(note: Note, former: str = "") -> None:
@@ -72,7 +82,7 @@ def note_calls(note: Note, former: str = "") -> None:
             answer: httpx.Response = super()._send(context, **others)
             if answer.is_success and _media_type(answer) != _MEDIA_TYPE:
                 # A page of somebody in between, and an empty one would be read as a message without anything in it.
-                raise httpx.RemoteProtocolError("no answer of a SuperLink", request=answer.request)
+                raise _Page(answer)
             return answer
 
         def _unary_unary(self, *, rpc_method: str, **others: Any) -> Any:
@@ -139,6 +149,8 @@ def trouble_of(error: Exception, proxied: bool = False) -> str:
     """What is wrong, as ``Trouble`` says it, empty if nothing is. ``proxied``: the call goes through a proxy."""
     if isinstance(error, httpx.HTTPStatusError):
         return _trouble_of_answer(error.response)
+    if isinstance(error, _Page):
+        return f"{Trouble.STATUS}-{error.status}"
     if isinstance(error, httpx.ProxyError):
         status = str(error)[:3]
         return f"{Trouble.PROXY_STATUS}-{status}" if status.isdecimal() else Trouble.PROXY
@@ -149,7 +161,7 @@ def trouble_of(error: Exception, proxied: bool = False) -> str:
 
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return Trouble.OUT_OF_DATE if getattr(cause, "verify_code", 0) in _OUT_OF_DATE else Trouble.UNTRUSTED
+            return _of_certificate(getattr(cause, "verify_code", 0))
     if caused_by(ssl.SSLError):
         return Trouble.BROKEN
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
@@ -179,6 +191,13 @@ def may_pass(call: str, error: Exception) -> bool:
         return True
     passing = answer.status_code in _PASSING or not 400 <= answer.status_code < 500
     return passing and not _is_own(answer)
+
+
+def _of_certificate(code: int) -> Trouble:
+    """Why OpenSSL does not take it."""
+    if code in _OTHER_NAME:
+        return Trouble.OTHER_NAME
+    return Trouble.OUT_OF_DATE if code in _OUT_OF_DATE else Trouble.UNTRUSTED
 
 
 def _trouble_of_answer(answer: httpx.Response) -> str:

@@ -139,11 +139,11 @@ class Authority:
     def write(self, path: Path) -> None:
         path.write_bytes(self.certificate.public_bytes(Encoding.PEM))
 
-    def server(self, folder: Path, host: str = "localhost", days: float = 365) -> ssl.SSLContext:
-        """What a server of this name shows."""
+    def server(self, folder: Path, host: str = "localhost", days: float = 365, since: float = -30) -> ssl.SSLContext:
+        """What a server of this name shows; valid from ``since`` days from now on."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-        builder = _builder(name, self.certificate.subject, key, days)
+        builder = _builder(name, self.certificate.subject, key, days, since)
         builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
         certificate = builder.add_extension(issuer, False).sign(self.key, hashes.SHA256())
@@ -156,7 +156,7 @@ class Authority:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float, since: float = -30
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -165,7 +165,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=30))
+        .not_valid_before(now + timedelta(days=since))
         .not_valid_after(now + timedelta(days=days))
     )
 

@@ -410,6 +410,14 @@ def test_a_server_certificate_that_has_expired_is_bad(
         assert finding(reach(fedct, kit, port), "coordinator") == wording
 
 
+def test_a_server_certificate_of_tomorrow_is_the_clocks_fault(fedct: Fedct, kit: Kit, tmp_path: Path) -> None:
+    authority = Authority.make()
+    authority.write(kit.folder / "connection" / "ca.crt")
+    with https_server(authority.server(tmp_path, since=1)) as port:
+        found = finding(reach(fedct, kit, port), "coordinator")
+    assert "its certificate is not valid yet by this machine's clock fix: set this machine's clock" in found
+
+
 @pytest.mark.parametrize(
     ("days", "sign", "said"), [(-1, "✗", "has expired"), (10, "!", "more days"), (365, "✓", "valid")]
 )
@@ -576,8 +584,11 @@ def test_a_coordinator_sends_nobody_to_another_address_in_the_house(fedct: Fedct
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         to = f"http://127.0.0.1:{server.server_port}/open"
         with https_server(authority.server(tmp_path), to=to) as port:
-            assert finding(reach(fedct, kit, port), "coordinator").startswith("✓")
+            found = finding(reach(fedct, kit, port), "coordinator")
         server.shutdown()
+    # Nor is what sends its callers elsewhere a coordinator.
+    assert found.startswith("! coordinator: at localhost:")
+    assert "something else answers under the right certificate (HTTP status 302)" in found
     assert called == []
 
 

@@ -32,7 +32,7 @@ _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
 _MOST_SKEW: Final = 30.0
 # Why OpenSSL did not take a certificate.
-_EXPIRED: Final = 10
+_NOT_YET, _EXPIRED = 9, 10
 _OTHER_NAME: Final = (62, 64)
 # How urllib says that a proxy did not put a call through.
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
@@ -127,7 +127,14 @@ def coordinator(silo: Silo) -> Iterator[Finding]:
         said = "asks for a client certificate" if verdict == "missing" else "does not accept the client certificate"
         yield bad(f"coordinator: {address} {said}", NO_KIT)
         return
-    yield good(f"coordinator: {address} answers, and its certificate is the right one")
+    if status < http.HTTPStatus.BAD_REQUEST:
+        # A SuperLink has no page, and its gateway lets nobody see one.
+        yield warning(
+            f"coordinator: at {address} something else answers under the right certificate (HTTP status {status})",
+            "ask the coordinator what is between the gateway and you",
+        )
+    else:
+        yield good(f"coordinator: {address} answers, and its certificate is the right one")
     if date is None:
         yield warning("clock: the coordinator tells no time", "compare this machine's clock with another one")
         return
@@ -191,6 +198,8 @@ def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
     elif isinstance(reason, ssl.SSLCertVerificationError):
         if reason.verify_code == _EXPIRED:
             said, fix = "its certificate has expired", "ask the coordinator for a new one, or set this machine's clock"
+        elif reason.verify_code == _NOT_YET:
+            said, fix = "its certificate is not valid yet by this machine's clock", "set this machine's clock"
         elif reason.verify_code in _OTHER_NAME:
             said = "its certificate is for another name"
             fix = "use the name that the coordinator says, under superlink in silo.toml"
