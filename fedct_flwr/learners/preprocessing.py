@@ -5,6 +5,7 @@ here in fewer steps, to the same bits: a thousand silos that prepare the same pu
 """
 
 import copy
+import sys
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -19,6 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Schema
+from fedct_flwr.learners.rare_categories import MOST_VALUES, kept
 from fedct_flwr.learners.shared import once
 from fedct_flwr.learners.skops_file import share
 from fedct_flwr.learners.stateless import Stateless
@@ -33,6 +35,8 @@ _MISSING: Final = -1
 _BLOCK: Final = 512
 _BLOCK_VALUES: Final = 1 << 22
 """Values of numeric columns that are copied at a time, to be scaled (32 MB)."""
+_NARROW: Final = 1000
+"""One-hot columns up to which all examples are predicted at once, to the bit as ever."""
 _OF_WORDS: Final[dict[str, Any]] = {"sublinear_tf": True, "ngram_range": (1, 2)}
 _MOST_WORDS: Final = 50_000
 
@@ -65,7 +69,7 @@ def standard(schema: Schema, *references: Features, texts: Any = None) -> Any:
     if schema.texts:
         return _beside_text(schema, np.concatenate(references) if len(references) > 1 else references[0], texts)
     width = references[0].shape[1]
-    known = tuple(_known(references, position) for position in schema.categorical)
+    known = _known(references, schema.categorical)
     try:
         fitted = copy.copy(_encoding(width, schema.categorical, known))
         fitted.transformers_ = [
@@ -91,9 +95,22 @@ def _beside_text(schema: Schema, reference: Features, texts: Any) -> Any:
     words = [(f"text{i}", clone(texts), i) for i in schema.texts] if texts is not None else []
     transformer = ColumnTransformer(parts + words, **({"sparse_threshold": 1.0} if isinstance(texts, Words) else {}))
     try:
-        return transformer.fit(as_input(reference))
+        return transformer.fit(as_input(_without_rare(reference, categorical)))
     except ValueError as error:
         raise DataError(f"the features cannot be preprocessed: {error}") from error
+
+
+def _without_rare(reference: Features, categorical: Sequence[int]) -> Features:
+    """The examples, with a frequent category in place of those that get no column; what is fitted knows no others."""
+    columns = [reference[:, position].astype(np.float64) for position in categorical]
+    found = _known([np.column_stack(columns)], range(len(columns))) if columns else ()
+    replaced = reference
+    for position, column, known in zip(categorical, columns, found, strict=True):
+        whole = np.where(np.isnan(column), _MISSING, column)
+        if (rare := ~np.isin(whole, known)).any():
+            replaced = replaced.copy() if replaced is reference else replaced
+            replaced[rare, position] = np.nan if known[0] == _MISSING else known[0]
+    return replaced
 
 
 def transformed(transformer: Any, X: Features) -> Features:
@@ -137,6 +154,19 @@ def apply(transformer: Any, *parts: Features, single: bool = False) -> Features:
             else:
                 together[rows, offset:] = shared[start : start + _BLOCK]
     return together
+
+
+def rows_at_a_time(transformer: Any) -> int:
+    """How many examples of a table are encoded at once when they are predicted: fewer of those with very many columns.
+
+    >>> rows_at_a_time(None) > 1_000_000_000
+    True
+    """
+    fitted = getattr(transformer, "named_transformers_", {}).get(_CATEGORICAL)
+    encoder = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else None
+    # Without categorical columns it is there, and not fitted.
+    width = sum(map(len, getattr(encoder, "categories_", ())))
+    return max(1, MOST_VALUES // width) if width > _NARROW else sys.maxsize
 
 
 def _encoded(step: "_Step", X: NDArray[np.float64], width: int) -> NDArray[np.bool_]:
@@ -230,10 +260,24 @@ def _scaling_of_zeros(columns: int) -> Pipeline:
     return _scaling().fit(np.zeros((1, columns)))
 
 
-def _known(references: Sequence[Features], position: int) -> tuple[float, ...]:
-    """The values that a categorical column has in any of the references, sorted."""
-    each = [once(part, position, partial(_values_in, part, position)) for part in references]
-    return tuple(np.unique(np.concatenate(each)).tolist())
+def _known(references: Sequence[Features], categorical: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+    """The values that each categorical column has in any of the references, sorted; without rare ones of very many."""
+    found = []
+    for position in categorical:
+        each = [once(part, position, partial(_values_in, part, position)) for part in references]
+        found.append(np.unique(np.concatenate(each)))
+    rows = sum(map(len, references))
+    if rows * sum(map(len, found)) > MOST_VALUES:
+        masks = kept([_cells_of(references, *of) for of in zip(categorical, found, strict=True)], rows)
+        found = [values[mask] for values, mask in zip(found, masks, strict=True)]
+    return tuple(tuple(values.tolist()) for values in found)
+
+
+def _cells_of(references: Sequence[Features], position: int, values: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """How many cells of a categorical column hold each of all its values, ``(values,)``."""
+    columns = [np.asarray(part[:, position], np.float64) for part in references]
+    at = [np.searchsorted(values, np.where(np.isnan(column), _MISSING, column)) for column in columns]
+    return np.bincount(np.concatenate(at), minlength=len(values))
 
 
 def _values_in(part: Features, position: int) -> NDArray[np.floating[Any]]:

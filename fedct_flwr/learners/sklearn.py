@@ -23,7 +23,7 @@ from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.binning import train
 from fedct_flwr.learners.calibrated import Calibrated, Calibration
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
-from fedct_flwr.learners.preprocessing import apply
+from fedct_flwr.learners.preprocessing import apply, rows_at_a_time
 from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.learners.text import with_plain_numbers
 from fedct_flwr.text.printable import cut
@@ -247,8 +247,12 @@ class SklearnLearner:
 
     def _asked(self, method: str, X: Features) -> Any:
         """What the trained model says of examples, as it says it. Raises TrainingError where it raises."""
+        rows = rows_at_a_time(self._transformer)
         try:
-            return getattr(self._trained, method)(self._transform(X))
+            ask = getattr(self._trained, method)
+            if X.shape[0] <= rows:
+                return ask(self._transform(X))
+            return np.concatenate([ask(self._transform(X[at : at + rows])) for at in range(0, len(X), rows)])
         except TrainingError:
             raise
         except Exception as error:

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners import preprocessing, shared
+from fedct_flwr.learners import preprocessing, rare_categories, shared
 from fedct_flwr.learners.preprocessing import apply, standard, transformed
 from fedct_flwr.learners.shared import once
+from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import DataError, TrainingError
 
 NAN = np.nan
@@ -266,3 +268,58 @@ def test_single_precision_is_what_trees_make_of_it():
     found = apply(transformer, rows, single=True)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, apply(transformer, rows).astype(np.float32))
+
+
+CODES = Schema(("no", "yes"), (Column("zip", tuple(f"z{number:04}" for number in range(3000))), Column("age")))
+
+
+class TestVeryManyCategories:
+    """Beyond a number of values the rarest categories get no columns."""
+
+    @pytest.fixture(autouse=True)
+    def few_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(rare_categories, "MOST_VALUES", 40_000)
+        monkeypatch.setattr(preprocessing, "MOST_VALUES", 40_000)
+
+    def test_take_no_more_memory_than_is_said_and_frequent_ones_stay(self):
+        codes = np.concatenate([np.arange(3000), np.repeat([7, 9, NAN], 400)])
+        X = np.column_stack([codes, np.ones(len(codes))])
+        found = apply(standard(CODES, X[:2000], X[2000:]), X)
+        # Age, missing, and two codes: each of all others has one record.
+        assert found.shape == (4200, 4)
+        assert found[:, 1:].sum(axis=0).tolist() == [400, 401, 401]
+        assert not found[0, 1:].any()
+
+    def test_are_all_kept_where_there_is_room(self):
+        X = np.column_stack([np.resize(np.arange(100.0), 400), np.ones(400)])
+        assert apply(standard(CODES, X), X).shape == (400, 101)
+
+    def test_one_stays_where_all_are_alike(self):
+        X = np.column_stack([np.arange(3000.0), np.ones(3000)])
+        assert apply(standard(CODES, X), X).shape[1] >= 2
+        assert np.array_equal(standard(CODES, X).transform(X), apply(standard(CODES, X), X))
+
+    def test_are_the_same_next_to_columns_of_text(self):
+        schema = Schema(CODES.classes, (*CODES.columns, Column("notes", text=True)))
+        codes = np.concatenate([np.arange(3000), np.repeat([7, 9, NAN], 400)])
+        X = np.column_stack([codes, np.ones(len(codes))])
+        notes = np.array(["seen on ward"] * len(X), dtype=np.object_)[:, None]
+        with_notes = np.concatenate([X.astype(np.object_), notes], axis=1)
+        found = apply(standard(schema, with_notes), with_notes)
+        assert np.array_equal(found, apply(standard(CODES, X), X))
+
+    def test_are_predicted_in_parts(self, monkeypatch: pytest.MonkeyPatch):
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.integers(0, 30, 200), rng.normal(size=200)])
+        model = SklearnLearner(LogisticRegression(), standard(CODES, X))
+        model.fit(X, rng.integers(0, 2, 200))
+        whole = model.predict(X)
+        monkeypatch.setattr(preprocessing, "_NARROW", 10)
+        monkeypatch.setattr(preprocessing, "MOST_VALUES", 30 * 64)
+        assert preprocessing.rows_at_a_time(model.parts[0]) == 64
+        assert np.array_equal(model.predict(X), whole)
+
+    def test_leave_tables_without_categories_as_they_are(self):
+        words = Schema(("no", "yes"), (Column("age"), Column("notes", text=True)))
+        X = np.array([[1.0, "seen"], [2.0, "seen again"]], dtype=np.object_)
+        assert preprocessing.rows_at_a_time(standard(words, X)) > 10**9
