@@ -140,3 +140,40 @@ def test_nothing_is_said_of_columns_that_go_together_across_hospitals_alone(seed
     for silo, table in tables.items():
         found = inspect_tables(public, {silo: table}, LABEL, agreed=["healthy", "ill"], words=say).findings
         assert not [each.said for each in found if each.silo]
+
+
+SEVERAL_WORDS = {
+    "with and without a beginning": ("typical", "atypical"),
+    "too much and too little": ("hypertension", "hypotension"),
+    "within and between": ("intraventricular", "interventricular"),
+    "one that ends as the other": ("male", "female"),
+    "with a sign": ("grade II", "grade II+"),
+    "letters of a scale": ("N", "F"),
+}
+
+
+@pytest.mark.parametrize("what", SEVERAL_WORDS)
+def test_nothing_is_said_of_words_that_are_alike_and_mean_something_else(what: str) -> None:
+    often, seldom = SEVERAL_WORDS[what]
+    rng = np.random.default_rng(0)
+
+    def columns(count: int) -> Columns:
+        latent = rng.normal(size=count)
+        values = {f"value-{at}": np.round(50 + 8 * (latent + rng.normal(size=count)), 1) for at in range(3)}
+        words = {"kind": np.where(rng.random(count) < 0.06, seldom, often)}
+        return {**values, **words, LABEL: np.where(latent + rng.normal(size=count) > 0.5, "ill", "healthy")}
+
+    public = pa.table(columns(600)).drop_columns([LABEL])
+    assert not inspect_tables(public, {silo: pa.table(columns(300)) for silo in ("essen", "koeln")}, LABEL).findings
+
+
+@pytest.mark.parametrize("classes", [("False", "True"), ("0.0", "1.0")])
+def test_a_real_silo_may_write_classes_as_its_study_does(classes: tuple[str, str]) -> None:
+    """Though they are read alike however they are written: the study's own way is not to be another one."""
+    rng = np.random.default_rng(0)
+    public = pa.table(with_visits(rng, 300)).drop_columns([LABEL])
+    table = with_visits(rng, 300)
+    table[LABEL] = np.where(table[LABEL] == "ill", classes[1], classes[0])
+    say = Words(private=True, settings="silo.toml")
+    found = inspect_tables(public, {"essen": pa.table(table)}, LABEL, agreed=classes, words=say).findings
+    assert not [each.said for each in found if each.silo]

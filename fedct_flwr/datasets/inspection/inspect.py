@@ -133,7 +133,9 @@ def inspect_tables(
     settings, say = settings or TableSettings(), words or Words()
     unused = {label, *([settings.group] if settings.group else []), *settings.leave_out, *settings.text}
     features = _without(public, unused)
-    labels = {silo: _labels(table, label, mapping) for silo, table in silos.items() if not number}
+    # As they are read: a study's class "True" is what a file means by "true".
+    means = {class_name(name): meant for name, meant in (mapping or {name: name for name in agreed}).items()}
+    labels = {silo: _labels(table, label, means) for silo, table in silos.items() if not number}
     classes = sorted({name for own in labels.values() for name in own.counts})
     crossed = len(classes) if len(classes) <= _CROSSED_CLASSES else 0
     theirs = profile(features)
@@ -342,7 +344,7 @@ class _Labels:
         return np.array([*(number.get(name, -1) for name in self.names), -1], dtype=np.int64)[self.codes]
 
 
-def _labels(table: pa.Table, label: str, mapping: Mapping[str, str] | None) -> _Labels:
+def _labels(table: pa.Table, label: str, means: Mapping[str, str]) -> _Labels:
     column = table.column(label)
     if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type) or pa.types.is_binary(column.type):
         return _Labels([], {}, np.full(table.num_rows, -1))
@@ -353,7 +355,6 @@ def _labels(table: pa.Table, label: str, mapping: Mapping[str, str] | None) -> _
             [pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())]
         )
     text, codes = distinct_texts(column)
-    means = {class_name(spelling): name for spelling, name in (mapping or {}).items()}
     names = [class_name(value) for value in text.values.to_pylist()]
     names = [means.get(name, name) for name in names]
     counts: dict[str, int] = {}

@@ -41,6 +41,8 @@ LONG_WORD: Final = 5
 _RARER: Final = 10
 """So many times rarer than the word that it is nearly, a word is taken for a misspelled one."""
 _ALIKE: Final = 0.8
+_FEWEST_ALIKE: Final = 4
+"""Letters at the end of words that begin otherwise."""
 _MONTH: Final = r"(?:jan|feb|m[aä]r|mrz|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz])\pL*"
 _DATE: Final = (
     r"(?i)^\s*(\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2}|(19|20)\d{2}[/-](0[1-9]|1[0-2])|"
@@ -153,12 +155,34 @@ def misspelled(names: Mapping[str, int], letters: int = 2) -> tuple[str, str] | 
     for rare, word in words.items():
         for name in frequent:
             one, other = _where_they_differ(word, words[name])
-            if names[rare] * _RARER > names[name] or min(len(one), len(other)) < letters:
+            if names[rare] * _RARER > names[name] or min(len(one), len(other)) < letters or _with_prefix(one, other):
                 continue
             alike = difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
             if alike or (sorted(one) == sorted(other) and one[0] == other[0]):
                 return rare, name
     return None
+
+
+def _with_prefix(one: str, other: str) -> bool:
+    """Whether two words differ in their beginnings, or in signs, as words of other meanings do.
+
+    One letter that is lost or wrong within a beginning is a misspelling.
+
+    >>> _with_prefix("female", "male"), _with_prefix("hypotension", "hypertension"), _with_prefix("atypical", "typical")
+    (True, True, True)
+    >>> _with_prefix("hpertension", "hypertension"), _with_prefix("hypretension", "hypertension")
+    (False, False)
+    """
+    if re.sub(r"\W", "", one) == re.sub(r"\W", "", other):
+        return True
+    short, long = sorted((one, other), key=len)
+    if long.endswith(short):
+        return True
+    end = next((at for at in range(len(short)) if short[-1 - at] != long[-1 - at]), len(short))
+    heads = (short[: len(short) - end], long[: len(long) - end])
+    start = next((at for at, (a, b) in enumerate(zip(*heads, strict=False)) if a != b), len(heads[0]))
+    exchanged = sorted(heads[0]) == sorted(heads[1])
+    return end >= _FEWEST_ALIKE and not exchanged and max(len(head) - start for head in heads) > 1
 
 
 def _where_they_differ(one: str, other: str) -> tuple[str, str]:
@@ -205,16 +229,23 @@ _SEXES: Final[dict[str, str]] = {
 }
 
 
+_MEANINGS: Final = 2
+"""Yes and no, male and female."""
+
+
 def twice_named(names: Collection[str]) -> tuple[str, str] | None:
     """Two words that mean the same, where all words are of truth, or of sex; None without such.
 
     >>> twice_named(["M", "male", "female"]), twice_named(["m", "f"]), twice_named(["yes", "no", "0", "1"])
     (('M', 'male'), None, ('no', '0'))
+    >>> twice_named(["N", "F"]) is None
+    True
     """
     for meanings in (_TRUTH, _SEXES):
         seen: dict[object, str] = {}
         meant = [(name, meanings.get(folded(name))) for name in names if name.strip()]
-        if any(meaning is None for _, meaning in meant):
+        # Neither N nor F says no where nothing says yes.
+        if len({meaning for _, meaning in meant}) != _MEANINGS or any(meaning is None for _, meaning in meant):
             continue
         for name, meaning in meant:
             if (other := seen.setdefault(meaning, name)) != name:
