@@ -34,6 +34,7 @@ from fedct_flwr.datasets.inspection.populations import other_columns
 from fedct_flwr.datasets.inspection.profile import Kind, Profile, distinct_texts, kind_of, profile
 from fedct_flwr.datasets.inspection.quantity import of_quantity
 from fedct_flwr.datasets.inspection.records import of_records
+from fedct_flwr.datasets.inspection.remarks import remarks
 from fedct_flwr.datasets.inspection.scores import Scale, Scores
 from fedct_flwr.datasets.inspection.shift import constant_in_public, of_silo, unknown
 from fedct_flwr.datasets.inspection.slips import slipped
@@ -229,6 +230,7 @@ def _of_lines(tables: Mapping[SiloName, Profile], findings: Collection[Finding],
     for silo, table in tables.items():
         yield from summary_rows(table, silo, say)
         yield from headings(table, silo, say)
+        yield from remarks(table, silo, say, tables[""] if silo else None)
         yield from (each for each in damaged(table, silo, say) if (each.column, each.silo) not in known)
     yield from pasted(tables, say)
 

@@ -28,6 +28,9 @@ _FEWEST_UNKNOWN: Final = 5
 _CERTAIN: Final = 20
 _UNLIKELY: Final = 1e-3
 _MANY_UNKNOWN: Final = 0.05
+_SOME_UNKNOWN_WORDS: Final = 0.01
+"""The same, in a column of few words all of which the public set has many times."""
+_VERY_UNLIKELY: Final = 1e-6
 _FEWEST_FOR_HALVES: Final = 100
 _OTHER_CODES: Final = 0.1
 _FEW_VALUES: Final = 50
@@ -187,6 +190,11 @@ def _unknown_values(
         if (pair := misspelled(both | values, LONG_WORD)) and pair[0] in values:
             said = f"{where} has values that are nearly spelled as one of the public set{say.values({pair[0]: cells})}"
             yield Finding("value-spellings", Severity.SAID, said, "write them as there", column, name)
+        elif cells > _SOME_UNKNOWN_WORDS * valid and _is_unlikely(cells / valid, chance, valid, _VERY_UNLIKELY):
+            share = say.share(cells, valid)
+            said = f"{where} has values that the public set does not have, in {share}{say.values(values)}"
+            fix = f"check how they are written{there}, and leave the cell empty where nothing is known"
+            yield Finding("unknown-values", Severity.SAID, said, fix, column, name)
 
 
 def _bare(value: str) -> str:
@@ -225,12 +233,12 @@ def _unknown_codes(
             yield Finding("unknown-values", Severity.SAID, said + say.values(values), fix, column, name)
 
 
-def _is_unlikely(share: float, chance: float, cells: int) -> bool:
+def _is_unlikely(share: float, chance: float, cells: int, limit: float = _UNLIKELY) -> bool:
     """Whether so large a share of the cells is unlikely, where each has this chance (Chernoff's bound)."""
     if share <= chance:
         return False
     rest = (1 - share) * np.log((1 - share) / (1 - chance)) if share < 1 else 0.0
-    return bool(cells * (share * np.log(share / chance) + rest) > -np.log(_UNLIKELY))
+    return bool(cells * (share * np.log(share / chance) + rest) > -np.log(limit))
 
 
 def _cells(text: Text, chosen: NDArray[np.bool_]) -> dict[str, int]:

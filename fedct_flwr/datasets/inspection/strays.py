@@ -30,6 +30,9 @@ _FEWEST_OFTEN: Final = 5
 _OFTEN: Final = 0.02
 _NEAR: Final = 0.1
 """Share of all cells, with numbers next to a code, which it is compared with."""
+_FEWEST_GRADES: Final = 4
+"""Distinct numbers, the nine among them."""
+_HIGHEST_GRADE: Final = 5
 _TIMES: Final = 4
 _TIMES_NEW: Final = 2
 """The same, of a code that the public set never has."""
@@ -63,6 +66,7 @@ def sentinels(profile: Profile, silo: SiloName, say: Words, public: Profile | No
     zero &= (numbers.second_smallest > 1.5 * np.where(width > 0, width, np.inf)) & (
         numbers.at_smallest < numbers.valid / 4
     )
+    above |= _next_to_grades(profile, above)
     for mask, values in ((above, numbers.largest), (below | zero, numbers.smallest)):
         for at in np.flatnonzero(mask):
             yield _sentinel(numbers.names[at], [values[at]], "far from all others", silo, say)
@@ -75,6 +79,20 @@ def sentinels(profile: Profile, silo: SiloName, say: Words, public: Profile | No
             found = _several(sign * values[::sign], cells[::sign], _TIMES_NEW if is_new else _TIMES)
             if len(found):
                 yield _sentinel(name, (sign * found)[::sign].tolist(), "unlike all others", silo, say)
+
+
+def _next_to_grades(profile: Profile, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Columns of grades, 0 or 1 and so on, and of nines in more than half as many cells as the highest grade."""
+    numbers = profile.numbers
+    grades = ~known & numbers.whole & (numbers.distinct >= _FEWEST_GRADES) & np.isin(numbers.smallest, (0, 1))
+    grades &= (numbers.second_largest <= _HIGHEST_GRADE) & _are_nines(numbers.largest)
+    # Grades without a gap, and a wide one to the nine.
+    grades &= numbers.second_largest - numbers.smallest == numbers.distinct - 2
+    grades &= numbers.at_largest >= np.maximum(_FEWEST_OFTEN, _OFTEN * numbers.valid)
+    for at in np.flatnonzero(grades):
+        highest = np.count_nonzero(_valid(profile, numbers.names[at]) == numbers.second_largest[at])
+        grades[at] = numbers.at_largest[at] > highest / 2
+    return grades
 
 
 def _valid(profile: Profile, name: str) -> NDArray[np.float64]:
