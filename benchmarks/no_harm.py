@@ -144,6 +144,8 @@ class Silos:
     def _votes(self, targets: HardLabels, guards: Sequence[Guard | None]) -> list[HardLabels]:
         public = self._dataset.public
         everything = Query(0, len(public))
+        for guard in filter(None, guards):
+            guard.before = guard.decision
         return [
             cotrain(learner, silo.private, public, targets, everything, guard=guard)
             for learner, silo, guard in zip(self._learners, self._dataset.silos, guards, strict=True)

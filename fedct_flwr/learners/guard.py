@@ -10,6 +10,9 @@ more of the records has no margin.
 Where no weight will do, the labels of those examples are tried alone that are unlike own records (``foreign``): a silo
 that knows its own patients better than others do can still learn of theirs.
 
+A decision stays while hardly any label has changed since: what the silo's records say of a consensus, they say of the
+next to the same extent. So a run whose last labels take some rounds to settle weighs its consensus once.
+
 What it does not see: a silo's own labels are part of the consensus, so the comparison leans towards trust, the more the
 fewer silos there are.
 """
@@ -46,6 +49,8 @@ that is as likely as not. None for a model that is wrong about more records by a
 LEAST_FOREIGN: Final = 1 / 3
 """Share of public examples that have to be foreign for their labels to be tried alone: where fewer are, own records
 tell of most patients, and have spoken."""
+SAME: Final = 0.02
+"""Share of the labels that may have changed since a decision for it to stay."""
 _ROUNDING: Final = 1e-6
 """Standard errors: one wrong record more is exactly one, but for the last bits."""
 
@@ -62,6 +67,25 @@ class Trust(NamedTuple):
     foreign: bool = False
 
 
+class Decision(NamedTuple):
+    """What a silo decided, on which labels ``(num_public,)``, and in which round."""
+
+    trust: Trust
+    targets: HardLabels
+    round: int = 0
+
+    def holds_for(self, targets: HardLabels) -> bool:
+        """Whether hardly any of the labels ``(num_public,)`` differ from those that were decided on.
+
+        >>> decided = Decision(Trust(1.0), np.zeros(100, dtype=LABEL_DTYPE))
+        >>> decided.holds_for(np.arange(100) < 2), decided.holds_for(np.arange(100) < 3)
+        (True, False)
+        """
+        changed = targets != self.targets
+        labeled = (targets != ABSTAIN) | (self.targets != ABSTAIN)
+        return bool(changed.sum() <= SAME * labeled.sum())
+
+
 class Deciding:
     """Decides for one silo. ``seed`` and ``silo`` tell how its records are divided: always the same, and no group.
 
@@ -75,12 +99,6 @@ class Deciding:
         self._private, self._num_classes, self._groups = private, num_classes, groups
         self._seed, self._silo = seed, silo
         self._alone: Looked | None = None
-        self._known: tuple[bytes, Trust] | None = None
-
-    @property
-    def last(self) -> Trust | None:
-        """What was decided last."""
-        return self._known[1] if self._known else None
 
     @cached_property
     def _own(self) -> OwnRecords:
@@ -90,15 +108,6 @@ class Deciding:
     @property
     def _can_tell(self) -> bool:
         return self._own.can_tell
-
-    def _decided_on(self, digest: bytes) -> Trust | None:
-        """What was decided last, if that was on the same."""
-        return self._known[1] if self._known and self._known[0] == digest else None
-
-    def _remember(self, digest: bytes, decided: Trust) -> Trust:
-        """Decide the same on what the digest names the next time."""
-        self._known = digest, decided
-        return decided
 
     def _decide(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
         """Decide by what is said of own records, with what is learned of others at a weight."""
@@ -137,26 +146,50 @@ class Deciding:
 
 
 class Guard(Deciding):
-    """Decides how much consensus labels count."""
+    """Decides how much consensus labels count.
+
+    ``before`` is an earlier decision of the same run, by the same learner and records, which stays as long as it holds.
+    ``decision`` is the last one.
+    """
 
     all_or_nothing = (LearnerError, TrainingError)
+    before: Decision | None = None
+    decision: Decision | None = None
     _foreign: NDArray[np.bool_] | None = None
 
     def trust(self, learner: Learner, public: Features, targets: HardLabels) -> Trust:
         """Decide for a learner that starts anew each time, on consensus labels ``targets`` ``(num_public,)``.
 
-        The same labels always give the same decision. Leaves the learner to be fitted. Raises TrainingError.
+        Unless the decision of before holds for them, the same labels always give the same one. Leaves the learner to be
+        fitted. Raises TrainingError.
         """
-        digest = targets.tobytes()
         if not (targets != ABSTAIN).any():
             return Trust(WEIGHTS[0])
-        if known := self._decided_on(digest):
-            return known
         light = learner.lighter() if isinstance(learner, Lightening) else learner
+        if self.before and self.before.holds_for(targets):
+            self.decision = self.before
+        elif self.decision is None or not np.array_equal(self.decision.targets, targets):
+            self.decision = Decision(self._anew(light, public, targets), targets)
+        decided = self.decision.trust
+        if decided.foreign and isinstance(light, Tabulating):
+            self._find_foreign(light, public)
+        return decided
+
+    @property
+    def last(self) -> Trust | None:
+        """What was decided last."""
+        return self.decision.trust if self.decision else None
+
+    def date(self, round_: int) -> None:
+        """Note the round of a decision, unless it was made before."""
+        if self.decision and self.decision is not self.before:
+            self.decision = self.decision._replace(round=round_)
+
+    def _anew(self, light: Learner, public: Features, targets: HardLabels) -> Trust:
         decided = self._decide(self._teaching(light, public, targets))
         if not decided.weight and self._supports_foreign(light, public, targets):
-            decided = Trust(WEIGHTS[0], decided.evidence, foreign=True)
-        return self._remember(digest, decided)
+            return Trust(WEIGHTS[0], decided.evidence, foreign=True)
+        return decided
 
     def counted(self, trust: Trust, targets: HardLabels) -> HardLabels:
         """Those of the labels ``(num_public,)`` that count after this decision; ABSTAIN in place of the others."""
@@ -176,16 +209,21 @@ class Guard(Deciding):
         """Whether own records do not speak against the labels of foreign examples alone."""
         if not isinstance(learner, Tabulating) or self._alone is None:
             return False
-        if self._foreign is None:
-            rng = generator(self._seed, "foreign", self._silo)
-            self._foreign = foreign(learner.table(self._private.X, public), self._private.size, rng)
-        few = np.where(self._foreign, targets, ABSTAIN)
-        if self._foreign.mean() < LEAST_FOREIGN or not (few != ABSTAIN).any():
+        is_foreign = self._find_foreign(learner, public)
+        few = np.where(is_foreign, targets, ABSTAIN)
+        if is_foreign.mean() < LEAST_FOREIGN or not (few != ABSTAIN).any():
             return False
         said = partial(self._teaching(learner, public, few), WEIGHTS[0])
         with contextlib.suppress(*self.all_or_nothing):
             return self._judged(self._alone, Looked(self._own, said))[1]
         return False
+
+    def _find_foreign(self, learner: Tabulating, public: Features) -> NDArray[np.bool_]:
+        """Which public examples are unlike own records ``(num_public,)``; looked for once."""
+        if self._foreign is None:
+            rng = generator(self._seed, "foreign", self._silo)
+            self._foreign = foreign(learner.table(self._private.X, public), self._private.size, rng)
+        return self._foreign
 
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
         """A model that is less sure may be so of the same classes; one that is wrong about more records is not."""

@@ -30,6 +30,13 @@ class Lesson(NamedTuple):
 class SoftGuard(Deciding):
     """Decides how much others' probabilities or values count."""
 
+    _known: tuple[bytes, Trust] | None = None
+
+    @property
+    def last(self) -> Trust | None:
+        """What was decided last."""
+        return self._known[1] if self._known else None
+
     def trust(self, lesson: Lesson) -> Trust:
         """The share of their weight that others' answers get.
 
@@ -39,7 +46,9 @@ class SoftGuard(Deciding):
         def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
             return own.said(lambda records: lesson.train(records, weight), lesson.answer)
 
-        return self._decided_on(lesson.digest) or self._remember(lesson.digest, self._decide(said))
+        if self._known is None or self._known[0] != lesson.digest:
+            self._known = lesson.digest, self._decide(said)
+        return self._known[1]
 
     @property
     def _can_tell(self) -> bool:

@@ -18,6 +18,7 @@ from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.automatic import OwnChoice
 from fedct_flwr.learners.base import Learner, Resumable
+from fedct_flwr.learners.guard import Guard
 from fedct_flwr.silo.site import Site
 from fedct_flwr.silo.state import LocalState
 from fedct_flwr.types import LABEL_DTYPE, DataError, HardLabels, TrainingError
@@ -40,6 +41,7 @@ class Judgment:
     out of fold, the mean improvement of Brier's score with all classes counting the same, and its standard error.
     ``tests`` are verdicts on the silo's own test records by round: of the first round that learned a consensus, and of
     the last. ``foreign_only``: only pseudo-labels of examples that are unlike the silo's records count.
+    ``weighed_in`` is the round in which they were weighed last: hardly any label has changed since.
     """
 
     round: int
@@ -50,6 +52,7 @@ class Judgment:
     records: int = 0
     tests: Mapping[str, Verdict] = field(default_factory=dict)
     foreign_only: bool = False
+    weighed_in: int | None = None
 
     @property
     def keeps_own(self) -> bool:
@@ -140,6 +143,7 @@ class Judge:
             evidence.records if evidence else 0,
             tests,
             bool(trust and trust.foreign),
+            guard.decision.round if trust and isinstance(guard, Guard) and guard.decision else None,
         )
 
     @property
@@ -167,6 +171,7 @@ def facts_of(judgment: Judgment) -> dict[str, Any]:
         "learner": judgment.learner or None,
         "weight": judgment.weight,
         "foreign_only": judgment.foreign_only,
+        "weighed_in": judgment.weighed_in,
         "model": None if judgment.weight is None else "own" if judgment.keeps_own else "co-trained",
         "why": judgment.words or None,
         "own_test": {**asdict(test), "verdict": test.word or "no difference beyond chance"} if test else None,

@@ -15,6 +15,10 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
 from fedct_flwr.learners.calibrated import calibrate
+from fedct_flwr.learners.guard import Decision, Guard
+from fedct_flwr.silo.decided import Subject
+from fedct_flwr.silo.decided import read as read_decision
+from fedct_flwr.silo.decided import write as write_decision
 from fedct_flwr.silo.judgment import Judge, Judgment
 from fedct_flwr.silo.state import WRITING, set_back
 from fedct_flwr.silo.workplace import Workplace
@@ -61,6 +65,7 @@ class Personal:
         self._learned = b""
         self._judge = Judge(workplace.site, workplace.state, workplace.model_digest.hex()[:16])
         self._taken_over = False
+        self._subject = Subject(run_id, workplace.model_digest, workplace.site.private)
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""
@@ -71,9 +76,20 @@ class Personal:
         if isinstance(learner, Choosing):
             learner.choose(self._site.private, self._site.groups)
         self._judge.before(question.instruction)
-        votes = kind_of(question.instruction, self._site.terms).cotrain(self._site, question.instruction)
+        kind = kind_of(question.instruction, self._site.terms)
+        guard = kind.guard_of(self._site)
+        if isinstance(guard, Guard):
+            guard.before = self._decided_before(question.instruction.round)
+        votes = kind.cotrain(self._site, question.instruction)
+        if isinstance(guard, Guard) and kind.teaches(question.instruction):
+            guard.date(question.instruction.round)
         self._learned = question.digest
         return votes
+
+    def _decided_before(self, round_: int) -> Decision | None:
+        """What the guard decided earlier in this run; None where nothing is kept."""
+        path, resumed = self._workplace.decision, self._workplace.resumes
+        return read_decision(path, self._subject, round_, resumed=resumed) if path else None
 
     def keep(self, question: Question) -> None:
         """Write the model that has learned a question, and where it stands. Never raises: nothing of it is to leave."""
@@ -184,6 +200,11 @@ class Personal:
             if found.says_something:
                 with WRITING:
                     found.write(path)
+            guard = kind_of(instruction, self._site.terms).guard_of(self._site)
+            decided = guard.decision if isinstance(guard, Guard) else None
+            if decided and decided.round == instruction.round and self._workplace.decision:
+                with WRITING:
+                    write_decision(self._workplace.decision, self._subject, decided)
         except (DataError, TrainingError, OSError) as error:
             logger.warning("Silo %s: what it makes of the consensus was not kept: %s", self._site.silo, error)
 

@@ -86,6 +86,11 @@ class Workplace:
     noise_adder_of: "Callable[[], NoiseAdder] | None" = None
     """What the silo adds its share of noise to sums of votes with; None where it adds to no such sum."""
 
+    @property
+    def decision(self) -> Path | None:
+        """Where the silo keeps what its guard decided last, next to the judgment."""
+        return self.judgment.with_suffix(".decision") if self.judgment else None
+
     @cached_property
     def release(self) -> "Release | None":
         """What answers in place of the personal model."""

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.learners.cotraining import cotrain
-from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
+from fedct_flwr.learners.guard import WEIGHTS, Decision, Guard, Trust
 from fedct_flwr.learners.out_of_fold import FOLDS, Evidence, Looked, OwnRecords, Pseudo, losses
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
@@ -276,6 +276,43 @@ def test_the_same_labels_are_decided_on_once_and_again_the_same():
     assert guard_of(private).trust(Memory(), PUBLIC, TRUTH) == first
 
 
+def with_changed(count: int) -> HardLabels:
+    return np.where(np.arange(len(TRUTH)) < count, np.int16(1) - TRUTH, TRUTH)
+
+
+def test_a_decision_stays_while_hardly_any_label_changes():
+    private, learner = records(60, noise=0.3), Memory()
+    guard = guard_of(private)
+    first = guard.trust(learner, PUBLIC, TRUTH)
+    guard.before, fits = guard.decision, learner.fits
+    assert guard.trust(learner, PUBLIC, with_changed(4)) == first
+    assert guard.decision is guard.before
+    assert learner.fits == fits
+    guard.trust(learner, PUBLIC, with_changed(5))
+    assert guard.decision is not guard.before
+    assert learner.fits > fits
+
+
+def test_small_changes_add_up():
+    """A decision holds for labels that are like those it was made on, not like those of the round before."""
+    guard = guard_of(records(60, noise=0.3))
+    guard.trust(Memory(), PUBLIC, TRUTH)
+    first = guard.decision
+    for count in (2, 4):
+        guard.before = guard.decision
+        guard.trust(Memory(), PUBLIC, with_changed(count))
+        assert guard.decision is first
+    guard.before = guard.decision
+    guard.trust(Memory(), PUBLIC, with_changed(6))
+    assert guard.decision is not first
+
+
+def test_examples_without_a_label_are_no_reason_for_a_decision_to_stay():
+    few = np.where(np.arange(200) < 50, TRUTH, ABSTAIN).astype(np.int16)
+    assert Decision(Trust(1.0), few).holds_for(np.where(np.arange(200) < 51, TRUTH, ABSTAIN))
+    assert not Decision(Trust(1.0), few).holds_for(np.where(np.arange(200) < 53, TRUTH, ABSTAIN))
+
+
 class Unweighted(Memory):
     """Takes no weights, and follows the majority."""
 
@@ -387,6 +424,16 @@ def test_labels_of_others_patients_are_learned_where_those_of_own_ones_are_wrong
     counted = guard.counted(found, targets)
     assert np.mean((counted != ABSTAIN) == other) > 0.97
     assert counted[counted != ABSTAIN].tolist() == targets[counted != ABSTAIN].tolist()
+
+
+def test_a_decision_of_before_a_restart_knows_which_examples_are_foreign():
+    private, public, targets, _ = two_wards()
+    first, restarted = guard_of(private), guard_of(private)
+    learner = SklearnLearner(DecisionTreeClassifier(random_state=0))
+    found = first.trust(learner, public, targets)
+    restarted.before = first.decision
+    assert restarted.trust(learner, public, targets) == found
+    assert restarted.counted(found, targets).tolist() == first.counted(found, targets).tolist()
 
 
 def test_what_is_sent_comes_from_the_model_that_knows_own_and_others_patients():

@@ -10,8 +10,9 @@ class Verdict(TypedDict):
     """Who has ``gained`` and ``lost`` beyond chance, the same in words, and what should worry who reads the scores.
 
     ``judgments`` are what simulated silos make of the consensus: the ``learner`` that they chose, the ``weight`` of
-    pseudo-labels, whether only those of examples unlike their records count (``foreign_only``), the ``model`` that they
-    use (``own`` or ``co-trained``) and ``why``. Real silos keep theirs to themselves.
+    pseudo-labels, the round in which they decided on it (``weighed_in``), whether only those of examples unlike their
+    records count (``foreign_only``), the ``model`` that they use (``own`` or ``co-trained``) and ``why``. Real silos
+    keep theirs to themselves.
     """
 
     gained: list[str]

@@ -1,0 +1,124 @@
+"""What a silo's guard decided is kept over restarts, and holds for one run, one model and the same records."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedct_flwr.learners.guard import Decision, Guard, Trust
+from fedct_flwr.learners.out_of_fold import Evidence
+from fedct_flwr.silo.decided import Subject, read, write
+from fedct_flwr.silo.judgment import Judgment
+from fedct_flwr.types import Examples
+from fedct_flwr.wire.content import Instruction
+from tests.hospitals import STUDY
+from tests.silo.test_answers import Silo
+from tests.silo.test_personal import asked, learn, silo_in
+
+GUARDED = {"name": "decision-tree", "params": {"max_depth": 3}, "pseudo-weight": "auto"}
+RECORDS = Examples(np.zeros((3, 1)), np.int16([0, 1, 1]))
+SUBJECT = Subject(7, bytes(32), RECORDS)
+DECISION = Decision(Trust(0.3, Evidence(-0.1, 0.02, 3), foreign=True), np.int16([1, -1, 0]), 2)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "judgments" / "essen.decision"
+    write(found, SUBJECT, DECISION)
+    return found
+
+
+def test_it_goes_through_a_file(path: Path) -> None:
+    found = read(path, SUBJECT, 3, resumed=False)
+    assert found is not None
+    assert (found.trust, found.round) == (DECISION.trust, 2)
+    assert found.targets.tolist() == [1, -1, 0]
+    write(path, SUBJECT, Decision(Trust(1.0), DECISION.targets, 2))
+    found = read(path, SUBJECT, 2, resumed=False)
+    assert found is not None
+    assert found.trust == Trust(1.0)
+
+
+def test_a_resumed_run_goes_on_with_it_and_another_run_does_not(path: Path) -> None:
+    other = SUBJECT._replace(run_id=8)
+    assert read(path, other, 3, resumed=False) is None
+    assert read(path, other, 3, resumed=True) is not None
+    assert read(path, other, 1, resumed=True) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model_digest": bytes([1] * 32)},
+        {"private": Examples(np.zeros((3, 1)), np.int16([0, 1, 0]))},
+        {"private": Examples(np.zeros((2, 1)), np.int16([0, 1]))},
+    ],
+)
+def test_it_is_of_one_model_and_of_the_same_records(path: Path, other: dict[str, Any]) -> None:
+    for resumed in (False, True):
+        assert read(path, SUBJECT._replace(**other), 3, resumed=resumed) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"round": 1}', "\x00"])
+def test_a_damaged_file_is_no_decision(path: Path, text: str) -> None:
+    path.write_text(text)
+    assert read(path, SUBJECT, 3, resumed=False) is None
+    path.unlink()
+    assert read(path, SUBJECT, 3, resumed=False) is None
+
+
+class Asked:
+    """A real silo, restarted before each question, and how often it has weighed labels."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.weighed, self._folder = 0, folder
+        anew = Guard._anew
+
+        def counted(guard: Guard, *args: Any) -> Trust:
+            self.weighed += 1
+            return anew(guard, *args)
+
+        monkeypatch.setattr(Guard, "_anew", counted)
+
+    def learn(self, number: int, changed: int, run: int = 5) -> np.ndarray:
+        """A round in which this many labels are no longer those of a first model."""
+        silo = silo_in(self._folder, run, GUARDED)
+        instruction = silo.instruction(number, 0)
+        labels = np.where(np.arange(silo.terms.num_public) % 2, np.int16(1), np.int16(0))
+        labels[:changed] = 1 - labels[:changed]
+        asked = Instruction(number, instruction.query, labels.astype(np.int16))
+        silo.instruction = lambda *_: asked  # type: ignore[method-assign]
+        return learn(silo, number)
+
+    def judgment(self) -> Judgment:
+        found = Judgment.read(self._folder / "state" / f"judgment-{STUDY}.json")
+        assert found is not None
+        return found
+
+
+@pytest.mark.usefixtures("in_a_run")
+def test_a_restarted_silo_keeps_its_decision_in_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silo = Asked(tmp_path, monkeypatch)
+    silo.learn(2, 0)
+    assert (silo.weighed, silo.judgment().weighed_in) == (1, 2)
+    first = silo.judgment()
+    silo.learn(3, 1)
+    assert (silo.weighed, silo.judgment().weighed_in) == (1, 2)
+    assert silo.judgment().round == 3
+    assert (silo.judgment().weight, silo.judgment().gain) == (first.weight, first.gain)
+    silo.learn(4, 40)
+    assert (silo.weighed, silo.judgment().weighed_in) == (2, 4)
+    silo.learn(2, 40, run=6)
+    assert (silo.weighed, silo.judgment().weighed_in) == (3, 2)
+
+
+@pytest.mark.usefixtures("in_a_run")
+def test_an_answer_that_nobody_took_leaves_no_decision(tmp_path: Path) -> None:
+    silo: Silo = silo_in(tmp_path, learner=GUARDED)
+    kept = tmp_path / "state" / f"judgment-{STUDY}.decision"
+    with asked(silo, 2, 1) as (_, afterwards):
+        assert not kept.exists()
+        for each in afterwards:
+            each()
+    assert kept.exists()
