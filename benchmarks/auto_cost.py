@@ -30,7 +30,7 @@ from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo.site import simulated_site
 from server_app.main import app as server_app
 
-DATA: Final = {"heart-disease": 8, "adult-by-workclass": 1, "sites-prevalence": 4, "sites-tiny": 4, "held-labs": 2}
+DATA: Final = {"heart-disease": 8, "adult-by-workclass": 1, "sites-prevalence": 4, "sites-tiny": 4, "held-labs": 4}
 """Data sets, and seeds of each. In the made ones, which come last, some silos choose boosted trees."""
 METHODS: Final[dict[str, dict[str, Any]]] = {
     "fixed forest": {"learner": "random-forest", "pseudo-weight": 1.0},
