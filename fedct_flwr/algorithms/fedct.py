@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Type
 
 from pydantic import Field
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.config.uses import Uses
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality, qualified, shares_of_votes
 from fedct_flwr.coordinator.label_sharing import CO_TRAINING, IN_SUMS, LabelSharing, Summable
-from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import SHARES
 from fedct_flwr.kinds.base import Kind
-from fedct_flwr.learners.base import Learner
 
 if TYPE_CHECKING:
     from fedct_flwr.coordinator.asking import Learning
@@ -124,12 +121,6 @@ class Shares(LabelSharing):
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo's hard label counts, and shares are learned (arXiv:2310.05696; soft targets: arXiv:1503.02531)."""
         return shares_of_votes(num_classes)
-
-    def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
-        """Raise ConfigError for learners that cannot learn shares."""
-        for learner in learners:
-            self.kind.check_learner(learner)
-        super().check_silos(config, dataset, learners)
 
 
 Rule: TypeAlias = DawidSkene | Plurality | Qualified | Agreement | Shares

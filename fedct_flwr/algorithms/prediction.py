@@ -43,16 +43,12 @@ class ProbabilitySharing(Summable):
         return f"pseudo-weight has no effect on algorithm {self.name!r}: set consensus-weight instead"
 
     def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
-        """Raise ConfigError for learners that share no probabilities, or a protection that does not cover them."""
-        from fedct_flwr.learners.soft import check_soft
-
+        """Raise ConfigError for a protection, which does not cover probabilities, or learners that share none."""
         if config.protection != "none":
             raise ConfigError(
                 f"protection = {config.protection!r} covers labels and not probabilities, which algorithm "
                 f"{self.name!r} shares: set it to 'none', or choose an algorithm that shares labels, such as 'fedct'"
             )
-        for learner in learners:
-            check_soft(learner)
         super().check_silos(config, dataset, learners)
 
 

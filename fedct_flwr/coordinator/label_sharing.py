@@ -73,12 +73,14 @@ class LabelSharing(Algorithm):
         self.check_silos(config, dataset, learners)
 
     def check_silos(self, config: RunConfig, dataset: FederatedDataset | None, learners: list[Learner]) -> None:
-        """Raise ConfigError for silos that cannot answer: any learner can label examples, but not under any protection.
+        """Raise ConfigError for learners that the kind of answer is not for, or silos that a protection is not for.
 
         The smallest silo stands for all: what a protection asks of records is that there are enough.
         """
         from fedct_flwr.coordinator import label_rounds
 
+        for learner in learners:
+            self.kind.check_learner(learner)
         label_rounds.check_protection(config, dataset)
 
     def spent_at_silos(self, config: RunConfig, dataset: FederatedDataset | None) -> "Spending | None":

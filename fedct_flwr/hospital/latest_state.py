@@ -21,7 +21,7 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.hospital.approval import has_promised_labels
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
-from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry, read_entries
+from fedct_flwr.hospital.log_entry import LOG_FILE, LogEntry
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.types import RunError
 
@@ -79,9 +79,9 @@ def lost_ledger(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
     return has_promised_labels(entries) and not LedgerFile(config.state).used
 
 
-def is_latest(config: SiloConfig) -> bool:
-    """Whether nothing is missing from the state folder, as far as that shows. Raises RunError for an unreadable log."""
-    return not lost_line(config) and not lost_ledger(config, read_entries(config.state))
+def is_latest(config: SiloConfig, entries: Iterable[LogEntry]) -> bool:
+    """Whether nothing is missing from the state folder with these entries in its log, as far as that shows."""
+    return not lost_line(config) and not lost_ledger(config, entries)
 
 
 def _path(config: SiloConfig) -> Path:

@@ -29,6 +29,12 @@ _TROUBLE: Final = re.compile(r"[a-z-]{0,24}(-[1-5][0-9]{2})?")
 _LONGEST_SILENCE: Final = 1e9
 
 
+NOT_YET: Final = 9
+EXPIRED: Final = 10
+OTHER_NAME: Final = (62, 64)
+"""Why OpenSSL does not take a certificate (``verify_code``): by its dates, or for another host or IP address."""
+
+
 class Trouble(StrEnum):
     """What is wrong. Two of them end with the HTTP status that came, such as ``status-503``."""
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from fedct_flwr.hospital.link import Link, Trouble
+from fedct_flwr.hospital.link import EXPIRED, NOT_YET, OTHER_NAME, Link, Trouble
 from fedct_flwr.hospital.supervised_supernode import NODE
 
 Note = Callable[[str, str], None]
@@ -41,10 +41,6 @@ _PASSING: Final = frozenset({401, 403, 404, 405, 407, 408, 425, 429})
 _OWN_DECISIONS: Final = (401, 403)
 KEPT_SECONDS: Final = 60.0
 """So long a connection may be idle. The coordinator's gateway closes it after 65 s."""
-_OUT_OF_DATE: Final = (9, 10)
-"""What OpenSSL calls a certificate that is not valid yet, and one that has expired."""
-_OTHER_NAME: Final = (62, 64)
-"""The same for one that is for another name, or another IP address."""
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
 
@@ -195,9 +191,9 @@ def may_pass(call: str, error: Exception) -> bool:
 
 def _of_certificate(code: int) -> Trouble:
     """Why OpenSSL does not take it."""
-    if code in _OTHER_NAME:
+    if code in OTHER_NAME:
         return Trouble.OTHER_NAME
-    return Trouble.OUT_OF_DATE if code in _OUT_OF_DATE else Trouble.UNTRUSTED
+    return Trouble.OUT_OF_DATE if code in (NOT_YET, EXPIRED) else Trouble.UNTRUSTED
 
 
 def _trouble_of_answer(answer: httpx.Response) -> str:

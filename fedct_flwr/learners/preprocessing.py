@@ -106,7 +106,7 @@ def _without_rare(reference: Features, categorical: Sequence[int]) -> Features:
     found = _known([np.column_stack(columns)], range(len(columns))) if columns else ()
     replaced = reference
     for position, column, known in zip(categorical, columns, found, strict=True):
-        whole = np.where(np.isnan(column), _MISSING, column)
+        whole = _whole(column)
         if (rare := ~np.isin(whole, known)).any():
             replaced = replaced.copy() if replaced is reference else replaced
             replaced[rare, position] = np.nan if known[0] == _MISSING else known[0]
@@ -180,7 +180,7 @@ def _encode(step: "_Step", X: NDArray[np.float64], found: NDArray[Any]) -> None:
     """Put a one where the category is, in rows of zeros."""
     rows, offset = np.arange(len(X)), 0
     for position, known in zip(step.columns, step.last.categories_, strict=True):
-        values = np.where(np.isnan(X[:, position]), _MISSING, X[:, position])
+        values = _whole(X[:, position])
         at = np.minimum(np.searchsorted(known, values), len(known) - 1)
         found[rows, offset + at] = known[at] == values
         offset += len(known)
@@ -276,7 +276,7 @@ def _known(references: Sequence[Features], categorical: Sequence[int]) -> tuple[
 def _cells_of(references: Sequence[Features], position: int, values: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """How many cells of a categorical column hold each of all its values, ``(values,)``."""
     columns = [np.asarray(part[:, position], np.float64) for part in references]
-    at = [np.searchsorted(values, np.where(np.isnan(column), _MISSING, column)) for column in columns]
+    at = [np.searchsorted(values, _whole(column)) for column in columns]
     return np.bincount(np.concatenate(at), minlength=len(values))
 
 
@@ -284,9 +284,14 @@ def _values_in(part: Features, position: int) -> NDArray[np.floating[Any]]:
     return _values(part[:, position])
 
 
+def _whole(column: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A categorical column ``(n,)`` with the number of what is missing in place of NaN."""
+    return np.where(np.isnan(column), _MISSING, column)
+
+
 def _values(column: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
     """The values that a categorical column has, sorted."""
-    whole = np.where(np.isnan(column), _MISSING, column)
+    whole = _whole(column)
     codes = whole.astype(np.int64) - _MISSING if np.abs(whole).max(initial=0.0) < len(column) else None
     if codes is None or codes.min(initial=0) < 0 or (codes + _MISSING != whole).any():
         return np.unique(whole)

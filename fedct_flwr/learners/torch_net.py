@@ -70,7 +70,7 @@ class Training:
         return self.epochs * math.ceil(num_examples / self.batch_size) if self.epochs else self.total_steps
 
     def share_of_rate(self, step: int) -> float:
-        """The share of the learning rate that a step has, from 0: it falls along half a cosine to a hundredth.
+        """The share of the learning rate that a step (from 0) has where it falls: along half a cosine to a hundredth.
 
         Loshchilov and Hutter, "SGDR", arXiv:1608.03983, equation 5, without restarts. It ends above 0, so that whoever
         goes on after ``decay_steps`` still learns.
@@ -78,8 +78,6 @@ class Training:
         >>> [round(Training(decay_steps=100).share_of_rate(step), 3) for step in (0, 50, 100, 999)]
         [1.0, 0.505, 0.01, 0.01]
         """
-        if not self.decay_steps:
-            return 1.0
         fallen = (1 - math.cos(math.pi * min(1.0, step / self.decay_steps))) / 2
         return 1 - (1 - _LAST_RATE) * fallen
 

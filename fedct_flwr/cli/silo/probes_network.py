@@ -25,15 +25,12 @@ from fedct_flwr.cli.silo.connect import NO_KIT
 from fedct_flwr.cli.silo.findings import Finding, Silo, Unread, bad, good, warning
 from fedct_flwr.cli.silo.folder import host_and_port
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.link import SILENT_SECONDS, Heard, sentence_of, span
+from fedct_flwr.hospital.link import EXPIRED, NOT_YET, OTHER_NAME, SILENT_SECONDS, Heard, sentence_of, span
 from fedct_flwr.types import ConfigError
 
 _SECONDS: Final = 5.0
 _DAYS_LEFT: Final = 30
 _MOST_SKEW: Final = 30.0
-# Why OpenSSL did not take a certificate.
-_NOT_YET, _EXPIRED = 9, 10
-_OTHER_NAME: Final = (62, 64)
 # How urllib says that a proxy did not put a call through.
 _TUNNEL: Final = re.compile(r"Tunnel connection failed: (\d{3})")
 _NO_WAY: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH)
@@ -196,11 +193,11 @@ def _no_connection(address: str, error: Exception, proxy: str) -> Finding:
         said = f"the proxy {proxy}, which HTTPS_PROXY names, cannot be reached"
         fix = "correct HTTPS_PROXY, ask IT for the proxy, or add the coordinator to NO_PROXY"
     elif isinstance(reason, ssl.SSLCertVerificationError):
-        if reason.verify_code == _EXPIRED:
+        if reason.verify_code == EXPIRED:
             said, fix = "its certificate has expired", "ask the coordinator for a new one, or set this machine's clock"
-        elif reason.verify_code == _NOT_YET:
+        elif reason.verify_code == NOT_YET:
             said, fix = "its certificate is not valid yet by this machine's clock", "set this machine's clock"
-        elif reason.verify_code in _OTHER_NAME:
+        elif reason.verify_code in OTHER_NAME:
             said = "its certificate is for another name"
             fix = "use the name that the coordinator says, under superlink in silo.toml"
         else:

@@ -13,7 +13,7 @@ from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.caps import AtOnce, Total, caps_of
 from fedct_flwr.datasets.study_folder import StudyFolder, read_study
 from fedct_flwr.hospital import agent_status
-from fedct_flwr.hospital.approval import Approval, approving_digests, in_force
+from fedct_flwr.hospital.approval import approving_digests, in_force
 from fedct_flwr.hospital.books import Spent, spent
 from fedct_flwr.hospital.latest_state import is_latest
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
@@ -59,7 +59,7 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
         "silo": config.silo,
         "study": study.name if study else None,
         "public": public or None,
-        "approval": _approval(config, study, in_force(entries)),
+        "approval": _approval(config, study, entries),
         "agent": {
             **asdict(agent.status),
             "alive": agent.alive,
@@ -81,11 +81,12 @@ def facts(config: SiloConfig, study: StudyFolder | None) -> dict[str, Any]:
     }
 
 
-def _approval(config: SiloConfig, study: StudyFolder | None, found: Approval | None) -> dict[str, str]:
-    if _told(lambda: is_latest(config)) is False:
+def _approval(config: SiloConfig, study: StudyFolder | None, entries: list[LogEntry]) -> dict[str, str]:
+    if not is_latest(config, entries):
         return {"state": "lost"}
     if is_revoked(config.state):
         return {"state": "revoked"}
+    found = in_force(entries)
     if found is None:
         return {"state": "none"}
     if study is None or found.digest not in approving_digests(config, study):
