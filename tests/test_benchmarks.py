@@ -1,6 +1,7 @@
 """The benchmarks' own tools. What they measure is not tested here."""
 
 import importlib
+import re
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from benchmarks.experiments import EXPERIMENTS, Experiment
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.types import DataError
+from tests.blocks import PAGES
 from tests.patience import PATIENCE
 from tests.readme import ROOT
 
@@ -75,6 +77,7 @@ PEAK = """
 import sys
 import numpy as np
 from benchmarks.probe import PeakMemory
+from tests.blocks import PAGES
 from tests.patience import eventually
 with PeakMemory() as before:
     pass
@@ -126,3 +129,14 @@ def test_public_sets_from_elsewhere_have_one_size_one_format_and_the_same_silos(
     for dataset in found[1:]:
         for silo, same in zip(dataset.silos, found[0].silos, strict=True):
             np.testing.assert_array_equal(silo.private.X, same.private.X)
+
+
+def test_tables_of_results_in_pages_are_those_committed() -> None:
+    tables = [
+        found
+        for page in PAGES
+        for found in re.findall(r"<!-- (benchmarks/results/\S+) -->\n(.*?)\n\n", page.read_text("utf-8"), re.DOTALL)
+    ]
+    assert len(tables) >= 2
+    for path, table in tables:
+        assert table in (ROOT / path).read_text("utf-8")

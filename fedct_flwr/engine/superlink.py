@@ -39,6 +39,8 @@ class _Handed(NamedTuple):
     run_id: int
     expires: float
     answer: Any
+    whole: bool
+    """Whether its parts are in the answer; the silo asks for them otherwise, and says itself once it has them."""
 
 
 class Questions:
@@ -59,6 +61,7 @@ class Questions:
         for module, name, around in (
             (fleet, "pull_messages", self.pull),
             (fleet, "push_messages", self.push),
+            (fleet, "confirm_message_received", self.confirm),
             (runtime, "push_messages", self.announce),
             (runtime, "push_object", self.arrive),
         ):
@@ -84,9 +87,9 @@ class Questions:
         if packed is not None:
             attach(answer, packed)
             state.store_traffic(metadata.run_id, bytes_sent=len(packed), bytes_recv=0)
-            expires = metadata.created_at + metadata.ttl
-            with self._lock:
-                self._handed[node] = _Handed(metadata.message_id, metadata.run_id, expires, answer)
+        expires = metadata.created_at + metadata.ttl
+        with self._lock:
+            self._handed[node] = _Handed(metadata.message_id, metadata.run_id, expires, answer, packed is not None)
         return answer
 
     def push(self, flowers: Callable[..., Any], request: Any, state: Any) -> Any:
@@ -112,14 +115,29 @@ class Questions:
         answer.objects_to_push.extend(missing)
         return answer
 
+    def confirm(self, flowers: Callable[..., Any], request: Any, state: Any, store: Any) -> Any:
+        """A silo has fetched all parts of a question, which are deleted with this: it is not to be had again."""
+        answer = flowers(request=request, state=state, store=store)
+        self._forget(request.node.node_id, request.message_object_id, store)
+        return answer
+
     def announce(self, flowers: Callable[..., Any], request: Any, state: Any, task: Any) -> Any:
         """Note which parts of which silo's question are to come."""
-        answer = flowers(request, state, task)
-        wanted = set(answer.objects_to_push)
+        parts = {
+            message.metadata.dst_node_id: set(part_ids(tree))
+            for message, tree in zip(request.messages_list, request.message_object_trees, strict=True)
+        }
+        # Before a silo can find the question, which it would get without them.
         with self._lock:
-            for message, tree in zip(request.messages_list, request.message_object_trees, strict=True):
-                self._coming[message.metadata.dst_node_id] = wanted.intersection(part_ids(tree))
-        self._ring()
+            self._coming.update(parts)
+        wanted: set[str] = set()
+        try:
+            answer = flowers(request, state, task)
+            wanted.update(answer.objects_to_push)
+        finally:
+            with self._lock:
+                self._coming.update({node: wanted & names for node, names in parts.items()})
+            self._ring()
         return answer
 
     def arrive(self, flowers: Callable[..., Any], request: Any, state: Any, task: Any) -> Any:
@@ -166,7 +184,8 @@ class Questions:
             if handed is None or handed.message_id != message_id:
                 return
             del self._handed[node]
-        store.delete(message_id)
+        if handed.whole:
+            store.delete(message_id)
 
 
 def main() -> None:

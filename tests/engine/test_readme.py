@@ -1,6 +1,5 @@
 """Documented commands that need make or Flower's engine, in a fresh clone; ``tests/cli`` runs the others."""
 
-import re
 import shlex
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 from tests.blocks import PAGES, blocks
 from tests.engine.own_flower import cloned, own_flower
 from tests.patience import PATIENCE
-from tests.readme import ROOT, numbers_masked, shown
+from tests.readme import numbers_masked, shown
 
 COMMANDS = [
     command for page in PAGES for block in blocks(page) if block.is_for_the_engine for command in block.commands
@@ -66,14 +65,3 @@ def test_make_run_prints_what_the_readme_shows(clone: Path, newcomer: dict[str, 
 
 def test_the_readme_has_both_make_commands() -> None:
     assert COMMANDS[:2] == ["make run", "make test"]
-
-
-def test_tables_of_results_are_those_committed() -> None:
-    tables = [
-        found
-        for page in PAGES
-        for found in re.findall(r"<!-- (benchmarks/results/\S+) -->\n(.*?)\n\n", page.read_text("utf-8"), re.DOTALL)
-    ]
-    assert len(tables) >= 2
-    for path, table in tables:
-        assert table in (ROOT / path).read_text("utf-8")

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +38,7 @@ from fedct_flwr.engine.superlink import Questions
 from fedct_flwr.hospital import short_calls
 from fedct_flwr.hospital.noted_calls import QUESTION, note_calls
 from fedct_flwr.hospital.short_calls import LONGEST_WAIT, shorten_calls
-from fedct_flwr.hospital.short_form import attach, attached, pack_parts, part_ids, read_version
+from fedct_flwr.hospital.short_form import MOST_BYTES, attach, attached, pack_parts, part_ids, read_version
 from fedct_flwr.hospital.supervised_supernode import NODE
 from fedct_flwr.version import __version__
 from tests import superlink_state
@@ -196,6 +197,7 @@ def heard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
             "push_messages",
             "push_object",
             "pull_object",
+            "confirm_message_received",
         ),
         "flwr.superlink.servicer.control.control_handlers": ("list_nodes",),
         "flwr.superlink.servicer.runtime.runtime_handlers": ("push_messages", "push_object"),
@@ -315,23 +317,48 @@ def test_a_call_waits_for_a_question_and_is_answered_at_once(superlink: SuperLin
     silo.client.close()
 
 
+@pytest.mark.parametrize("question", [b"question", bytes(2 * MOST_BYTES)], ids=["small", "too large for one call"])
 @pytest.mark.usefixtures("short")
-def test_a_question_that_did_not_arrive_is_handed_out_again_and_one_that_did_is_not(superlink: SuperLink) -> None:
+def test_a_question_that_did_not_arrive_is_handed_out_again_and_one_that_did_is_not(
+    superlink: SuperLink, question: bytes
+) -> None:
     with Relay(superlink.port) as relay:
         silo = Silo(superlink, relay.port)
         relay.fail("cut-down")
         with ThreadPoolExecutor(1) as pool:
             lost = pool.submit(silo.pull)
-            asked = superlink.ask(silo.node_id, b"question")
+            asked = superlink.ask(silo.node_id, question)
             eventually(lambda: silo.node_id in superlink.questions._handed, "the question's way")
             relay.heal()
             with pytest.raises(httpx.RequestError):
                 lost.result()
         message = silo.fetch(silo.pull())
         assert message.metadata.message_id == asked
+        assert message.content["question"] == ConfigRecord({"bytes": question})
         silo.client._wait.seconds = 1
         assert silo.pull() is None
+        assert not superlink.questions._handed
         silo.client.close()
+
+
+@pytest.mark.usefixtures("short")
+def test_parts_are_awaited_from_the_moment_on_in_which_a_question_can_be_found(superlink: SuperLink) -> None:
+    silo = Silo(superlink)
+    runtime: Any = importlib.import_module("flwr.superlink.servicer.runtime.runtime_handlers")
+    seen = []
+
+    def stored(*arguments: Any) -> Any:
+        # A call for work that comes right now.
+        seen.append(superlink.questions.is_coming(silo.node_id))
+        raise RuntimeError("the database is gone")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "push_messages", partial(superlink.questions.announce, stored))
+        with pytest.raises(RuntimeError, match="gone"):
+            superlink.ask(silo.node_id, b"question")
+    assert seen == [True]
+    assert not superlink.questions.is_coming(silo.node_id)
+    silo.client.close()
 
 
 @pytest.mark.usefixtures("short")
