@@ -7,6 +7,10 @@ most of what co-training gains where records are few: ``python -m benchmarks no-
 own model makes no error would keep to it for being a little less sure of the same classes. A model that is wrong about
 more of the records has no margin.
 
+A silo whose records are of one class, but for single ones, has no model to go back to: alone it names that class for
+everybody. Its records can still speak against a consensus that takes them for others. The smallest weight is then the
+least.
+
 Where no weight will do, the labels of those examples are tried alone that are unlike own records (``foreign``): a silo
 that knows its own patients better than others do can still learn of theirs.
 
@@ -34,7 +38,7 @@ from fedct_flwr.types import ABSTAIN, LABEL_DTYPE, Examples, Features, Groups, H
 
 WEIGHTS: Final = (1.0, 0.3, 0.1, 0.03)
 """Of pseudo-labels, from the first that is tried; 0 where none of them will do. With the last, own records decide where
-there are some, and the consensus where there are none."""
+there are some, and the consensus where there are none: what a silo of one class keeps at least."""
 MOST_ERRORS: Final = 1.0
 """Standard errors by which a model may look worse and still be trusted."""
 FEW: Final = 40
@@ -114,7 +118,7 @@ class Deciding:
         return self._first_trusted(said) if self._can_tell else Trust(WEIGHTS[0])
 
     def _first_trusted(self, said: Callable[[float, OwnRecords], NDArray[np.float64]]) -> Trust:
-        first = None
+        first, least = None, 0.0
         if self._alone is None:
             self._alone = Looked(self._own, partial(said, 0.0))
         for weight in WEIGHTS:
@@ -126,9 +130,11 @@ class Deciding:
                     raise
                 break
             first = first or evidence
+            if not self._own.know_classes:
+                least = weight
             if trusted:
                 return Trust(weight, first)
-        return Trust(0.0, first)
+        return Trust(least, first)
 
     def _judged(self, alone: Looked, there: Looked) -> tuple[Evidence, bool]:
         """What a first look says if it is clear, else all records."""

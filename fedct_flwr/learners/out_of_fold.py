@@ -82,7 +82,12 @@ class OwnRecords:
 
     @property
     def can_tell(self) -> bool:
-        """Whether they can speak for or against a model: at least two classes, with two records each to ask about."""
+        """Whether they can speak for or against a model: at least two records of a class to ask about."""
+        return bool((np.bincount(self.y) > 1).any())
+
+    @property
+    def know_classes(self) -> bool:
+        """Whether a model of these records alone tells classes apart: two of them or more, with two records each."""
         counts = np.bincount(self.y)
         return len(np.unique(self._private.y)) > 1 and bool((counts[counts > 0] > 1).all()) and (counts > 0).sum() > 1
 
@@ -99,7 +104,8 @@ class OwnRecords:
         first, rest = copy(self), copy(self)
         folds = 1 if self._hasty and self._private.size >= FOLDS * _MANY else _LOOK
         first._asked, rest._asked = self._asked[:folds], self._asked[folds:]
-        return (first, rest) if rest._asked and len(first.y) >= _SEEN and first.can_tell else (self,)
+        alike = first.can_tell and first.know_classes == self.know_classes
+        return (first, rest) if rest._asked and len(first.y) >= _SEEN and alike else (self,)
 
     def until(self, look: int) -> Self:
         """The records of the first looks up to this one, from 1."""

@@ -26,6 +26,11 @@ class OwnValues(OwnRecords):
         """Whether they can speak for or against a model: at least two different values to ask about."""
         return len(np.unique(self.y)) > 1
 
+    @property
+    def know_classes(self) -> bool:
+        """Of values there is nothing to tell apart."""
+        return True
+
     def compare(self, first: NDArray[np.float64], second: NDArray[np.float64]) -> Evidence:
         """How much better the ``second`` values are than the first, both as ``said`` gives them, ``(asked,)``."""
         return Evidence.of(self._losses(first) - self._losses(second))

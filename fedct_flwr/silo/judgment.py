@@ -71,7 +71,7 @@ class Judgment:
         if self.gain is None or self.error is None:
             return "your records cannot tell for or against the consensus: it is trusted"
         if self.weight < 1:
-            return f"your own records support the consensus in part: it counts {self.weight:g} of its full weight"
+            return f"your own records speak against the full weight of the consensus: it counts {self.weight:g} of that"
         if self.gain > self.error:
             return "your own records support the consensus"
         return "your own records do not speak against the consensus: it is trusted"

@@ -75,7 +75,7 @@ def test_a_damaged_file_is_said(tmp_path: Path, text: str):
     [
         (Judgment(2), None, ""),
         (Judgment(2, weight=0.0, gain=-0.1, error=0.02), "own", KEPT_OWN),
-        (Judgment(2, weight=0.3, gain=-0.1, error=0.02), "co-trained", "in part"),
+        (Judgment(2, weight=0.3, gain=-0.1, error=0.02), "co-trained", "against the full weight"),
         (Judgment(2, weight=1.0, gain=-0.1, error=0.02, foreign_only=True), "co-trained", FOREIGN_ONLY),
         (Judgment(2, weight=1.0, gain=0.1, error=0.02), "co-trained", "records support"),
         (Judgment(2, weight=1.0, gain=-0.01, error=0.02), "co-trained", "do not speak against"),
