@@ -24,6 +24,9 @@ _LOOK: Final = 2
 """Folds of a first look, after which clear cases are decided."""
 _MANY: Final = 100
 """Records of one fold with which it may be a first look of its own."""
+_FEWEST_OF_ONE: Final = 5
+"""Records of a class by which a silo judges that has no other: a model that is wrong about all of fewer is so by chance
+(a sign test at 5%)."""
 _SEEN: Final = 30
 """Records below which a first look tells too little."""
 
@@ -82,8 +85,8 @@ class OwnRecords:
 
     @property
     def can_tell(self) -> bool:
-        """Whether they can speak for or against a model: at least two records of a class to ask about."""
-        return bool((np.bincount(self.y) > 1).any())
+        """Whether they can speak for or against a model: two classes with two records each, or five of one to ask about."""
+        return self.know_classes or bool((np.bincount(self.y) >= _FEWEST_OF_ONE).any())
 
     @property
     def know_classes(self) -> bool:

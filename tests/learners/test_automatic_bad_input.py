@@ -57,14 +57,19 @@ def decided(
 @pytest.mark.parametrize(
     "private",
     [
-        Examples(normal(60), classes_of(np.zeros(60))),
+        Examples(normal(4), classes_of(np.zeros(4))),
         Examples(normal(1), classes_of([1])),
         Examples(normal(3), classes_of([0, 1, 1])),
     ],
-    ids=["one class", "one record", "a class with one record"],
+    ids=["four of one class", "one record", "a class with one record"],
 )
 def test_records_that_cannot_tell_trust(private: Examples):
     assert decided(private) == Trust(1.0, None)
+
+
+def test_records_of_one_class_leave_some_trust_in_what_is_wrong_about_them():
+    ill = Examples(normal(60), classes_of(np.ones(60)))
+    assert 0 < decided(ill, wrong=True).weight < 1
 
 
 @pytest.mark.parametrize(

@@ -245,9 +245,10 @@ def test_chance_is_no_evidence():
     "private",
     [
         Examples(np.zeros((1, 2)), np.int16([1])),
-        Examples(np.zeros((2, 2)), np.int16([0, 1])),
+        Examples(np.zeros((4, 2)), np.zeros(4, dtype=np.int16)),
+        Examples(np.zeros((3, 2)), np.int16([0, 0, 1])),
     ],
-    ids=["one record", "one record of each class"],
+    ids=["one record", "four of one class", "one record of a class"],
 )
 def test_records_that_cannot_tell_leave_the_consensus_trusted(private: Examples):
     assert guard_of(private).trust(LEARNERS[0], PUBLIC, TRUTH) == Trust(1.0)
