@@ -85,7 +85,7 @@ class OwnRecords:
 
     @property
     def can_tell(self) -> bool:
-        """Whether they can speak for or against a model: two classes with two records each, or five of one to ask about."""
+        """Whether they can speak for or against a model: two classes with two records each, or one with five."""
         return self.know_classes or bool((np.bincount(self.y) >= _FEWEST_OF_ONE).any())
 
     @property
