@@ -7,6 +7,9 @@ most of what co-training gains where records are few: ``python -m benchmarks no-
 own model makes no error would keep to it for being a little less sure of the same classes. A model that is wrong about
 more of the records has no margin.
 
+Once records have spoken against full weight, a smaller one has to leave no more of them wrong: there chance has no
+benefit of the doubt any more.
+
 A silo whose records are of one class, but for single ones, has no model to go back to: alone it names that class for
 everybody. Its records can still speak against a consensus that takes them for others. The smallest weight is then the
 least.
@@ -123,7 +126,8 @@ class Deciding:
             self._alone = Looked(self._own, partial(said, 0.0))
         for weight in WEIGHTS:
             try:
-                evidence, trusted = self._judged(self._alone, Looked(self._own, partial(said, weight)))
+                there = Looked(self._own, partial(said, weight))
+                evidence, trusted = self._judged(self._alone, there, strictly=weight < WEIGHTS[0])
             except self.all_or_nothing:
                 # What fails at full weight fails in the fit to come, too.
                 if weight == WEIGHTS[0]:
@@ -136,15 +140,20 @@ class Deciding:
                 return Trust(weight, first)
         return Trust(least, first)
 
-    def _judged(self, alone: Looked, there: Looked) -> tuple[Evidence, bool]:
-        """What a first look says if it is clear, else all records."""
+    def _judged(self, alone: Looked, there: Looked, *, strictly: bool = False) -> tuple[Evidence, bool]:
+        """What a first look says if it is clear, else all records; ``strictly``: no model with more errors will do."""
         for look in range(1, len(self._own.looks) + 1):
             own, both = self._own.until(look), (alone.until(look), there.until(look))
             evidence, margin = own.compare(*both), self._margin(own, *both)
             if evidence.errors >= SURELY_GOOD or evidence.gain < -SURELY_BAD * evidence.error - margin:
                 break
         most = MOST_ERRORS if self._private.size >= FEW else MOST_ERRORS_OF_FEW
-        return evidence, evidence.gain >= -most * evidence.error - margin
+        trusted = evidence.gain >= -most * evidence.error - margin
+        return evidence, trusted and not (strictly and self._errs_more(own, *both))
+
+    def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:
+        """Whether what is learned of others is wrong about more of the records, be it by chance; of values, never."""
+        return False
 
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
         """By how much a model may score less and still be trusted, however certain that is."""
@@ -230,6 +239,9 @@ class Guard(Deciding):
             rng = generator(self._seed, "foreign", self._silo)
             self._foreign = foreign(learner.table(self._private.X, public), self._private.size, rng)
         return self._foreign
+
+    def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:
+        return own.compare_classes(alone, there).gain < -_ROUNDING
 
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:
         """A model that is less sure may be so of the same classes; one that is wrong about more records is not."""

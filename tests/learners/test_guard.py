@@ -254,6 +254,21 @@ def test_records_that_cannot_tell_leave_the_consensus_trusted(private: Examples)
     assert guard_of(private).trust(LEARNERS[0], PUBLIC, TRUTH) == Trust(1.0)
 
 
+@pytest.mark.parametrize(("at_full", "trusted"), [(0, 1.0), (20, 0.1)])
+def test_after_full_weight_was_refused_a_smaller_one_leaves_no_more_records_wrong(at_full: int, trusted: float):
+    """The own model has all records right, and what is learned of others one of each look wrong at weight .3."""
+    wrong = {0.0: 0, 1.0: at_full, 0.3: 1, 0.1: 0}
+
+    def said(weight: float, own: OwnRecords) -> NDArray[np.float64]:
+        right = np.eye(2)[own.y]
+        places = np.linspace(0, len(right) - 1, wrong[weight]).astype(int)
+        right[places] = right[places][:, ::-1]
+        return right
+
+    guard = guard_of(records(100))
+    assert guard._decide(said).weight == trusted
+
+
 def healthy(count: int) -> Examples:
     """Records of class 0 alone."""
     drawn = records(4 * count)
