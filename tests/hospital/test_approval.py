@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.cli.silo.approve import sections
+from fedct_flwr.cli.silo.approval_text import sections
 from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.approval import approve, current, in_force, language_model, revoke, terms_digest

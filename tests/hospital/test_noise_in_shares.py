@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.cli.privacy_sheet import _of_silo
-from fedct_flwr.cli.silo.approve import sections
+from fedct_flwr.cli.silo.approval_text import sections
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_records, read_study
 from fedct_flwr.hospital.approval import approve
