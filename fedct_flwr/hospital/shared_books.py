@@ -3,7 +3,7 @@
 Formal guarantee: what ``charge`` lets through adds up to no more than the limits of the study that is charged, over all
 studies that name the folder, however many agents charge at once and wherever one is killed. It is charged first and
 leaves afterwards: a crash in between counts what never left. This holds against accidents, as the privacy ledger does,
-whose file format, lock and mark it uses (``privacy.ledger_file``).
+whose file format, lock and marks it uses (``privacy.ledger_file``). A folder that is not mounted is such an accident.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from fedct_flwr.config import Policy, SiloConfig
 from fedct_flwr.config.caps import Total, caps_of
 from fedct_flwr.config.settings import kebab
 from fedct_flwr.hospital.books import Spent
-from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile
+from fedct_flwr.privacy.ledger_file import LedgerError, LedgerFile, mark_in
 from fedct_flwr.text.log import logger
 from fedct_flwr.wire.refusal import Refusal, Refused
 
@@ -32,11 +32,12 @@ _DATA_SET: Final = "labels"
 class SharedBooks:
     """The books in a folder that several studies share, as one of them sees it. Made when first used.
 
-    ``study`` is a name that no other study's silo folder has; ``limits`` are by field of the policy.
+    ``study`` is a name that no other study's silo folder has; ``limits`` are by field of the policy. ``mark`` is where
+    this study notes what the books had, in case that the folder is lost as a whole.
     """
 
-    def __init__(self, folder: Path, study: str, limits: Mapping[str, int]) -> None:
-        self._kept = LedgerFile(folder)
+    def __init__(self, folder: Path, study: str, limits: Mapping[str, int], mark: Path | None = None) -> None:
+        self._kept = LedgerFile(folder, mark)
         self._study = study
         self._limits = limits
 
@@ -51,7 +52,8 @@ class SharedBooks:
             return None
         raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
         study = hashlib.sha256(raw + config.silo.encode()).hexdigest()
-        return cls(records.folder, study, {field: getattr(records, field) for field in caps_of(Policy, Total)})
+        limits = {field: getattr(records, field) for field in caps_of(Policy, Total)}
+        return cls(records.folder, study, limits, mark_in(config.state, records.folder))
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""

@@ -20,16 +20,19 @@ from fedct_flwr.privacy.accounting import Epsilon, epsilon, fits
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.events import to_json
 from fedct_flwr.privacy.ledger import BudgetExceeded, charged, composed
-from fedct_flwr.privacy.ledger_file import LedgerFile
+from fedct_flwr.privacy.ledger_file import LedgerFile, mark_in
 
 _DATA_SET: Final = "records"
 
 
 class CommonBudget:
-    """The budget over all studies that name the folder, as one of them sets it. Its file is made when first used."""
+    """The budget over all studies that name the folder, as one of them sets it. Its file is made when first used.
 
-    def __init__(self, folder: Path, budget: Budget) -> None:
-        self._kept = LedgerFile(folder)
+    ``mark`` is where that study notes what the file had, in case that the folder is lost as a whole.
+    """
+
+    def __init__(self, folder: Path, budget: Budget, mark: Path | None = None) -> None:
+        self._kept = LedgerFile(folder, mark)
         self._budget = budget
         self._settled: set[str] = set()
 
@@ -75,4 +78,5 @@ def common_budget(config: SiloConfig) -> CommonBudget | None:
     records = config.records
     if records.folder is None or not records.epsilon:
         return None
-    return CommonBudget(records.folder, Budget(records.epsilon, records.delta))
+    mark = mark_in(config.state, records.folder)
+    return CommonBudget(records.folder, Budget(records.epsilon, records.delta), mark)

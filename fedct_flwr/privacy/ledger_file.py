@@ -1,9 +1,11 @@
 """Where a ledger is kept: one SQLite file in write-ahead mode, synced at every commit, and a mark of it elsewhere.
 
 The mark, beside the file's folder, says which ledger it is and how many charges it has, so that a ledger that is lost,
-or put back from an old copy, is noticed. Processes and threads may share them.
+or put back from an old copy, is noticed. Processes and threads may share them. Where a folder can be lost as a whole,
+with its mark, whoever uses it keeps a second mark elsewhere: of the charges that there were when it last looked.
 """
 
+import hashlib
 import os
 import sqlite3
 import threading
@@ -45,6 +47,11 @@ class LedgerError(RunError):
 _PARENTS: Final[list[sqlite3.Connection]] = []
 
 
+def mark_in(state: Path, folder: Path) -> Path:
+    """Where a silo with this state folder keeps its own mark of the ledger in a ``folder`` that it shares."""
+    return state / f"shared-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}.mark"
+
+
 class _Opened(NamedTuple):
     connection: sqlite3.Connection
     place: tuple[int, int, int]
@@ -52,18 +59,28 @@ class _Opened(NamedTuple):
 
 
 class LedgerFile:
-    """The file and its mark in a silo's state folder. Made, and opened, when first used."""
+    """The file and its mark in a silo's state folder. Made, and opened, when first used.
 
-    def __init__(self, state: Path) -> None:
+    ``elsewhere`` is the path of a second mark, in another folder; None: there is none.
+    """
+
+    def __init__(self, state: Path, elsewhere: Path | None = None) -> None:
         self._file = state / _FOLDER / _FILE
         self._mark = state / _MARK
+        self._elsewhere = elsewhere
         self._one_at_a_time = threading.Lock()
         self._opened: _Opened | None = None
 
     @property
     def used(self) -> bool:
         """Whether there is a ledger, or was one. Makes none."""
-        return self._file.exists() or self._mark.exists()
+        return self._file.exists() or any(mark.exists() for mark in self._marks)
+
+    @property
+    def _marks(self) -> list[Path]:
+        elsewhere = self._elsewhere
+        # Whoever reads what others share may have no folder of its own yet.
+        return [self._mark, elsewhere] if elsewhere and elsewhere.parent.is_dir() else [self._mark]
 
     def close(self) -> None:
         """Let go of the file; the next use opens it again."""
@@ -136,10 +153,11 @@ class LedgerFile:
     def _create_if_new(self) -> None:
         if self._file.exists():
             return
-        if self._mark.exists() and not self._file.exists():  # another process may just have made both, the file first
+        marked = next((mark for mark in self._marks if mark.exists()), None)
+        if marked and not self._file.exists():  # another process may just have made both, the file first
             raise LedgerError(
                 f"the privacy ledger {self._file} is gone, and was used; restore it from a backup: without it nobody "
-                "knows what was spent, so nothing is released"
+                "knows what was spent, so nothing is released" + self._for_good(marked)
             )
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = uuid.uuid4().hex
@@ -165,34 +183,46 @@ class LedgerFile:
         if version != _VERSION:
             raise LedgerError(f"the privacy ledger {self._file} is of another version; nothing is released")
         charges = _count(ledger)
-        if not self._mark.exists() and charges == 0:
-            write_atomically(self._mark, f"{name}\n".encode())
-            return
-        marked = self._marked(name)
-        if marked is None or marked > charges:
-            raise LedgerError(
-                f"the privacy ledger {self._file} is not the one that {self._mark} knows, or charges are missing from "
-                "it; restore the latest ones of both from a backup, until then nothing is released"
-            )
+        for mark in self._marks:
+            # Elsewhere a mark begins with what there is.
+            if not mark.exists() and (charges == 0 or mark == self._elsewhere):
+                write_atomically(mark, f"{name}\n".encode())
+                continue
+            marked = _marked(mark, name)
+            if marked is None or marked > charges:
+                raise LedgerError(
+                    f"the privacy ledger {self._file} is not the one that {mark} knows, or charges are missing from "
+                    "it; restore the latest ones of both from a backup, until then nothing is released"
+                    + self._for_good(mark)
+                )
+
+    def _for_good(self, mark: Path) -> str:
+        """What else helps, with a mark that stands elsewhere."""
+        if mark != self._elsewhere:
+            return ""
+        return f". Only if there is no backup, remove {mark}: what is lost then counts no more"
 
     def _mark_charges(self, ledger: sqlite3.Connection) -> None:
         """Note how many charges are on the disk, before what they paid for is released: one dot for each."""
         ledger.execute("BEGIN IMMEDIATE")
         (name,) = ledger.execute("SELECT id FROM ledger").fetchone()
-        missing = _count(ledger) - (self._marked(name) or 0)
-        if missing > 0:
-            with self._mark.open("ab", buffering=0) as mark:
-                mark.write(b"." * missing)
-                os.fsync(mark.fileno())
+        charges = _count(ledger)
+        for path in self._marks:
+            missing = charges - (_marked(path, name) or 0)
+            if missing > 0:
+                with path.open("ab", buffering=0) as mark:
+                    mark.write(b"." * missing)
+                    os.fsync(mark.fileno())
         ledger.execute("ROLLBACK")
 
-    def _marked(self, name: str) -> int | None:
-        """How many charges the mark knows of; None if it is missing, or another ledger's."""
-        try:
-            known, _, dots = self._mark.read_bytes().partition(b"\n")
-        except FileNotFoundError:
-            return None
-        return len(dots) if known == name.encode() else None
+
+def _marked(mark: Path, name: str) -> int | None:
+    """How many charges of the ledger with this name a mark knows of; None if it is missing, or another ledger's."""
+    try:
+        known, _, dots = mark.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    return len(dots) if known == name.encode() else None
 
 
 def _count(ledger: sqlite3.Connection) -> int:

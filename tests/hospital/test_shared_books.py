@@ -1,5 +1,6 @@
 """Limits over several studies about the same records: real gates, real logs, one folder, several processes."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -62,6 +63,13 @@ def ask(silo: Silo, number: int, size: int = 5) -> Refusal | bytes:
 
 def counted(folder: Path) -> tuple[Spent, int]:
     return SharedBooks(folder, "", {}).spent()
+
+
+def over_studies_of(silo: Silo) -> SharedBooks:
+    """The books as commands read them."""
+    books = SharedBooks.of(silo.config)
+    assert books
+    return books
 
 
 def test_two_studies_share_a_limit_of_labels(study: Callable[..., Silo], folder: Path) -> None:
@@ -147,6 +155,59 @@ def test_where_it_cannot_be_counted_nothing_leaves(
     with pytest.raises(LedgerError) as caught, silo.gate():
         pass
     assert str(caught.value) == wording
+
+
+@pytest.mark.parametrize("mounted", ["nothing", "an empty folder", "an old copy", "another folder"])
+def test_a_folder_that_is_lost_as_a_whole_gives_nothing_back(
+    study: Callable[..., Silo], folder: Path, tmp_path: Path, mounted: str
+) -> None:
+    silo, other = study("one", **MANY), study("other", **MANY)
+    assert isinstance(ask(silo, 1), bytes)
+    shutil.copytree(folder, tmp_path / "old")
+    assert isinstance(ask(other, 1), bytes)
+    assert isinstance(ask(silo, 2), bytes)
+    kept = folder.rename(tmp_path / "kept")
+    if mounted == "an empty folder":
+        folder.mkdir()
+    elif mounted == "an old copy":
+        shutil.copytree(tmp_path / "old", folder)
+    elif mounted == "another folder":
+        SharedBooks(folder, "a", MANY).charge(Spent(90, 900, 90_000))
+
+    with pytest.raises(LedgerError, match=r"Only if there is no backup, remove .*/state/shared-"), silo.gate():
+        pass
+    with pytest.raises(LedgerError):
+        over_studies_of(silo).spent()
+    # And none that is at work when it happens goes on.
+    if folder.exists():
+        shutil.rmtree(folder)
+    kept.rename(folder)
+    with silo.gate() as gate:
+        payload = gate.admit(to_record(silo.request(3)), RUN, CODE)
+        shutil.rmtree(folder)
+        assert gate.release(to_record(silo.reply(3, silo="one")), payload, RUN, CODE) is None
+        assert not folder.exists()
+
+
+def test_a_folder_that_is_lost_for_good_is_begun_anew_once_somebody_says_so(
+    study: Callable[..., Silo], folder: Path
+) -> None:
+    silo, other = study("one", **MANY), study("other", **MANY)
+    assert isinstance(ask(other, 1), bytes)
+    assert isinstance(ask(silo, 1), bytes)
+    shutil.rmtree(folder)
+    (mark,) = silo.config.state.glob("shared-*.mark")
+    mark.unlink()
+    assert isinstance(ask(silo, 2), bytes)
+    # What this study let out is in its own log.
+    assert counted(folder)[0].queries == 10
+
+
+def test_whoever_only_reads_the_books_needs_no_folder_of_its_own(study: Callable[..., Silo]) -> None:
+    silo = study("one", **MANY)
+    assert isinstance(ask(silo, 1), bytes)
+    newcomer = replace(silo, config=silo.config.model_copy(update={"state": silo.state / "none"}))
+    assert over_studies_of(newcomer).spent()[0].queries == 5
 
 
 def test_a_refusal_that_the_limit_has_no_room_for_is_not_sent(study: Callable[..., Silo], folder: Path) -> None:
