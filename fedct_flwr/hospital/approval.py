@@ -207,12 +207,15 @@ def labels_without_noise(entries: Iterable[LogEntry], study: str) -> int:
 
 
 def has_promised_labels(entries: Iterable[LogEntry]) -> bool:
-    """Whether labels have left under an approval that promised something of records: the ledger was charged before."""
-    protected = False
+    """Whether labels have left under an approval that promised something of records, or of the silo as a whole.
+
+    Then the ledger was charged before.
+    """
+    promised = False
     for entry in entries:
         if entry.event is Event.APPROVED:
-            protected = _PRIVACY in entry.details
-        elif entry.event is Event.RELEASED and protected:
+            promised = _PRIVACY in entry.details or _promises_noise_in_sums(entry)
+        elif entry.event is Event.RELEASED and promised:
             return True
     return False
 

@@ -1,6 +1,7 @@
 """A state folder that is not mounted, or of which an old copy was put back, gives back nothing that was spent."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fedct_flwr.privacy.events import pure
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.silo.release import DATA_SET
 from fedct_flwr.types import RunError
-from tests.cli.silos import Fedct, Kit
+from tests.cli.silos import Fedct, Kit, lets_out_noisy_sums
 
 FIRST = "There is no egress log here yet"
 
@@ -90,8 +91,19 @@ def test_keys_that_cannot_be_written_remember_nothing(fedct: Fedct, kit: Kit, mo
     assert not (kit.folder / "keys" / "egress.seen").exists()
 
 
-def test_a_ledger_that_is_gone_with_its_mark_is_missed_by_the_log(fedct: Fedct, kit: Kit) -> None:
+def protects_records(kit: Kit) -> None:
     kit.edit('protection = "none"', 'protection = "dp-linear"')
+
+
+def adds_noise_to_sums(kit: Kit) -> None:
+    lets_out_noisy_sums(kit, epsilon=1.0)
+
+
+@pytest.mark.parametrize("promises", [protects_records, adds_noise_to_sums])
+def test_a_ledger_that_is_gone_with_its_mark_is_missed_by_the_log(
+    fedct: Fedct, kit: Kit, promises: Callable[[Kit], None]
+) -> None:
+    promises(kit)
     approved(fedct, kit)
     with Ledger(kit.state) as ledger:
         ledger.charge("heart-disease", DATA_SET, Budget(1.0, 1e-5), pure(0.25))
