@@ -165,6 +165,13 @@ class SummedVotes(Summed):
     largest: ClassVar[int] = 1
     bits: ClassVar[int] = 8
 
+    def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
+        """The sum of votes. Raises Refused (UNKNOWN_CLASS) where an example has more than one of each silo."""
+        votes = super().opened(total, instruction, terms, num_silos)
+        if (votes.sum(axis=1) > num_silos).any():
+            raise Refused(Refusal.UNKNOWN_CLASS)
+        return votes
+
     @abstractmethod
     def labels_of(self, votes: Votes, instruction: Instruction) -> HardLabels:
         """The silo's one vote for each example ``(examples,)``."""

@@ -115,6 +115,18 @@ def test_a_sum_of_other_numbers_is_none_of_probabilities() -> None:
         SURE.opened(total, question, TERMS, 4)
 
 
+@pytest.mark.parametrize("kind", [SUMS["hard"], SUMS["counts"]], ids=lambda kind: kind.name)
+def test_a_sum_of_more_votes_than_silos_is_none_of_votes(kind: Summed) -> None:
+    question = question_of(kind)
+    # Two silos vote, and one abstains on the last example.
+    honest = np.uint64([2, 0, 0, 1, 1, 0, 0, 0, 2, 1, 0, 0])
+    kind.opened(honest, question, TERMS, 2)
+    # A third one would have all classes win.
+    with pytest.raises(Refused) as refused:
+        kind.opened(honest + np.uint64(1), question, TERMS, 3)
+    assert refused.value.reason is Refusal.UNKNOWN_CLASS
+
+
 @pytest.mark.parametrize(
     "votes", [np.full((4, 3), np.nan), np.full((4, 3), 0.5), np.full((3, 3), 1 / 3), np.full((4, 2), 0.5)]
 )
