@@ -64,7 +64,9 @@ class Shares(Hard):
             PROBABILITIES.put_learning(instruction, message, terms)
 
     def take_learning(self, message: labels_pb2.Instruction, terms: Terms) -> Soft | None:
-        """The shares; the coordinator says nothing of how to train. Raises Refused."""
+        """The shares; the coordinator says nothing of how to train, and gives no labels. Raises Refused."""
+        if message.HasField("targets"):
+            raise Refused(Refusal.MALFORMED)
         if not message.HasField("soft"):
             return None
         learning = PROBABILITIES.take_learning(message, terms)

@@ -10,7 +10,7 @@ import pytest
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.consensus.counting import shares_of_votes
 from fedct_flwr.coordinator.asking import Asking, Learning
-from fedct_flwr.datasets.public_set import PublicSet
+from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.kinds import HARD, SHARES, kind_of
 from fedct_flwr.kinds.base import Bench
 from fedct_flwr.learners.build import untrained
@@ -79,6 +79,18 @@ def test_how_to_train_is_not_the_coordinators_to_say(soft: dict[str, Any]) -> No
             message.soft.ClearField(name)  # type: ignore[arg-type]
         else:
             setattr(message.soft, name, value)
+    with pytest.raises(Refused) as caught:
+        decode_instruction(message.SerializeToString(deterministic=True), TERMS)
+    assert caught.value.reason is Refusal.MALFORMED
+
+
+@pytest.mark.parametrize("soft", [True, False], ids=["next to shares", "in place of shares"])
+def test_labels_to_learn_are_refused(soft: bool) -> None:
+    message = labels_pb2.Instruction.FromString(encode_instruction(asked(), TERMS))
+    if not soft:
+        message.ClearField("soft")
+    labeled = Instruction(2, Query(0, 3), np.zeros(TERMS.num_public, np.int16))
+    message.targets.CopyFrom(labels_pb2.Instruction.FromString(encode_instruction(labeled, TERMS)).targets)
     with pytest.raises(Refused) as caught:
         decode_instruction(message.SerializeToString(deterministic=True), TERMS)
     assert caught.value.reason is Refusal.MALFORMED
