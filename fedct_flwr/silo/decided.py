@@ -22,16 +22,18 @@ _STORED: Final = np.dtype("<i2")
 
 
 class Subject(NamedTuple):
-    """What a decision is about: one of Flower's runs, the settings of the model and the silo's records."""
+    """What a decision is about: one of Flower's runs, the settings of the model, the public set, the silo's records."""
 
     run_id: int
     model_digest: bytes
+    public_fingerprint: bytes
     private: Examples
 
     def facts(self) -> dict[str, Any]:
         """As the file has it; of the records a digest of their classes, which tells when some are added or gone."""
         records = hashlib.sha256(self.private.y.tobytes()).hexdigest()
-        return {"run": self.run_id, "model": self.model_digest.hex(), "records": records}
+        public = self.public_fingerprint.hex()
+        return {"run": self.run_id, "model": self.model_digest.hex(), "public": public, "records": records}
 
 
 def write(path: Path, subject: Subject, decision: Decision) -> None:

@@ -65,7 +65,8 @@ class Personal:
         self._learned = b""
         self._judge = Judge(workplace.site, workplace.state, workplace.model_digest.hex()[:16])
         self._taken_over = False
-        self._subject = Subject(run_id, workplace.model_digest, workplace.site.private)
+        public = workplace.site.terms.public_fingerprint
+        self._subject = Subject(run_id, workplace.model_digest, public, workplace.site.private)
 
     def votes(self, question: Question) -> Votes:
         """Learn the targets of a question, and label what it asks about. Raises TrainingError or ConfigError."""

@@ -18,7 +18,7 @@ from tests.silo.test_personal import asked, learn, silo_in
 
 GUARDED = {"name": "decision-tree", "params": {"max_depth": 3}, "pseudo-weight": "auto"}
 RECORDS = Examples(np.zeros((3, 1)), np.int16([0, 1, 1]))
-SUBJECT = Subject(7, bytes(32), RECORDS)
+SUBJECT = Subject(7, bytes(32), bytes([3] * 32), RECORDS)
 DECISION = Decision(Trust(0.3, Evidence(-0.1, 0.02, 3), foreign=True), np.int16([1, -1, 0]), 2)
 
 
@@ -51,11 +51,12 @@ def test_a_resumed_run_goes_on_with_it_and_another_run_does_not(path: Path) -> N
     "other",
     [
         {"model_digest": bytes([1] * 32)},
+        {"public_fingerprint": bytes([1] * 32)},
         {"private": Examples(np.zeros((3, 1)), np.int16([0, 1, 0]))},
         {"private": Examples(np.zeros((2, 1)), np.int16([0, 1]))},
     ],
 )
-def test_it_is_of_one_model_and_of_the_same_records(path: Path, other: dict[str, Any]) -> None:
+def test_it_is_of_one_model_one_public_set_and_the_same_records(path: Path, other: dict[str, Any]) -> None:
     for resumed in (False, True):
         assert read(path, SUBJECT._replace(**other), 3, resumed=resumed) is None
 
