@@ -32,6 +32,7 @@ from fedct_flwr.kinds.facts import Decision
 from fedct_flwr.models.card import promised_together
 from fedct_flwr.runs.records import RoundRecord, SiloRecord
 from fedct_flwr.runs.run_folder import Checkpoint, RunFolder
+from fedct_flwr.secure_sum.coordinator import SecureSum
 from fedct_flwr.text.log import logger
 from fedct_flwr.types import HardLabels, RunError, SiloName
 from fedct_flwr.wire.codec import encode_instruction
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 _LOST_IN_A_ROW: Final = 3
 """After so many, somebody has to look at the silos before more is paid for nothing."""
+_ROUGHLY: Final = 16
+"""Times as many records as were announced are still believed."""
 
 
 class JointSettings(Planned, Protocol):
@@ -127,6 +130,7 @@ class Training:
         deadline = self._study.config.round_deadline
         try:
             found, sent = self._sums.sum(self._grid, shape, valid.keys(), instruction.round, deadline)
+            self._check_possible(found, instruction.round)
         except RunError as error:
             self._log(instruction, len(asked), {}, absent | dict.fromkeys(valid, NOT_IN_SUM), {}, None)
             self._lose(error)
@@ -145,6 +149,16 @@ class Training:
                 f"step {number} has {len(ready)} silos ready and min-summands is {fewest}: "
                 + "; ".join(f"{name}: {reason}" for name, reason in absent.items())
                 + "; see to them, then resume the run"
+            )
+
+    def _check_possible(self, found: SecureSum, number: int) -> None:
+        """Raise RunError for a sum that no records and noise add up to, as where a silo's part of it was garbage."""
+        noise, silos = self._labeler.noise, len(found.summands)
+        # The number of records was announced, roughly.
+        if not noise.could_be(found.total.view(np.int64), _ROUGHLY * self._plan.records, silos):
+            raise RunError(
+                f"step {number} has a secure sum that no records of {silos} silos add up to: a silo added other "
+                "numbers, and nobody can tell which"
             )
 
     def _lose(self, why: RunError) -> None:

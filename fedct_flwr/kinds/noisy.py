@@ -14,6 +14,7 @@ from fedct_flwr.kinds.summed import Summed, SummedCounts, SummedLabels, SummedVo
 from fedct_flwr.secure_sum.terms import Shape
 from fedct_flwr.types import SiloName, VoteCounts, Votes
 from fedct_flwr.wire.content import Fit, Instruction, Scores, Terms
+from fedct_flwr.wire.refusal import Refusal, Refused
 
 BITS: Final = 32
 """Of each number: signed, in two's complement. No noise that may be asked for comes near 2^31."""
@@ -35,9 +36,17 @@ class NoisySum(SummedVotes):
         return Shape(instruction.query.size * terms.width, BITS, subject)
 
     def opened(self, total: NDArray[np.uint64], instruction: Instruction, terms: Terms, num_silos: int) -> VoteCounts:
-        """The sum ``(examples, classes)`` in units of the grid; noise makes some of it negative."""
+        """The sum ``(examples, classes)`` in units of the grid; noise makes some of it negative.
+
+        Raises Refused (UNKNOWN_CLASS) for numbers that no votes and noise add up to.
+        """
+        from fedct_flwr.privacy.tally_shares import VoteShares
+
         # Whoever decides may multiply them.
         signed = total.astype(np.uint32).view(np.int32).astype(np.int64)
+        shares = VoteShares(instruction.noise, instruction.query.size, terms.width, num_silos)
+        if not shares.could_be(signed):
+            raise Refused(Refusal.UNKNOWN_CLASS)
         return cast(VoteCounts, signed.reshape(instruction.query.size, terms.width))
 
     def facts(

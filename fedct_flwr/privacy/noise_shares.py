@@ -24,6 +24,8 @@ _MOST_NOISE: Final = 1e4
 """With it, noisy sums of labelers stay far within 64 bits."""
 _LARGEST_EXPONENT: Final = 700.0
 """Of what floating point holds; no delta pays for so much."""
+DEVIATIONS: Final = 50
+"""Standard deviations that no noise reaches."""
 
 
 def surely_honest(min_summands: int, may_collude: int) -> int:
@@ -102,6 +104,11 @@ class NoiseShares:
     def share(self, noise: Noise) -> NDArray[np.int64]:
         """One silo's noise for one sum, ``(numbers,)``."""
         return noise.discrete_gaussian(self.share_scale, (self.numbers,))
+
+    def could_be(self, opened: NDArray[np.int64], units: int, silos: int) -> bool:
+        """Whether so many units and the noise of so many silos can add up to these numbers ``(numbers,)``."""
+        most = units * self.sensitivity + DEVIATIONS * self.share_scale * math.sqrt(silos)
+        return bool(np.abs(opened.astype(np.float64)).max() <= most)
 
     def event(self) -> GaussianDpEvent:
         """What each of the ``sums`` costs a unit: a silo charges it before it sends its summand."""

@@ -19,7 +19,7 @@ from fedct_flwr.privacy.budget import PrivacyUnit
 from fedct_flwr.privacy.calibration import SLOW_QUERIES, calibrate, epsilon_in_time
 from fedct_flwr.privacy.events import DiscreteGaussianDpEvent
 from fedct_flwr.privacy.mechanisms.base import largest, repeated
-from fedct_flwr.privacy.noise_shares import unlike_one
+from fedct_flwr.privacy.noise_shares import DEVIATIONS, unlike_one
 from fedct_flwr.privacy.randomness import Noise, simulated
 from fedct_flwr.privacy.spending import ALL_SILOS, NoiseOnVotes, Spending
 from fedct_flwr.types import ConfigError, HardLabels, VoteCounts
@@ -90,6 +90,14 @@ class VoteShares:
     def share(self, noise: Noise) -> NDArray[np.int64]:
         """One silo's noise ``(queries, classes)``."""
         return noise.discrete_gaussian(self.share_scale, (self.queries, self.classes))
+
+    def could_be(self, opened: NDArray[np.int64]) -> bool:
+        """Whether votes and noise of so many silos as ``honest`` says, all of those in the sum, can add up to these.
+
+        Those that are counted on may be fewer: then the grid is no finer, and each share is at most all of the noise.
+        """
+        most = self.grid * (self.honest + DEVIATIONS * self.scale * math.sqrt(self.honest))
+        return bool(np.abs(opened).max() <= most)
 
     def event(self) -> DpEvent:
         """What the sum costs a silo, which charges it before it sends its summand."""

@@ -19,6 +19,8 @@ from fedct_flwr.kinds.joint import STEPS as JOINT_STEPS
 from fedct_flwr.labelers.joint_choice import BOTH
 from fedct_flwr.labelers.joint_linear import JointLinear, train_together
 from fedct_flwr.privacy.ledger import Ledger
+from fedct_flwr.privacy.noise_shares import NoiseShares
+from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.secure_sum.messages import Step
 from fedct_flwr.silo.joint import joint_labeler
@@ -179,6 +181,25 @@ def test_steps_that_are_lost_in_a_row_end_the_run(federation: Federation, wordin
     with pytest.raises(RunError) as caught:
         federation.run(**RUN)
     assert str(caught.value).rpartition("; ")[2] == wording
+
+
+@pytest.mark.parametrize("labeler", ["linear", "auto"])
+def test_a_sum_that_no_records_add_up_to_is_no_step(
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, labeler: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    share, garbage = NoiseShares.share, []
+
+    def spoiled(noise: NoiseShares, source: Noise) -> Any:
+        """What one silo adds once is random, as where its message was put together wrongly."""
+        if garbage:
+            return share(noise, source)
+        garbage.append(np.random.default_rng(1).integers(-(2**63), 2**63, noise.numbers))
+        return garbage[0]
+
+    monkeypatch.setattr(NoiseShares, "share", spoiled)
+    told = result(federation.run(**RUN, joint_labeler=labeler))["joint"]
+    assert told["lost"] == 1
+    assert "step 1 has a secure sum that no records of 4 silos add up to" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Kinds of sums: each asks as the kind whose answers are added, and its sum says what that kind's answers say."""
 
+from dataclasses import replace
 from typing import get_args, get_type_hints
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedct_flwr.consensus.trust import naive
 from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.kinds import KINDS, NOISY_SUMS, SUMS, in_sums, kind_by, kind_of, kinds_let_out
 from fedct_flwr.kinds.summed import NOTHING, Summed
+from fedct_flwr.privacy.tally_shares import VoteShares
 from fedct_flwr.types import ABSTAIN
 from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_instruction, encode_reply
 from fedct_flwr.wire.content import Instruction, Reply, Soft, SoftTargets, Terms
@@ -125,6 +127,21 @@ def test_a_sum_of_more_votes_than_silos_is_none_of_votes(kind: Summed) -> None:
     with pytest.raises(Refused) as refused:
         kind.opened(honest + np.uint64(1), question, TERMS, 3)
     assert refused.value.reason is Refusal.UNKNOWN_CLASS
+
+
+@pytest.mark.parametrize("noise", [0.5, 10.0, 10_000.0])
+@pytest.mark.parametrize("kind", NOISY_SUMS.values(), ids=list(NOISY_SUMS))
+def test_a_sum_of_random_numbers_is_none_of_votes_with_noise(kind: Summed, noise: float) -> None:
+    question = replace(question_of(kind), summed=True, noise=noise)
+    rng = np.random.default_rng(0)
+    with pytest.raises(Refused) as refused:
+        kind.opened(rng.integers(0, 2**32, 12, dtype=np.uint64), question, TERMS, 4)
+    assert refused.value.reason is Refusal.UNKNOWN_CLASS
+    # Of three silos one noise is enough: ten deviations of it, all of one sign, are still believed.
+    shares = VoteShares(noise, 4, 3, 1)
+    far = np.full(12, round(10 * shares.share_scale * 3**0.5) + 3 * shares.grid, dtype=np.uint64)
+    kind.opened(far, question, TERMS, 3)
+    kind.opened((-far) % 2**32, question, TERMS, 3)
 
 
 @pytest.mark.parametrize(
