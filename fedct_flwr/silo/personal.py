@@ -221,9 +221,12 @@ class Personal:
                 else:
                     model.save(path)
         except (TrainingError, OSError) as error:
-            # Better no model than that of an earlier round, which nobody would notice.
-            path.unlink(missing_ok=True)
             logger.warning("The model was not kept in %s: %s", path, error)
+            # Better no model than that of an earlier round, which nobody would notice.
+            try:
+                path.unlink(missing_ok=True)
+            except OSError:
+                logger.error("The model in %s is that of an earlier round: see that the disk can be written", path)
 
     def _forget_others(self) -> None:
         """Where networks stand is large, and every resume is a run of its own: those of few runs are kept."""
