@@ -112,6 +112,14 @@ def soft_target() -> Iterator[Target]:
         check_left(silo, 80)
 
 
+@pytest.fixture(scope="module")
+def shares_target() -> Iterator[Target]:
+    """The same where labels were asked for whose votes are shared, with shares to learn."""
+    with silo_in_memory(kinds=["hard", "shares"]) as silo, silo.gate() as gate:
+        yield answered(silo, gate, silo.shares_request(2, size=40), silo.reply(2, 40))
+        check_left(silo, 40)
+
+
 def varint(value: int, padding: int = 0) -> bytes:
     """A number as protobuf writes it, or longer than needed."""
     parts = []
@@ -251,7 +259,14 @@ def test_what_is_admitted_asks_for_votes_in_one_way_alone(counts_target: Target,
     check_request(data, counts_target, legal)
 
 
-@share(0.15)
+@share(0.05)
+@given(data=st.data())
+def test_what_is_admitted_asks_for_shared_votes_in_one_way_alone(shares_target: Target, data: st.DataObject) -> None:
+    silo = shares_target.silo
+    check_request(data, shares_target, (shares_target.request, silo.soft_request(3, 40), silo.request(3, 40, label=1)))
+
+
+@share(0.1)
 @given(data=st.data())
 def test_what_is_admitted_is_a_legal_request_to_the_byte(target: Target, data: st.DataObject) -> None:
     silo = target.silo
