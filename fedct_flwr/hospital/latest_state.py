@@ -18,6 +18,7 @@ from typing import Final
 
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.json_file import UNREADABLE
 from fedct_flwr.hospital.approval import has_promised_labels
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.keys import load_egress_key
@@ -64,13 +65,13 @@ def lost_line(config: SiloConfig) -> int:
     try:
         seen = json.loads(_path(config).read_bytes())
         number, digest = int(seen["line"]), seen["hash"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except UNREADABLE:
         return 0
     try:
         with (config.state / LOG_FILE).open("rb") as file:
             line = next(islice(file, max(0, number - 1), None), b"")
         return 0 if json.loads(line)["hash"] == digest else number
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except UNREADABLE:
         return number
 
 

@@ -91,6 +91,16 @@ def test_keys_that_cannot_be_written_remember_nothing(fedct: Fedct, kit: Kit, mo
     assert not (kit.folder / "keys" / "egress.seen").exists()
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"line": 1e400, "hash": ""}', '{"line": "x", "hash": ""}', "\x00"])
+def test_what_is_damaged_remembers_nothing(kit: Kit, text: str) -> None:
+    (kit.folder / "keys" / "egress.seen").write_text(text)
+    with open_log(kit.config) as log:
+        approve(log, kit.config, kit.study)
+        remember(kit.config, log)
+    with open_log(kit.config) as log:
+        assert log.lines == 1
+
+
 def protects_records(kit: Kit) -> None:
     kit.edit('protection = "none"', 'protection = "dp-linear"')
 
