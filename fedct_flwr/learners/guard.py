@@ -149,7 +149,11 @@ class Deciding:
                 break
         most = MOST_ERRORS if self._private.size >= FEW else MOST_ERRORS_OF_FEW
         trusted = evidence.gain >= -most * evidence.error - margin
-        return evidence, trusted and not (strictly and self._errs_more(own, *both))
+        if trusted and strictly:
+            # All records: a first look has few errors to count.
+            looks = len(self._own.looks)
+            trusted = not self._errs_more(self._own.until(looks), alone.until(looks), there.until(looks))
+        return evidence, trusted
 
     def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:
         """Whether what is learned of others is wrong about more of the records, be it by chance; of values, never."""
