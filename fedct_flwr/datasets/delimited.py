@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedct_flwr.config.tables import TableSettings
+from fedct_flwr.datasets.likely_encoding import likely_encoding
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.types import DataError
 
@@ -54,16 +55,23 @@ _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _SAYS_SEPARATOR: Final = re.compile(r'"?sep=([^"])"?')
 """A line before the header that is meant for Excel, which does not show it."""
 _END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
+_LINE_ENDS: Final = re.compile(rb"[\r\n]")
 _MANY_COLUMNS: Final = 200
 """From here on, finding out the type of each column takes longer than reading them all."""
 
 
+MOST_COLUMNS: Final = 1 << 17
+"""Columns of a table, each of which takes kilobytes of memory, even without a record."""
 TOO_LARGE: Final = "unpacked, it is far larger than a table of its size would be"
 """Of any file, for the end of a sentence."""
 
 
 class FormError(DataError):
     """A file is no table in the form that is told. The message quotes neither a record nor the header."""
+
+
+class KindError(FormError):
+    """No settings make a table of a file: it is of another kind, damaged, or no file at all."""
 
 
 class Look(NamedTuple):
@@ -141,11 +149,29 @@ def _look_into(path: Path, tables: TableSettings) -> Look:
         sample = file.read(_SAMPLE)
     _check_kind(sample, path, tables)
     _check_encoding(sample, path, tables)
+    _check_width(path)
     longest = max(map(len, sample.split(b"\n", _LINES)[:_LINES]))
     lines = _first_lines(sample, tables.encoding)
     if lines and (said := _SAYS_SEPARATOR.fullmatch(lines[0])):
         return Look(said[1], longest, 1)
     return Look(_checked_separator(lines, path, tables), longest)
+
+
+def _check_width(path: Path) -> None:
+    """Raise DataError for a header of more columns than any table has: each takes kilobytes, whatever is in it."""
+    signs = [sign.encode() for sign in _SEPARATORS]
+    found = dict.fromkeys(signs, 0)
+    with _opened(path) as file:
+        while block := file.read(_SAMPLE):
+            line, *others = _LINE_ENDS.split(block, 1)
+            found = {sign: count + line.count(sign) for sign, count in found.items()}
+            if max(found.values()) >= MOST_COLUMNS:
+                raise KindError(
+                    f"cannot read {path}: its first line has more than {MOST_COLUMNS:,} fields, so export the table "
+                    "anew with a line for each record"
+                )
+            if others:
+                return
 
 
 def _check_last_quote(table: pa.Table, path: Path) -> None:
@@ -257,9 +283,9 @@ def parse(
 
 
 def safe_reason(error: Exception) -> str:
-    """What is wrong with a file by its reader's account, as far as that quotes no record."""
+    """What is wrong with a CSV file by its reader's account, as far as that quotes no record."""
     safe = _SAFE.search(str(error))
-    return safe[0] if safe else "it is missing, damaged or of another kind"
+    return safe[0] if safe else "it is damaged or of another kind, so export the table anew as CSV UTF-8"
 
 
 class _Unpacked(io.RawIOBase):
@@ -277,7 +303,7 @@ class _Unpacked(io.RawIOBase):
         block: bytes = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(block)
         if self._left < 0:
-            raise FormError(f"cannot read {self._path}: {TOO_LARGE}")
+            raise KindError(f"cannot read {self._path}: {TOO_LARGE}")
         return block
 
     def readinto(self, buffer: Any, /) -> int:
@@ -303,11 +329,16 @@ def _check_kind(sample: bytes, path: Path, tables: TableSettings) -> None:
     """Raise DataError for a file of another kind, and for bytes that no text holds."""
     for mark, what in _OTHERS.items():
         if sample.lstrip().startswith(mark):
-            raise FormError(f"cannot read {path}: it is {what}")
+            raise KindError(f"cannot read {path}: it is {what}")
     wide = tables.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     if b"\x00" in sample and not wide and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        # Of most letters, the one byte of UTF-16 is zero.
+        first, second = sample[::2].count(0), sample[1::2].count(0)
+        if max(first, second) <= len(sample) // 8:
+            raise KindError(f"cannot read {path}: it holds bytes that are no text, so export it anew as CSV UTF-8")
+        encoding = "utf-16-le" if second > first else "utf-16-be"
         raise FormError(
-            f"cannot read {path}: it holds bytes that are no text; if it is UTF-16, write encoding = 'utf-16-le' in "
+            f"cannot read {path}: it holds bytes that are no text; if it is UTF-16, write encoding = {encoding!r} in "
             f"{tables.place}, otherwise export it anew"
         )
 
@@ -335,7 +366,9 @@ def _wrong_encoding(path: Path, tables: TableSettings, found: str = "") -> FormE
     if found:
         remedy = f"write encoding = {found!r} in {tables.place}"
     elif told == "UTF-8":
-        remedy = f"write encoding = 'cp1252' in {tables.place}, for what Windows writes in Western Europe, or save it"
+        with _opened(path) as file:
+            guess = likely_encoding(file.read(_SAMPLE))
+        remedy = f"write encoding = {guess.encoding!r} in {tables.place}, for what {guess.written_by}, or save it"
         remedy += " as CSV UTF-8"
     else:
         remedy = f"correct encoding in {tables.place}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.delimited import TOO_LARGE, FormError, Look, most_unpacked, parse
+from fedct_flwr.datasets.delimited import TOO_LARGE, KindError, Look, most_unpacked, parse
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -97,10 +97,12 @@ def _workbook(path: Path, *, values: bool) -> "Iterator[Workbook]":
         raise
     except Exception:  # openpyxl raises whatever a damaged file leads it to
         if _is_sealed(path):
-            raise FormError(
+            raise KindError(
                 f"cannot read {path}: it has a password, or is an old Excel file (.xls): save it as .xlsx without one"
             ) from None
-        raise DataError(f"cannot read {path}: it is missing, damaged or of another kind") from None
+        raise KindError(
+            f"cannot read {path}: it is damaged or no Excel file, so save the table anew as .xlsx"
+        ) from None
 
 
 def _is_sealed(path: Path) -> bool:
@@ -113,7 +115,7 @@ def _is_sealed(path: Path) -> bool:
 def _check_size(path: Path) -> None:
     """Raise DataError for a file that would unpack to far more than a table."""
     if _unpacked(path) > most_unpacked(path):
-        raise DataError(f"cannot read {path}: {TOO_LARGE}")
+        raise KindError(f"cannot read {path}: {TOO_LARGE}")
 
 
 def _unpacked(path: Path) -> int:
@@ -175,7 +177,7 @@ def _as_csv(rows: list[tuple[Any, ...]], tables: TableSettings, path: Path, name
         # A text that many cells share is in the file once.
         room -= sum(map(len, fields))
         if room < 0:
-            raise DataError(f"cannot read {path}: {TOO_LARGE}")
+            raise KindError(f"cannot read {path}: {TOO_LARGE}")
         writer.writerow(fields + [""] * (width - len(row)))
     return content.getvalue()
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from fedct_flwr.datasets.delimited import TOO_LARGE, most_unpacked, safe_reason
-from fedct_flwr.types import DataError
+from fedct_flwr.datasets.delimited import MOST_COLUMNS, TOO_LARGE, KindError, most_unpacked
 
 _MOST_CELLS: Final = 1 << 24
 """In a file of any size. Each takes 8 bytes of memory."""
@@ -38,7 +37,7 @@ def read_parquet(path: Path) -> pa.Table:
             return _spelled_out(path, schema)
         return pa.Table.from_batches(_checked(path), schema)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {safe_reason(error)}") from None
+        raise _unreadable(path, error) from None
 
 
 def names_in_parquet(path: Path) -> list[str]:
@@ -46,11 +45,19 @@ def names_in_parquet(path: Path) -> list[str]:
     try:
         return list(pyarrow.parquet.read_schema(path).names)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {safe_reason(error)}") from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> KindError:
+    if "encrypt" in str(error) or "decrypt" in str(error):
+        return KindError(f"cannot read {path}: it is encrypted, so save the table anew without a key")
+    return KindError(f"cannot read {path}: it is damaged or no Parquet file, so save the table anew")
 
 
 def _check_account(about: pyarrow.parquet.FileMetaData, path: Path) -> None:
     """Raise DataError for more than a table has by the file's own account."""
+    if about.num_columns > MOST_COLUMNS:
+        raise KindError(f"cannot read {path}: it has more than {MOST_COLUMNS:,} columns, so export the table anew")
     columns = list(_columns(about))
     # A list in a column has several values in a row.
     cells = max(about.num_rows * about.num_columns, sum(column.num_values for column in columns))
@@ -117,5 +124,5 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _too_large(path: Path) -> DataError:
-    return DataError(f"cannot read {path}: {TOO_LARGE}")
+def _too_large(path: Path) -> KindError:
+    return KindError(f"cannot read {path}: {TOO_LARGE}")

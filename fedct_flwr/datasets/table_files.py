@@ -14,6 +14,7 @@ from fedct_flwr.datasets.delimited import names_in_delimited, read_delimited
 from fedct_flwr.datasets.excel import names_in_excel, read_excel
 from fedct_flwr.datasets.headers import NUMBER, same_name
 from fedct_flwr.datasets.parquet_files import names_in_parquet, read_parquet
+from fedct_flwr.datasets.regular_file import check_regular
 from fedct_flwr.text.printable import listed, quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError
@@ -34,6 +35,7 @@ def read_table(path: Path, text: Collection[str] = (), tables: TableSettings = P
     ``ENDINGS`` are CSV. Dates are numbers, if their form is told; columns to be left out are not there, nor those with
     neither a name nor any value, nor empty records at the end. Raises DataError, which quotes no record.
     """
+    check_regular(path)
     told = [*text, *tables.categories, *tables.text, *([tables.group] if tables.group else [])]
     ending = path.name.lower()
     if ending.endswith(".parquet"):
@@ -116,6 +118,7 @@ def as_written(path: Path) -> pa.Table:
 
     Raises DataError as ``read_table``.
     """
+    check_regular(path)
     tables = TableSettings.of_folder(path.parent).of(path.name)
     ending = path.name.lower()
     if ending.endswith(".parquet"):
@@ -125,6 +128,7 @@ def as_written(path: Path) -> pa.Table:
 
 def column_names(path: Path, tables: TableSettings = PLAIN) -> list[str]:
     """The names in a table's header, without reading the table. Raises DataError as ``read_table``."""
+    check_regular(path)
     ending = path.name.lower()
     if ending.endswith(".parquet"):
         return names_in_parquet(path)

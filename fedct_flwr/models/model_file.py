@@ -11,6 +11,7 @@ the file has named its package.
 
 import io
 import json
+import stat
 import zipfile
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -117,6 +118,9 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     Raises DataError for a file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            # A pipe would keep this process waiting for ever, and some devices have no end.
+            raise DataError(f"cannot read the model {path}: it is a folder, a pipe or a device, so name a model file")
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read the model {path}: {error.strerror}") from None

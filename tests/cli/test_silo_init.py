@@ -17,7 +17,7 @@ from fedct_flwr.config.silo import Connection, DataSettings
 from fedct_flwr.config.tables import SiloTables, TableForm
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.hospital.keys import load_egress_key, load_public_key
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 from tests.cli.runner import files_below
 from tests.cli.silos import Authority, Fedct, Kit, make_kit
 from tests.hospitals import write_silo_folder
@@ -150,6 +150,41 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(
     assert outcome.sentence == wording
     assert ".silo." not in outcome.sentence
     assert files_below(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "it is empty"),
+        (b"%PDF-1.7", "it is a PDF: export the table as CSV"),
+        (b"age,crp\n1,2\x00\x00", "it holds bytes that are no text"),
+        (None, "it is a folder"),
+    ],
+    ids=["empty", "pdf", "zeros", "folder"],
+)
+def test_records_that_no_settings_make_readable_are_refused_before_a_folder_is_made(
+    fedct: Fedct, tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    source = write_silo_folder(tmp_path / "source").parent
+    data = tmp_path / "records.csv"
+    data.mkdir() if content is None else data.write_bytes(content)
+    before = files_below(tmp_path)
+    outcome = fedct(
+        "silo", "init", tmp_path / "silo", "--silo", "x", "--study", source / "study", "--data", data, "--label", LABEL
+    )
+    assert (outcome.code, files_below(tmp_path)) == (DataError.exit_code, before)
+    assert said in outcome.sentence
+
+
+def test_records_that_need_settings_get_the_folder_in_which_these_are_written(fedct: Fedct, tmp_path: Path) -> None:
+    source = write_silo_folder(tmp_path / "source").parent
+    data = tmp_path / "records.csv"
+    data.write_bytes("age;größe\n1;2\n".encode("cp1252"))
+    outcome = fedct(
+        "silo", "init", tmp_path / "silo", "--silo", "x", "--study", source / "study", "--data", data, "--label", LABEL
+    )
+    assert outcome.code == 0
+    assert "The records cannot be read as the study's: fedct silo check says why" in outcome.out
 
 
 def test_nothing_is_overwritten(fedct: Fedct, kit: Kit) -> None:

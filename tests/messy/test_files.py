@@ -1,7 +1,9 @@
 """Files that are no tables, are far too large once unpacked, or are called like something else."""
 
 import gzip
+import os
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ from fedct_flwr.datasets import delimited
 from fedct_flwr.datasets.folder import read_folder
 from fedct_flwr.datasets.folder_inspection import inspect_folder
 from fedct_flwr.datasets.inspection import inspect_new
-from fedct_flwr.datasets.table_files import read_table
+from fedct_flwr.datasets.table_files import as_written, column_names, read_table
 from fedct_flwr.datasets.unlabeled import public_of
 from fedct_flwr.types import DataError
 from tests.messy.patients import LABEL, PUBLIC, load, patients
@@ -37,7 +39,7 @@ KINDS = {
     "$FL2@(#) SPSS DATA FILE": "SPSS",
     '[{"age":61,"crp":2.5},': "JSON",
     '{"age":61,"crp":2.5}\n': "JSON",
-    "age,crp\n1,2\x00\x00\n": "utf-16",
+    "age,crp\n1,2\x00\x00\n": "bytes that are no text, so export it anew",
 }
 
 
@@ -53,9 +55,75 @@ def test_utf_16_without_a_mark_is_named(tmp_path: Path, encoding: str) -> None:
     folder = patients().write(tmp_path)
     text = (folder / "essen.csv").read_text("utf-8")
     (folder / "essen.csv").write_bytes(text.encode(encoding))
-    assert "utf-16-le" in refused(folder)
+    assert f"'{encoding}'" in refused(folder)
     (folder / "data.toml").write_text(f'[files."essen.csv"]\nencoding = "{encoding}"\n')
     assert not load(folder).findings
+
+
+NO_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a pipe": (os.mkfifo, "it is a pipe or a device"),
+    "a device without an end": (lambda path: path.symlink_to("/dev/zero"), "it is a pipe or a device"),
+    "a folder": (Path.mkdir, "it is a folder, so name the table in it"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "symbolic links"),
+    "a link to nothing": (lambda path: path.symlink_to("nowhere"), "there is no such file"),
+    "an empty file": (Path.touch, "it is empty, so export the table anew"),
+}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".xlsx", ".parquet"])
+@pytest.mark.parametrize("what", NO_FILES)
+def test_a_path_that_leads_to_no_file_with_contents_is_called_what_it_is(
+    tmp_path: Path, what: str, ending: str
+) -> None:
+    make, said = NO_FILES[what]
+    path = tmp_path / f"essen{ending}"
+    make(path)
+    for read in (read_table, column_names, as_written):
+        with pytest.raises(DataError, match=said) as caught:
+            read(path)
+        assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_line_of_a_million_fields_is_refused_before_it_is_read(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "essen.csv"
+    path.write_text(separator.join(f"c{number}" for number in range(1_000_000)), "utf-8")
+    with pytest.raises(DataError, match="its first line has more than 131,072 fields"):
+        read_table(path)
+
+
+def test_many_records_in_lines_that_end_as_old_macs_end_them_are_no_wide_header(tmp_path: Path) -> None:
+    path = tmp_path / "essen.csv"
+    path.write_bytes(b"a,b,c\r" + b"1,2,3\r" * 100_000)
+    assert read_table(path).num_rows == 100_000
+
+
+LETTERS = {
+    "German": "Größe, Männer, Süd, Ärzte, GRÖSSE",
+    "French": "l'hôpital, né à Orléans, élève, Noël, français",
+    "Danish": "Åse, Øst, blåbær",
+    "measured": "größer, 37 °C, ±3",
+}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "cp850", "mac_roman"])
+@pytest.mark.parametrize("language", LETTERS)
+def test_the_encoding_in_which_letters_look_right_is_proposed(tmp_path: Path, language: str, encoding: str) -> None:
+    path = tmp_path / "essen.csv"
+    path.write_bytes(f'a,b\n"{LETTERS[language]}",2\n'.encode(encoding))
+    with pytest.raises(DataError, match=f"write encoding = '{encoding}' in data.toml"):
+        read_table(path)
+    assert read_table(path, tables=TableSettings(encoding=encoding)).to_pydict()["a"] == [LETTERS[language]]
+
+
+def test_a_parquet_file_with_a_key_and_half_of_one_are_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "essen.parquet"
+    pyarrow.parquet.write_table(pa.table({"age": [*range(99)]}), path)
+    content = path.read_bytes()
+    for changed, said in ((content[:-50], "damaged"), (content[:-4] + b"PARE", "it is encrypted")):
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match=said):
+            read_table(path)
 
 
 @pytest.mark.parametrize("extra", ["Export of 2024-02-01\n", ""])

@@ -1,5 +1,6 @@
 """``fedct silo init``: a silo's folder, whole or not at all."""
 
+import os
 import secrets
 import shutil
 import tempfile
@@ -17,15 +18,17 @@ from fedct_flwr.cli.silo.folder import SILO_FILE, host_and_port
 from fedct_flwr.cli.silo.template import silo_toml
 from fedct_flwr.config import SiloConfig, StudyConfig
 from fedct_flwr.config.learner import AUTO
+from fedct_flwr.datasets.delimited import KindError
 from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.study_copy import check_plain, copy_study
 from fedct_flwr.datasets.study_folder import STUDY_FILE, read_study
 from fedct_flwr.datasets.study_inspection import inspect_records
+from fedct_flwr.datasets.table_files import column_names
 from fedct_flwr.hospital.keys import create_egress_key, create_node_key
 from fedct_flwr.learners.catalog import LANGUAGE, SHORT_NAMES, TORCHVISION, package
 from fedct_flwr.text.printable import from_here, in_shell
 from fedct_flwr.text.suggest import suggest
-from fedct_flwr.types import ConfigError, FedctError
+from fedct_flwr.types import ConfigError, DataError, FedctError
 
 _SECRET_BYTES: Final = 32
 _SOMEWHERE: Final = "localhost:8000"
@@ -100,6 +103,7 @@ def make_silo(new: NewSilo) -> Path:
         check_plain(study)
     agreed = StudyConfig.read_toml(study / STUDY_FILE)
     _check(agreed, new.label, new.superlink, new.ca, new.learner)
+    _check_data(new.data, agreed)
     text = silo_toml(
         silo=new.silo,
         data=new.file or _as_written(new.data, folder),
@@ -159,6 +163,22 @@ def _check(agreed: StudyConfig, label: str, superlink: str, ca: Path | None, lea
         raise ConfigError(f"there is no file {ca}: ask the coordinator for ca.crt")
     if learner not in _LEARNERS and "." not in learner:
         raise ConfigError(f"unknown learner {learner!r}: {suggest(learner, _LEARNERS)} (or give an import path)")
+
+
+def _check_data(data: Path, agreed: StudyConfig) -> None:
+    """Raise DataError for a file that no settings can make records of. One that is not there yet may come later."""
+    if not os.path.lexists(data):
+        return
+    if agreed.image_size and not data.is_dir():
+        raise DataError(f"{data} is no folder: the study has images, so name the folder with a folder for each class")
+    if not agreed.image_size:
+        try:
+            column_names(data)
+        except KindError:
+            raise
+        except DataError:
+            # Settings in the silo's folder, which is still to be made, tell how such a table is to be read.
+            return
 
 
 def _as_written(data: Path, folder: Path) -> str:
