@@ -33,6 +33,7 @@ from fedct_flwr.config.names import Address, Name
 from fedct_flwr.config.settings import Settings, told
 from fedct_flwr.datasets.study_copy import MOST_BYTES, MOST_ENTRIES
 from fedct_flwr.files.atomic import write_atomically
+from fedct_flwr.files.regular import check_is_file
 from fedct_flwr.types import ConfigError
 
 COORDINATOR_KEY: Final = "coordinator.pub"
@@ -129,6 +130,7 @@ def opened_invitation(
     """
     with tempfile.TemporaryDirectory(prefix="fedct-") as folder:
         with _faults(path):
+            check_is_file(path)
             archive = zipfile.ZipFile(path)
         with archive:
             with _faults(path):

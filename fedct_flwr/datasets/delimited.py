@@ -49,7 +49,7 @@ _ROWS_IN_BLOCK: Final = 1024
 """A record is never longer than a block, and each block costs time for each of its columns."""
 
 # What the reader says about a row goes no further than this: the rest of its message quotes the row.
-_SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+|Empty CSV file")
+_SAFE: Final = re.compile(r"CSV parse error: (Row #\d+: )?Expected \d+ columns, got \d+")
 _NUMBER_OR_NOTHING: Final = re.compile(r"([+-]?\d[\d.,]*([eE][+-]?\d+)?)?")
 _QUOTED: Final = re.compile(r'"(?:[^"]|"")*"')
 _SAYS_SEPARATOR: Final = re.compile(r'"?sep=([^"])"?')
@@ -284,6 +284,8 @@ def parse(
 
 def safe_reason(error: Exception) -> str:
     """What is wrong with a CSV file by its reader's account, as far as that quotes no record."""
+    if "Empty CSV file" in str(error):
+        return "it holds no table, so export it anew"
     safe = _SAFE.search(str(error))
     return safe[0] if safe else "it is damaged or of another kind, so export the table anew as CSV UTF-8"
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from fedct_flwr.config.tables import TableSettings
-from fedct_flwr.datasets.delimited import TOO_LARGE, KindError, Look, most_unpacked, parse
+from fedct_flwr.datasets.delimited import TOO_LARGE, FormError, KindError, Look, most_unpacked, parse
 from fedct_flwr.text.printable import quoted
 from fedct_flwr.text.suggest import suggest
 from fedct_flwr.types import ConfigError, DataError
@@ -31,6 +31,9 @@ _SEPARATOR: Final = "\x1f"
 """Excel lets no control character into a cell, so none is ever between two fields by chance."""
 _OLD: Final = b"\xd0\xcf\x11\xe0"
 _FORMULA: Final = re.compile(rb"<f[ >/]")
+_MERGED: Final = re.compile(rb'<(?:\w+:)?mergeCell\b[^>]*\bref="([A-Z]{1,3})([0-9]{1,7}):([A-Z]{1,3})([0-9]{1,7})"')
+_REACH: Final = 200
+"""Bytes that one merged range takes in a sheet's file, at most."""
 _MOST_ROWS: Final = 1 << 20
 """As many as Excel has."""
 _MOST_CELLS: Final = 1 << 24
@@ -47,6 +50,7 @@ def read_excel(path: Path, text: Collection[str], tables: TableSettings) -> pa.T
     with _workbook(path, values=True) as book:
         sheet = _sheet(book, path, tables)
         name, rows = sheet.title, list(_rows(sheet, path))
+        _check_merged(sheet, path, rows)
     if not rows:
         raise DataError(f"cannot read {path}: its sheet {quoted(name)} is empty")
     _check_computed(path, name)
@@ -198,6 +202,44 @@ def _check_computed(path: Path, name: str) -> None:
                         f"{path} has formulas in its sheet {quoted(name)} that were never computed: open the file in "
                         "a spreadsheet, and save it there"
                     )
+
+
+def _check_merged(sheet: "ReadOnlyWorksheet", path: Path, rows: list[tuple[Any, ...]]) -> None:
+    """Raise DataError for merged cells of several records: a spreadsheet keeps the value of the first one alone."""
+    from openpyxl.utils.cell import column_index_from_string
+
+    ranges = list(_merged(path, sheet._worksheet_path))
+    if not ranges or not rows:
+        return
+    width = len(rows[0])
+    # Notes stand below a table, and next to it.
+    header, last = _lines_of_table(sheet)
+    for ref in ranges:
+        left, top, _, bottom = (part.decode() for part in ref)
+        if header < int(top) < int(bottom) <= last and column_index_from_string(left) <= width:
+            raise FormError(
+                f"cannot read {path}: rows {int(top):,} to {int(bottom):,} of its sheet share merged cells, of which "
+                "all but the first are empty, so unmerge them and fill in each"
+            )
+
+
+def _lines_of_table(sheet: "ReadOnlyWorksheet") -> tuple[int, int]:
+    """Number of the first and of the last row with contents; 0 if there is none."""
+    filled = [
+        number
+        for number, row in enumerate(sheet.iter_rows(values_only=True), start=1)
+        if any(not _is_empty(value) for value in row)
+    ]
+    return (filled[0], filled[-1]) if filled else (0, 0)
+
+
+def _merged(path: Path, part: str) -> Iterator[tuple[bytes, ...]]:
+    """Merged ranges of a sheet, each as the column and row of its first cell, and those of its last."""
+    with zipfile.ZipFile(path) as parts, parts.open(part) as file:
+        end = b""
+        while block := file.read(1 << 20):
+            yield from (found.groups() for found in _MERGED.finditer(end + block))
+            end = block[-_REACH:]
 
 
 def _has_formulas(path: Path) -> bool:

@@ -11,7 +11,6 @@ the file has named its package.
 
 import io
 import json
-import stat
 import zipfile
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.schema import Column, Schema, check_names
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.files.json_file import DAMAGED
+from fedct_flwr.files.regular import check_is_file
 from fedct_flwr.learners.base import Averageable, Layered, Learner, Probabilistic, Resumable
 from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
@@ -118,9 +118,7 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     Raises DataError for a file that cannot be read or holds what is not trusted, ConfigError where an extra is missing.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            # A pipe would keep this process waiting for ever, and some devices have no end.
-            raise DataError(f"cannot read the model {path}: it is a folder, a pipe or a device, so name a model file")
+        check_is_file(path)
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read the model {path}: {error.strerror}") from None

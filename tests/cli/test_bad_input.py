@@ -376,3 +376,32 @@ def test_the_installed_command_says_the_same(
     assert ended.stderr == wording
     assert ended.stderr.count("\n") == 1
     assert files_below(here.parent) == ["here", "home"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("predict", "--model", "odd", "records.csv"),
+        ("export", "--model", "odd", "--output", "model.onnx"),
+        ("predict", "--model", "records.csv", "odd"),
+        ("silo", "join", "odd", "silo", "--fingerprint", "aa"),
+        ("coordinator", "restore", "odd", "coordinator"),
+        ("report", "odd"),
+        ("audit", "odd"),
+        ("simulate", "--resume", "odd"),
+        ("privacy-sheet", "odd"),
+    ],
+    ids=lambda arguments: " ".join(part for part in arguments if part[0] not in "-o"),
+)
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to("odd")]
+)
+def test_a_path_without_a_file_is_one_sentence_and_leaves_nothing(
+    fedct: Callable[..., Outcome], here: Path, make: Callable[[Path], object], arguments: tuple[str, ...]
+) -> None:
+    (here / "records.csv").write_text("age,crp\n1,2\n", "utf-8")
+    make(here / "odd")
+    outcome = fedct(*arguments)
+    assert outcome.code in (SETTINGS, DATA, RUN)
+    assert outcome.sentence
+    assert {path.name for path in here.iterdir()} == {"odd", "records.csv"}

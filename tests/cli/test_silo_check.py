@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import openpyxl
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -274,6 +275,18 @@ def test_columns_that_are_not_the_studys_are_named_to_those_on_the_spot(fedct: F
     assert "--details names them" in sent
     shown = finding(fedct("silo", "check", kit.folder, "--details").out, "records: 1 column is not the study's")
     assert f"details: '{SECRETS[0]}'" in shown
+
+
+def test_sheets_that_are_not_read_are_counted(fedct: Fedct, kit: Kit) -> None:
+    book = openpyxl.Workbook()
+    for line in kit.config.data.file.read_text("utf-8").splitlines():
+        book.active.append(line.split(","))
+    book.create_sheet("Erika").append(["notes"])
+    book.save(kit.source / "data.xlsx")
+    kit.file.write_text(kit.file.read_text("utf-8").replace("data.csv", "data.xlsx"), "utf-8")
+    outcome = fedct("silo", "check", kit.folder, "--offline")
+    assert "only the first sheet of the file is read, and 1 with contents is not" in " ".join(outcome.out.split())
+    assert "Erika" not in outcome.out
 
 
 @pytest.mark.parametrize("number", [0, 1, 4, 5])

@@ -177,6 +177,29 @@ def test_a_wrong_size_in_the_file_hides_no_cells(path: Path) -> None:
     assert read(path) == {"a": [1, 3], "b": [2, 4]}
 
 
+ROWS = [["age", "ward"], [61, "a"], [52, "b"], [43, "c"], [None, None], ["source: ward book"]]
+
+
+def merged(path: Path, cells: str) -> None:
+    book = openpyxl.Workbook()
+    for row in [["table 1"], *ROWS] if cells == "A1:B1" else ROWS:
+        book.active.append(row)
+    book.active.merge_cells(cells)
+    book.save(path)
+
+
+@pytest.mark.parametrize("cells", ["B2:B4", "A3:B4"])
+def test_merged_cells_of_several_records_are_no_missing_values(path: Path, cells: str) -> None:
+    merged(path, cells)
+    assert "share merged cells, of which all but the first are empty, so unmerge them" in error(path)
+
+
+@pytest.mark.parametrize("cells", ["A6:B6", "A6:D9", "E2:F4"])
+def test_merged_cells_next_to_a_table_and_below_it_are_notes(path: Path, cells: str) -> None:
+    merged(path, cells)
+    assert read_table(path).column("age").to_pylist()[:3] == ["61", "52", "43"]
+
+
 def test_columns_of_the_same_name(path: Path) -> None:
     write(path, [["a", "a"], [1, 2]])
     assert "columns of the same name: 'a'" in error(path)

@@ -131,7 +131,7 @@ def test_folders_with_an_equals_sign_add_no_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "Empty CSV file"),
+        ("", "it is empty, so export the table anew"),
         ("a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3"),
         ("a,b\n1,2\n1\n", "Expected 2 columns, got 1"),
     ],

@@ -14,6 +14,7 @@ import typer
 from fedct_flwr.cli.coordinator.backup import DATABASE
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.output import Output
+from fedct_flwr.files.regular import check_is_file
 from fedct_flwr.text.printable import in_shell
 from fedct_flwr.types import ConfigError
 
@@ -38,6 +39,7 @@ def restore(
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
+        check_is_file(file)
         with gzip.open(file) as unpacked:
             with tarfile.open(fileobj=unpacked, mode="r:") as archive:
                 archive.extractall(temporary, _plain(archive))  # noqa: S202 - what is not plain is refused

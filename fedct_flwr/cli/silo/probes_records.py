@@ -12,6 +12,7 @@ import numpy as np
 from fedct_flwr.cli.silo.findings import HIDDEN_BELOW, Finding, Mark, Silo, bad, count, good, warning
 from fedct_flwr.config.learner import AUTO
 from fedct_flwr.datasets.delimited import FormError
+from fedct_flwr.datasets.excel import other_sheets
 from fedct_flwr.datasets.inspection import Severity, gathered
 from fedct_flwr.datasets.labels import class_names
 from fedct_flwr.datasets.study_folder import form_of, read_records, read_study
@@ -132,6 +133,12 @@ def _table(silo: Silo) -> Iterator[Finding]:
         yield from problems
         return
     yield good(f"records: all {len(schema.columns)} columns of the study are there, and a label column")
+    if unread := len(other_sheets(data.file, data.tables)) if data.file.name.lower().endswith(".xlsx") else 0:
+        others = "1 with contents is" if unread == 1 else f"{unread} with contents are"
+        yield warning(
+            f"records: only the first sheet of the file is read, and {others} not",
+            "nothing, if that is so; otherwise write sheet = '...' under [data.tables] in silo.toml",
+        )
     yield from _labels(silo)
 
 
