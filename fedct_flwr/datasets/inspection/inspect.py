@@ -22,7 +22,9 @@ from fedct_flwr.datasets.inspection.encoding import damaged, damaged_classes
 from fedct_flwr.datasets.inspection.exchanged import exchanged
 from fedct_flwr.datasets.inspection.factors import multiplied
 from fedct_flwr.datasets.inspection.finding import Finding, Severity, with_accepted
+from fedct_flwr.datasets.inspection.future_dates import future_dates
 from fedct_flwr.datasets.inspection.headings import headings
+from fedct_flwr.datasets.inspection.last_lines import last_lines
 from fedct_flwr.datasets.inspection.nearly_shared import nearly_shared
 from fedct_flwr.datasets.inspection.one_sided import one_sided
 from fedct_flwr.datasets.inspection.one_value import one_value
@@ -37,6 +39,7 @@ from fedct_flwr.datasets.inspection.records import of_records
 from fedct_flwr.datasets.inspection.remarks import remarks
 from fedct_flwr.datasets.inspection.scores import Scale, Scores
 from fedct_flwr.datasets.inspection.shift import constant_in_public, of_silo, unknown
+from fedct_flwr.datasets.inspection.shifted_codes import shifted_codes
 from fedct_flwr.datasets.inspection.slips import slipped
 from fedct_flwr.datasets.inspection.summary_rows import summary_rows
 from fedct_flwr.datasets.inspection.telling import telling_columns
@@ -169,6 +172,8 @@ def inspect_tables(
     for silo, own in ours.items():
         found += of_silo(theirs, own, silo, say, no_features={each.column for each in names_records})
         found += _next_to_public(theirs, own, silo, say, found)
+    known_far = {(each.column, each.silo) for each in found if each.code in _OF_MEASURES}
+    found += future_dates({"": public, **silos}, say, known_far)
     counts = {silo: own.counts for silo, own in labels.items()}
     if number:
         found += of_quantity(silos, ours, label, say)
@@ -221,6 +226,7 @@ def _next_to_public(
     yield from one_value(public, own, silo, say)
     known = {each.column for each in findings if each.silo == silo and each.code in _OF_MEASURES}
     yield from multiplied(public, own, silo, say, known)
+    yield from shifted_codes(public, own, silo, say, known)
     yield from exchanged(public, own, silo, say)
 
 
@@ -229,6 +235,7 @@ def _of_lines(tables: Mapping[SiloName, Profile], findings: Collection[Finding],
     known = {(each.column, each.silo) for each in findings if each.code == "value-spellings"}
     for silo, table in tables.items():
         yield from summary_rows(table, silo, say)
+        yield from last_lines(table, silo, say)
         yield from headings(table, silo, say)
         yield from remarks(table, silo, say, tables[""] if silo else None)
         yield from (each for each in damaged(table, silo, say) if (each.column, each.silo) not in known)

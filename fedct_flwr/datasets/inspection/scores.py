@@ -192,10 +192,16 @@ def _like(values: NDArray[np.float64], lag: int) -> NDArray[np.float64]:
 
 
 def _comes_again(score: NDArray[np.float64]) -> bool:
-    """Whether numbers come again at one distance."""
+    """Whether numbers come again at one distance, but for the most frequent one: of many zeros, most are neighbors."""
     order = np.argsort(score, kind="stable")
+    starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
+    lengths = np.diff(starts, append=len(order))
+    if not len(lengths):
+        return False
+    at = int(lengths.argmax())
+    order = np.delete(order, slice(starts[at], starts[at] + lengths[at]))
     same = np.diff(score[order]) == 0
     again = int(same.sum())
-    if again < _COMES_AGAIN * len(score) or len(score) - again <= _FEW_NUMBERS:
+    if again < _COMES_AGAIN * len(order) or len(order) - again <= _FEW_NUMBERS:
         return False
     return bool(np.bincount(np.diff(order)[same]).max() >= _SAME_DISTANCE * again)

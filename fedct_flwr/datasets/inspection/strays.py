@@ -24,6 +24,7 @@ _EVEN: Final = 1.5
 _ENOUGH_CELLS: Final = 50
 _SOME_CELLS: Final = 3
 _SOME_SHARE: Final = 0.02
+_MORE_SHARE: Final = 0.05
 _FEWEST_CODES: Final = 2
 _MOST_CODES: Final = 4
 _FEWEST_OFTEN: Final = 5
@@ -171,13 +172,29 @@ def far_numbers(
 
 def _far_end(ordered: NDArray[np.float64], others: Sequence[float]) -> NDArray[np.float64]:
     """The largest cells, if a wide gap is below them. ``others`` are the ends of another table's range, if any."""
+    most = max(_SOME_CELLS, int(_SOME_SHARE * len(ordered))) if len(ordered) >= _ENOUGH_CELLS else 1
+    found = _far_cells(ordered, others, most)
+    if len(found) or len(ordered) < _ENOUGH_CELLS:
+        return found
+    # As of a lost decimal point: more cells, and much farther away.
+    return _far_cells(ordered, others, max(most, int(_MORE_SHARE * len(ordered))), _FAR)
+
+
+def _far_cells(
+    ordered: NDArray[np.float64], others: Sequence[float], most: int, least: float = 0.0
+) -> NDArray[np.float64]:
+    """The largest cells, ``most`` of them, with a gap below them of ``least`` times the width of all others."""
     size = len(ordered)
     at_end = int(np.count_nonzero(ordered == ordered[-1]))
-    most = max(_SOME_CELLS, int(_SOME_SHARE * size)) if size >= _ENOUGH_CELLS else 1
     if most < at_end < _MOSTLY * size:
         most = at_end
     first = max(0, size - 1 - most)
-    below = first + int(np.diff(ordered[first:]).argmax())
+    steps = np.diff(ordered[first:])
+    if least:
+        # Next to the width of all others: among far numbers, gaps are wide as well.
+        width = ordered[first:-1] - ordered[0]
+        steps = np.divide(steps, width, out=np.zeros_like(steps), where=width > 0)
+    below = first + int(steps.argmax())
     rest, far = ordered[: below + 1], ordered[below + 1 :]
     low, high, middle = min([rest[0], *others]), max([rest[-1], *others]), rest[len(rest) // 2]
     # Numbers near the largest that there are.
@@ -199,6 +216,7 @@ def _far_end(ordered: NDArray[np.float64], others: Sequence[float]) -> NDArray[n
         if size < _ENOUGH_CELLS:
             # Few numbers do not show how far such numbers go.
             times = max(times, _FAR)
+        times = max(times, least)
         return far if gap >= times * spread else far[:0]
 
 
