@@ -103,6 +103,26 @@ def test_other_patients_and_sorted_ones_are_no_such_lines(spoil: Spoil) -> None:
     assert not {code for code, _, _ in said(spoil)} & {"other-scale", "summary-row"}
 
 
+def test_codes_far_from_most_are_no_lost_points() -> None:
+    """As providers' numbers, which are no measures."""
+
+    def providers(table: Columns, rng: Generator) -> None:
+        size = len(table["age"])
+        table["age"] = 30_000 + np.where(np.arange(size) % 30 == 0, 2000, np.arange(size) % 95)
+
+    assert ("far-number", "age", "essen") not in said(providers)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_logarithms_may_go_below_zero(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    wages = 2.6 + 0.35 * rng.standard_t(4, (2, 800)).clip(-5, 6)
+    public, own = wages[0][wages[0] > 0.8], np.append(wages[1], [-0.26])
+    silo = pa.table({"wage": own, LABEL: ["yes", "no"] * (len(own) // 2) + ["no"] * (len(own) % 2)})
+    found = inspect_tables(pa.table({"wage": np.append(public, 0.81)}), {"essen": silo}, LABEL).findings
+    assert not [each for each in found if each.code == "out-of-range"]
+
+
 def births(tmp_path: Any, name: str, years: list[int]) -> pa.Table:
     path = tmp_path / f"{name}.csv"
     path.write_text("born\n" + "".join(f"{year}-05-01\n" for year in years), "utf-8")

@@ -41,6 +41,8 @@ _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
 _WELL_KNOWN: Final = 10
 _FEWEST_SIGNS: Final = 3
 _NEAR_ZERO: Final = 0.25
+_SHORT_TAIL: Final = 1.5
+"""Times the width of four fifths of all numbers, which the smallest one is below their middle."""
 """Of the middle number."""
 
 
@@ -268,8 +270,9 @@ def of_scales(
         # Fewer, if they are as large as usual ones: somebody has lost, or found, a sign.
         enough_there = (theirs.valid[here] >= _FEWEST_FOR_HALVES) & (ours.valid[there] >= FEWEST)
         signs = enough_there & (theirs.smallest[here] > 0) & (ours.smallest[there] <= -q[:, _P25])
-        # Or any, where no number is near zero: nobody is -5 years old.
-        signs |= enough_there & (theirs.smallest[here] > _NEAR_ZERO * q[:, _P50]) & (ours.smallest[there] < 0)
+        # Or any, where no number is near zero: nobody is -5 years old. Logarithms reach far down, and below it.
+        near = q[:, _P50] - theirs.smallest[here] <= _SHORT_TAIL * (q[:, _P90] - q[:, _P10])
+        signs |= enough_there & near & (theirs.smallest[here] > _NEAR_ZERO * q[:, _P50]) & (ours.smallest[there] < 0)
         outside_range = (own[:, _P90] > theirs.largest[here]) | (own[:, _P10] < theirs.smallest[here])
     # Two values are codes: 1 and 2 where there are 0 and 1.
     few = enough & (theirs.distinct[here] == 2) & (ours.distinct[there] <= 2) & theirs.whole[here] & ours.whole[there]

@@ -25,6 +25,7 @@ _ENOUGH_CELLS: Final = 50
 _SOME_CELLS: Final = 3
 _SOME_SHARE: Final = 0.02
 _MORE_SHARE: Final = 0.05
+_LOST_POINTS: Final = (10, 100, 1000)
 _FEWEST_CODES: Final = 2
 _MOST_CODES: Final = 4
 _FEWEST_OFTEN: Final = 5
@@ -176,8 +177,11 @@ def _far_end(ordered: NDArray[np.float64], others: Sequence[float]) -> NDArray[n
     found = _far_cells(ordered, others, most)
     if len(found) or len(ordered) < _ENOUGH_CELLS:
         return found
-    # As of a lost decimal point: more cells, and much farther away.
-    return _far_cells(ordered, others, max(most, int(_MORE_SHARE * len(ordered))), _FAR)
+    # As of a lost decimal point: more cells, much farther away, and with it among all others.
+    found = _far_cells(ordered, others, max(most, int(_MORE_SHARE * len(ordered))), _FAR)
+    low, high = ordered[0], ordered[len(ordered) - len(found) - 1]
+    lost = any(((found / times >= low) & (found / times <= high)).all() for times in _LOST_POINTS)
+    return found if lost else found[:0]
 
 
 def _far_cells(
