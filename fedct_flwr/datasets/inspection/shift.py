@@ -41,9 +41,9 @@ _P10, _P25, _P50, _P75, _P90 = range(len(QUANTILES))
 _WELL_KNOWN: Final = 10
 _FEWEST_SIGNS: Final = 3
 _NEAR_ZERO: Final = 0.25
-_SHORT_TAIL: Final = 1.5
-"""Times the width of four fifths of all numbers, which the smallest one is below their middle."""
 """Of the middle number."""
+_SHORT_TAIL: Final = 1.5
+"""Times the width of four fifths of all numbers, by which the smallest one may be below their middle."""
 
 
 def unknown(public: Profile, silo: Profile, name: str) -> int | None:
