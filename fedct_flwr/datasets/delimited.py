@@ -147,9 +147,9 @@ def _look_into(path: Path, tables: TableSettings) -> Look:
     """Look at the beginning of a file. Raises DataError where the settings are others than the file's."""
     with _opened(path) as file:
         sample = file.read(_SAMPLE)
-    _check_kind(sample, path, tables)
-    _check_encoding(sample, path, tables)
-    _check_width(path)
+        _check_kind(sample, path, tables)
+        _check_encoding(sample, path, tables)
+        _check_width(itertools.chain([sample], iter(lambda: file.read(_SAMPLE), b"")), path)
     longest = max(map(len, sample.split(b"\n", _LINES)[:_LINES]))
     lines = _first_lines(sample, tables.encoding)
     if lines and (said := _SAYS_SEPARATOR.fullmatch(lines[0])):
@@ -157,21 +157,23 @@ def _look_into(path: Path, tables: TableSettings) -> Look:
     return Look(_checked_separator(lines, path, tables), longest)
 
 
-def _check_width(path: Path) -> None:
-    """Raise DataError for a header of more columns than any table has: each takes kilobytes, whatever is in it."""
+def _check_width(blocks: Iterable[bytes], path: Path) -> None:
+    """Raise DataError for a header of more columns than any table has: each takes kilobytes, whatever is in it.
+
+    Of the file's ``blocks`` those of its first line are read.
+    """
     signs = [sign.encode() for sign in _SEPARATORS]
     found = dict.fromkeys(signs, 0)
-    with _opened(path) as file:
-        while block := file.read(_SAMPLE):
-            line, *others = _LINE_ENDS.split(block, 1)
-            found = {sign: count + line.count(sign) for sign, count in found.items()}
-            if max(found.values()) >= MOST_COLUMNS:
-                raise KindError(
-                    f"cannot read {path}: its first line has more than {MOST_COLUMNS:,} fields, so export the table "
-                    "anew with a line for each record"
-                )
-            if others:
-                return
+    for block in blocks:
+        line, *others = _LINE_ENDS.split(block, 1)
+        found = {sign: count + line.count(sign) for sign, count in found.items()}
+        if max(found.values()) >= MOST_COLUMNS:
+            raise KindError(
+                f"cannot read {path}: its first line has more than {MOST_COLUMNS:,} fields, so export the table "
+                "anew with a line for each record"
+            )
+        if others:
+            return
 
 
 def _check_last_quote(table: pa.Table, path: Path) -> None:

@@ -70,8 +70,11 @@ def names_in_excel(path: Path, tables: TableSettings) -> list[str]:
 
 
 def other_sheets(path: Path, tables: TableSettings) -> list[str]:
-    """Names of the sheets with contents that are not read, unless one is told by name. Raises as ``read_excel``."""
-    if tables.sheet:
+    """Names of the sheets with contents that are not read, unless one is told by name. Raises as ``read_excel``.
+
+    None of a file that is no .xlsx.
+    """
+    if tables.sheet or not path.name.lower().endswith(".xlsx"):
         return []
     with _workbook(path, values=True) as book:
         return [sheet.title for sheet in book.worksheets if next(_rows(sheet, path), None)][1:]
@@ -235,24 +238,24 @@ def _lines_of_table(sheet: "ReadOnlyWorksheet") -> tuple[int, int]:
 
 def _merged(path: Path, part: str) -> Iterator[tuple[bytes, ...]]:
     """Merged ranges of a sheet, each as the column and row of its first cell, and those of its last."""
-    with zipfile.ZipFile(path) as parts, parts.open(part) as file:
-        end = b""
-        while block := file.read(1 << 20):
-            yield from (found.groups() for found in _MERGED.finditer(end + block))
-            end = block[-_REACH:]
+    with zipfile.ZipFile(path) as parts:
+        for block in _blocks(parts, part, _REACH):
+            yield from (found.groups() for found in _MERGED.finditer(block))
 
 
 def _has_formulas(path: Path) -> bool:
     with zipfile.ZipFile(path) as parts:
-        for part in parts.namelist():
-            if part.startswith("xl/worksheets/") and part.endswith(".xml"):
-                with parts.open(part) as file:
-                    end = b""
-                    while block := file.read(1 << 20):
-                        if _FORMULA.search(end + block):
-                            return True
-                        end = block[-2:]
-    return False
+        sheets = [part for part in parts.namelist() if part.startswith("xl/worksheets/") and part.endswith(".xml")]
+        return any(_FORMULA.search(block) for part in sheets for block in _blocks(parts, part, 2))
+
+
+def _blocks(parts: zipfile.ZipFile, part: str, reach: int) -> Iterator[bytes]:
+    """A part's contents, each block after the last ``reach`` bytes of the one before it."""
+    with parts.open(part) as file:
+        end = b""
+        while block := file.read(1 << 20):
+            yield end + block
+            end = block[-reach:]
 
 
 def _written(value: Any, tables: TableSettings) -> str:

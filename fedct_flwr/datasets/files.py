@@ -94,6 +94,5 @@ def how_to_use(folder: TableFolder) -> str:
 
 def unread_sheets(folder: TableFolder, told: FolderTables) -> dict[str, list[str]]:
     """By file, the sheets with contents that are not read."""
-    books = [path for path in folder.tables if path.name.lower().endswith(".xlsx")]
-    found = {path.name: other_sheets(path, told.of(path.name)) for path in books}
+    found = {path.name: other_sheets(path, told.of(path.name)) for path in folder.tables}
     return {name: sheets for name, sheets in found.items() if sheets}

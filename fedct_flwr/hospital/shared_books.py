@@ -33,7 +33,7 @@ class SharedBooks:
     """The books in a folder that several studies share, as one of them sees it. Made when first used.
 
     ``study`` is a name that no other study's silo folder has; ``limits`` are by field of the policy. ``mark`` is where
-    this study notes what the books had, in case that the folder is lost as a whole.
+    this study notes what the books had, in case the folder is lost as a whole.
     """
 
     def __init__(self, folder: Path, study: str, limits: Mapping[str, int], mark: Path | None = None) -> None:

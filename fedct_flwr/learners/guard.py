@@ -7,12 +7,12 @@ most of what co-training gains where records are few: ``python -m benchmarks no-
 own model makes no error would keep to it for being a little less sure of the same classes. A model that is wrong about
 more of the records has no margin.
 
-Once records have spoken against full weight, a smaller one has to leave no more of them wrong: there chance has no
-benefit of the doubt any more.
+Once records have spoken against full weight, a smaller one has to leave no more of them wrong: it is not given the
+benefit of the doubt again.
 
 A silo whose records are of one class, but for single ones, has no model to go back to: alone it names that class for
-everybody. Its records can still speak against a consensus that takes them for others. The smallest weight is then the
-least.
+everybody. Its records can still speak against a consensus that takes them for others, but the silo learns
+at the smallest weight at least.
 
 Where no weight will do, the labels of those examples are tried alone that are unlike own records (``foreign``): a silo
 that knows its own patients better than others do can still learn of theirs.
@@ -152,11 +152,11 @@ class Deciding:
         if trusted and strictly:
             # All records: a first look has few errors to count.
             looks = len(self._own.looks)
-            trusted = not self._errs_more(self._own.until(looks), alone.until(looks), there.until(looks))
+            trusted = not self._errs_more(self._own, alone.until(looks), there.until(looks))
         return evidence, trusted
 
     def _errs_more(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> bool:
-        """Whether what is learned of others is wrong about more of the records, be it by chance; of values, never."""
+        """Whether what is learned of others is wrong about more records, even by chance; counted of labels alone."""
         return False
 
     def _margin(self, own: OwnRecords, alone: NDArray[np.float64], there: NDArray[np.float64]) -> float:

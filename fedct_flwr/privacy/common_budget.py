@@ -28,7 +28,7 @@ _DATA_SET: Final = "records"
 class CommonBudget:
     """The budget over all studies that name the folder, as one of them sets it. Its file is made when first used.
 
-    ``mark`` is where that study notes what the file had, in case that the folder is lost as a whole.
+    ``mark`` is where that study notes what the file had, in case the folder is lost as a whole.
     """
 
     def __init__(self, folder: Path, budget: Budget, mark: Path | None = None) -> None:

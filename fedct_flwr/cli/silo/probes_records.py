@@ -133,7 +133,7 @@ def _table(silo: Silo) -> Iterator[Finding]:
         yield from problems
         return
     yield good(f"records: all {len(schema.columns)} columns of the study are there, and a label column")
-    if unread := len(other_sheets(data.file, data.tables)) if data.file.name.lower().endswith(".xlsx") else 0:
+    if unread := len(other_sheets(data.file, data.tables)):
         others = "1 with contents is" if unread == 1 else f"{unread} with contents are"
         yield warning(
             f"records: only the first sheet of the file is read, and {others} not",
