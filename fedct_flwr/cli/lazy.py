@@ -10,6 +10,9 @@ import typer
 from typer.core import TyperGroup
 from typer.models import ArgumentInfo
 
+from fedct_flwr.cli.gone import GONE
+from fedct_flwr.types import ConfigError
+
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -39,6 +42,9 @@ def lazy_commands(package: str, helps: Mapping[str, str], panels: Mapping[str, s
         def resolve_command(
             self, ctx: click.Context, args: list[str]
         ) -> tuple[str | None, click.Command | None, list[str]]:
+            gone = " ".join([*package.split(".")[2:], args[0]])
+            if gone in GONE:
+                raise ConfigError(f"'fedct {gone}' is gone: {GONE[gone]}")
             name, command, rest = super().resolve_command(ctx, args)
             return name, load_command(package, name) if name and name in helps else command, rest
 

@@ -1,0 +1,21 @@
+"""Settings that are gone: what serves now, by the key, or by ``key = value`` where only that value is gone.
+
+A key in a table has the table's name and a point before it: ``policy.max-rounds``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+GONE: Final[dict[str, str]] = {}
+
+
+def why_gone(raw: Mapping[str, Any], path: str = "") -> str:
+    """The sentence for the first key or value in ``raw``, or in its tables, that is gone; empty: there is none."""
+    for key, value in raw.items():
+        here = f"{path}.{key}" if path else key
+        for name in (here, f"{here} = {value}"):
+            if name in GONE:
+                return f"{name!r} is gone: {GONE[name]}"
+        if isinstance(value, Mapping) and (why := why_gone(value, here)):
+            return why
+    return ""
