@@ -91,7 +91,6 @@ EXTRAS = {
         f"fedct_flwr/labelers/{name}.py": "privacy"
         for name in ("labeler", "dp_linear", "randomized", "teachers", "transfer", "students")
     },
-    "fedct_flwr/cli/budget_plot.py": "plot",
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
     "fedct_flwr/models/boosted.py": "boost",

@@ -37,7 +37,6 @@ class JointLabeler(Algorithm):
     leaves: ClassVar[str] = GRADIENTS.shared
     fixed_rounds: ClassVar[int] = STEPS + 1
     trains_together: ClassVar[bool] = True
-    rehearsal: ClassVar[str] = "fedct_flwr.labelers.rehearsal:rehearse_together"
     used: ClassVar[Uses] = CALIBRATED | uses("student", "student-params", "report-scores", "pseudo-weight")
 
     epsilon: float = of_run("epsilon")

@@ -40,7 +40,6 @@ class PrivatePATE(PATE):
 
     name: ClassVar[str] = "dp-pate"
     title: ClassVar[str] = "DP-PATE"
-    rehearsal: ClassVar[str] = "fedct_flwr.privacy.planner:votes_in_sums"
     used: ClassVar[Uses] = (
         PATE.used
         # A gamma says how much noise there is, and epsilon follows.

@@ -2,4 +2,6 @@
 
 from typing import Final
 
-GONE: Final[dict[str, str]] = {}
+GONE: Final[dict[str, str]] = {
+    "budget": "docs/privacy.md has the noise by mechanism and number of labels; try a protection with 'fedct simulate'",
+}

@@ -39,7 +39,6 @@ HELPS = {
     "demo": "Make the folders of a demonstration: a coordinator, and four hospitals with data, keys and approvals.",
     "predict": "Use a global model, or that of a simulated silo, on new records.",
     "export": "Write a model as ONNX, for programs without Python.",
-    "budget": "Estimate the quality of the labels that a privacy budget leaves, by mechanism, before anything runs.",
     "audit": "Attack a run: tell who was a member from what travelled, and prove how much epsilon it spent.",
     "privacy-sheet": "Write one page on what is promised of privacy, what was spent, and what is not covered.",
 }
@@ -55,7 +54,6 @@ PANELS = {
     "demo": _REAL,
     "predict": _MODELS,
     "export": _MODELS,
-    "budget": _PRIVACY,
     "audit": _PRIVACY,
     "privacy-sheet": _PRIVACY,
 }

@@ -45,8 +45,6 @@ class Method:
     """Rounds that it always has; 0: as many as the run config allows."""
     trains_together: ClassVar[bool] = False
     """Whether silos train one labeler together, for epsilon and delta, which each silo's ledger is charged with."""
-    rehearsal: ClassVar[str] = ""
-    """Import path of what estimates its labels' quality under noise that silos add together, for ``fedct budget``."""
     one_architecture: ClassVar[bool] = True
     """Whether all weights that are shared are those of networks of one shape."""
     predicts_quantities: ClassVar[bool] = False

@@ -2,11 +2,11 @@
 
 To add a protection, write its labeler in a file of its own, next to a function that makes it of a ``Start``
 (``fedct_flwr.labelers.labeler``), and enter it here. All others ask the entry: settings and their checks, approvals,
-the approval page, the privacy sheet, ``silo.toml``, ``fedct budget`` and the conformance tests.
+the approval page, the privacy sheet, ``silo.toml`` and the conformance tests.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Self, TypeAlias
 
@@ -96,17 +96,6 @@ class Protection:
     """Whether it also covers the votes of students, whose teachers' votes then get the noise of ``[transfer]``."""
     in_floats: bool = False
     """Whether noise is added to sums of floating-point numbers."""
-    rehearsal: str = ""
-    """Import path of what estimates the quality of its labels by training on stand-in records."""
-    drafts: Mapping[str, str] = field(default_factory=dict)
-    """Import paths of what perturbs stand-in labels in its place, by the names of these estimates."""
-    not_estimated: str = "is not estimated"
-    """What to say after its name where it has neither."""
-
-    @property
-    def estimated(self) -> bool:
-        """Whether the quality of its labels is known before anything runs, as it is where they are the model's."""
-        return bool(self.rehearsal or self.drafts or not self.labeler)
 
 
 def _needs_delta(name: str) -> Callable[[Any, float], str]:
@@ -138,7 +127,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             extra="dp-sgd",
             of_learner=_network,
             in_floats=True,
-            not_estimated="depends on the network and is not estimated",
         ),
         "dp-linear": Protection(
             labeler="fedct_flwr.labelers.dp_linear:labeler",
@@ -149,7 +137,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             "a linear model that depends on no choice",
             check=_needs_delta("dp-linear"),
             of_learner=_no_learner,
-            rehearsal="fedct_flwr.labelers.rehearsal:rehearse",
         ),
         "teachers": Protection(
             labeler="fedct_flwr.labelers.teachers:labeler",
@@ -166,10 +153,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             check=_check_noise,
             trains_once=True,
             covers_votes=True,
-            drafts={
-                "teachers, gumbel": "fedct_flwr.privacy.planner:gumbel_teachers",
-                "teachers, gaussian": "fedct_flwr.privacy.planner:gaussian_teachers",
-            },
         ),
         "randomized-response": Protection(
             labeler="fedct_flwr.labelers.randomized:labeler",
@@ -179,7 +162,6 @@ PROTECTIONS: Final[Mapping[str, Protection]] = MappingProxyType(
             of_auto="the silo chooses its model by its records, and its epsilon covers the choice: each label is "
             "changed at random, whichever model says it",
             reads_votes=True,
-            drafts={"randomized-response": "fedct_flwr.privacy.planner:randomized_response"},
         ),
     }
 )

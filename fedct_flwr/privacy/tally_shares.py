@@ -114,13 +114,11 @@ class VoteShares:
         return found._replace(upper=found.upper + 2 * self.unlikeness)
 
 
-def shares_for(
-    plan: NoisePlan, votes: int, num_queries: int, num_classes: int, honest: int, *, quick: bool = False
-) -> VoteShares:
+def shares_for(plan: NoisePlan, votes: int, num_queries: int, num_classes: int, honest: int) -> VoteShares:
     """The least noise in shares that keeps the plan's epsilon and delta; with a ``gamma`` 1 / gamma, whatever it costs.
 
     ``votes``: how many each silo has for an example, all for one class. Gamma is in those, and the scale in silos.
-    ``quick``: in milliseconds, for some more noise. Raises ConfigError where no noise keeps the budget.
+    Raises ConfigError where no noise keeps the budget.
     """
 
     def of(scale: float) -> VoteShares:
@@ -135,7 +133,7 @@ def shares_for(
         plan.delta * (1 - _SET_ASIDE),
         _LEAST_SEARCHED,
         highest,
-        quick=quick or num_queries > SLOW_QUERIES or highest == LARGEST_NOISE,
+        quick=num_queries > SLOW_QUERIES or highest == LARGEST_NOISE,
     )
     found = of(scale)
     if 2 * found.unlikeness > plan.epsilon * _SET_ASIDE or math.expm1(found.unlikeness) > _SET_ASIDE:

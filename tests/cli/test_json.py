@@ -22,7 +22,7 @@ from tests.wording import sentences_with
 Run = Callable[..., Outcome]
 
 PRINT_TABLES = {
-    "fedct_flwr.cli": ["simulate", "predict", "privacy-sheet", "budget", "doctor"],
+    "fedct_flwr.cli": ["simulate", "predict", "privacy-sheet", "doctor"],
     "fedct_flwr.cli.silo": ["check", "approve", "status", "verify", "predict"],
     "fedct_flwr.cli.coordinator": ["register", "list", "run", "stop"],
 }
@@ -98,16 +98,6 @@ def test_a_run_that_fails_prints_no_document(fedct: Run) -> None:
     outcome = fedct("simulate", "--in-process", "--learner", raising, "--run-dir", "run", "--json")
     assert (outcome.code, outcome.out) == (4, "")
     assert "Error: round 1 has 0 valid replies" in outcome.err
-
-
-def test_a_budget_has_the_numbers_of_its_table_in_full(fedct: Run) -> None:
-    asked = ("budget", "--silos", "3", "--records", "300", "--public", "50", "--accuracy", "0.8", "--rounds", "1")
-    outcome = fedct(*asked, "--epsilon", "inf", "--json")
-    document = json.loads(outcome.out)
-    check(document, documents.Budget)
-    assert document["epsilon"] is None, "JSON has no infinity"
-    assert len(repr(document["estimates"][0]["consensus"])) > 4
-    assert outcome.code == 0
 
 
 def test_a_silos_documents(fedct: Run, kit: Kit) -> None:

@@ -19,8 +19,6 @@ from fedct_flwr.cli.documents.privacy import (
     Account,
     Attack,
     Audit,
-    Budget,
-    Estimate,
     ExposedRecord,
     PrivacySheet,
     Seat,
@@ -40,8 +38,8 @@ from fedct_flwr.cli.documents.silo import (
 )
 
 __all__ = [
-    "Account", "Approval", "Attack", "Audit", "Bin", "Budget", "ColumnFacts", "Comparison", "CoordinatorStatus",
-    "CoordinatorsSilo", "DataFinding", "Departed", "Estimate", "ExposedRecord", "Finding", "Findings", "Inspection",
+    "Account", "Approval", "Attack", "Audit", "Bin", "ColumnFacts", "Comparison", "CoordinatorStatus",
+    "CoordinatorsSilo", "DataFinding", "Departed", "ExposedRecord", "Finding", "Findings", "Inspection",
     "Invited", "ListedSilo", "MeanScores", "Metric", "Model", "OnTest", "Overview", "OwnTest", "Predictions",
     "PrivacySheet", "Registration", "Repeats", "Run", "Scores", "Seat", "Sent", "SharedLimits", "SiloScores", "Silos",
     "Stopped", "StudyOverview", "SumAttack", "TableFacts", "Verdict", "Verification",

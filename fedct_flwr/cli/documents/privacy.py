@@ -1,41 +1,8 @@
-"""What ``--json`` prints of promises: a budget's estimate, the privacy sheet and the audit."""
+"""What ``--json`` prints of promises: the privacy sheet and the audit."""
 
 from typing import Any, TypedDict
 
 from fedct_flwr.cli.documents.scores import Metric
-
-
-class Estimate(TypedDict):
-    """Accuracy of the labels of one silo and of the consensus; ``verdict``: useful, costs accuracy, or noise.
-
-    ``silo`` is null where only sums over the silos can be read.
-    """
-
-    mechanism: str
-    noise: str
-    silo: float | None
-    consensus: float
-    verdict: str
-
-
-class Budget(TypedDict):
-    """``fedct budget``.
-
-    ``epsilon`` is null for no noise; ``labels`` are asked of each silo; ``guess`` is the share of the largest class;
-    ``plot`` the file that was written, if one was.
-    """
-
-    epsilon: float | None
-    delta: float
-    silos: int
-    records: int
-    labels: int
-    classes: int
-    accuracy: float
-    guess: float
-    estimates: list[Estimate]
-    warnings: list[str]
-    plot: str | None
 
 
 class Account(TypedDict):
