@@ -21,7 +21,7 @@ BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test fuzz soak check format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
+.PHONY: help run screenshots test mutate fuzz soak check size format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,9 @@ run: $(VENV)/.simulation ## Train four real hospitals together on Flower's simul
 
 test: $(VENV)/.dev check ## Run all CI checks except those with containers
 	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+mutate: $(VENV)/.dev ## Plant 40 faults, one at a time, and require that the tests find each
+	@$(BIN)/python tests/mutate.py $(ARGS)
 
 fuzz: $(VENV)/.dev ## Send 100,000 mutated messages to the silo's gate, read 10,000 mutated model files (minutes)
 	@FEDCT_FUZZ=100000 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile \
@@ -44,6 +47,10 @@ check: $(VENV)/.dev ## Lint, types, import layers, generated code
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python .ci/size.py --check
+
+size: ## Print lines of code by folder, their budget, and what makes the package hard to read
+	@$(PYTHON) .ci/size.py
 
 format: $(VENV)/.dev ## Format the code
 	@$(BIN)/ruff check --quiet --fix .

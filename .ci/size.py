@@ -1,0 +1,179 @@
+"""Print the size of the source tree; with ``--check``, fail where it exceeds ``.ci/budget.toml``.
+
+Lines of Python, generated code apart. ``budget.toml`` has one number for each folder of the package, and for the tests
+and benchmarks; the longest name that a file's path begins with counts it. A number may only go down: where the sum of
+the package or of the others rises, the commit's message has a line ``Budget: REASON`` that says what went for it.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "fedct_flwr"
+PUBLIC_FLOWER = ("flwr.app", "flwr.serverapp", "flwr.clientapp", "flwr.serverapp.strategy")
+STILTED = ("nobody", "so many", "anew", "whoever", "somebody", "beside", "in place of")
+
+
+def sources(folder: Path) -> list[Path]:
+    """Python files below ``folder``, without generated ones."""
+    return sorted(path for path in folder.rglob("*.py") if not path.name.endswith("_pb2.py"))
+
+
+def lines(paths: list[Path]) -> int:
+    """Lines of all files together."""
+    return sum(path.read_bytes().count(b"\n") for path in paths)
+
+
+def by_folder(names: list[str]) -> Counter[str]:
+    """Lines of the package by the longest of ``names`` that leads to a file; "." has the rest."""
+    sizes: Counter[str] = Counter()
+    for path in sources(PACKAGE):
+        own = path.relative_to(PACKAGE).as_posix()
+        fitting = [name for name in names if own.startswith(f"{name}/")]
+        sizes[max(fitting, key=len, default=".")] += lines([path])
+    return sizes
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Modules that a file imports, by statement or by ``import_module``, and the names it binds them to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((each.name, each.asname or each.name.split(".")[0]) for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, each.asname or each.name) for each in node.names)
+            yield from ((f"{node.module}.{each.name}", each.asname or each.name) for each in node.names)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            named = [text for text in literals(node.value) if text.startswith("flwr.")]
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            yield from ((name, root(target)) for name in named)
+
+
+def literals(node: ast.AST) -> Iterator[str]:
+    """Arguments of the calls of ``import_module`` in an expression."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and ast.unparse(each.func).endswith("import_module"):
+            yield from (part.value for part in each.args if isinstance(part, ast.Constant))
+
+
+def root(node: ast.AST) -> str:
+    """The name that an attribute belongs to."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def replacements(tree: ast.AST) -> int:
+    """Places of a file that give Flower's modules and objects other attributes.
+
+    ``TaskIdentity`` holds values that Flower asks every process to set.
+    """
+    bound = {name for module, name in imported(tree) if module.split(".")[0] == "flwr" and module not in PUBLIC_FLOWER}
+    if not bound:
+        return 0
+    found = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+            found += root(node.args[0]) not in ("self", "cls", "")
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Attribute) and root(target) not in ("self", "cls", "", "TaskIdentity"):
+                found += root(target) in bound or target.attr.startswith("_")
+    return found
+
+
+def facts() -> dict[str, int]:
+    """Further figures of the package."""
+    paths = sources(PACKAGE)
+    importers: Counter[str] = Counter()
+    private: set[str] = set()
+    replaced = 0
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in paths}
+    for path in (*paths, *sources(ROOT / "server_app"), *sources(ROOT / "client_app")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names = {name for name, _ in imported(tree)}
+        importers.update(names & modules.keys())
+        private |= {
+            name
+            for node in ast.walk(tree)
+            for name in (
+                [node.module] if isinstance(node, ast.ImportFrom) and node.module
+                else [each.name for each in node.names] if isinstance(node, ast.Import)
+                else [*literals(node)] if isinstance(node, ast.Call) else []
+            )
+            if name.split(".")[0] == "flwr" and name not in PUBLIC_FLOWER
+        }  # fmt: skip
+        replaced += replacements(tree)
+    text = "\n".join(path.read_text(encoding="utf-8") for path in paths).lower()
+    return {
+        "files": len(paths),
+        "files of one importer": sum(1 for name in modules if importers[name] == 1),
+        "private modules of Flower": len(private),
+        "places that replace Flower's code": replaced,
+        "stilted phrases": sum(len(re.findall(rf"\b{phrase}\b", text)) for phrase in STILTED),
+    }
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run git in the tree."""
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)  # noqa: S607
+
+
+def budget(revision: str = "") -> dict[str, dict[str, int]]:
+    """The budget of the tree, or of a revision; empty where that has none."""
+    path = ROOT / ".ci" / "budget.toml"
+    if not revision:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    shown = git("show", f"{revision}:.ci/budget.toml")
+    return tomllib.loads(shown.stdout) if shown.returncode == 0 else {}
+
+
+def total(numbers: dict[str, dict[str, int]], part: str) -> int:
+    """All lines that a budget allows ``package`` or ``trees``."""
+    return sum(numbers.get(part, {}).values())
+
+
+def raised(now: dict[str, dict[str, int]]) -> list[str]:
+    """Parts whose budget the last commit, or the tree, has raised without saying why."""
+    message = git("log", "-1", "--format=%B").stdout
+    explained = re.search(r"^Budget: .", message, re.MULTILINE) is not None
+    found = []
+    for revision, excused in (("HEAD", False), ("HEAD~1", explained)):
+        before = budget(revision)
+        found += [part for part in before if total(now, part) > total(before, part) and not excused]
+    return sorted({*found})
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: 1 where the tree exceeds its budget, or the budget has grown."""
+    numbers = budget()
+    sizes = by_folder([*numbers["package"]])
+    rows = [
+        (f"fedct_flwr/{name}" if name != "." else "fedct_flwr (the rest)", sizes[name], most)
+        for name, most in numbers["package"].items()
+    ]
+    rows += [(name, lines(sources(ROOT / name)), most) for name, most in numbers["trees"].items()]
+    over = [row for row in rows if row[1] > row[2]]
+    if "--check" not in arguments:
+        print(f"{'lines of Python':<34}{'today':>8}{'budget':>8}")
+        for name, today, most in rows:
+            print(f"{name:<34}{today:>8}{most:>8}")
+        print(f"{'the package':<34}{sum(sizes.values()):>8}{total(numbers, 'package'):>8}")
+        for name, number in facts().items():
+            print(f"{name:<34}{number:>8}")
+    for name, today, most in over:
+        print(
+            f"{name} has {today} lines, and its budget is {most}: delete something (.ci/budget.toml)", file=sys.stderr
+        )
+    grown = raised(numbers)
+    for part in grown:
+        print(f"the budget of {part!r} has grown: say why in the commit, in a line 'Budget: REASON'", file=sys.stderr)
+    return 1 if over or grown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,228 @@
+"""Plant faults in a copy of the project, one at a time, and require that the tests find each: ``make mutate``.
+
+A fault is one line that is replaced, and the tests of the suite that have to fail then. All of these tests must pass
+before the first fault is planted. ``python tests/mutate.py WORD`` plants the faults whose file has WORD in its name.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("fedct_flwr", "server_app", "client_app", "tests", "docs", "docker", "examples", "benchmarks")
+WORKERS = 2
+
+
+class Fault(NamedTuple):
+    """``line`` of ``file`` becomes ``wrong``, and one of the ``tests`` fails."""
+
+    file: str
+    line: str
+    wrong: str
+    tests: str
+
+
+FAULTS = [
+    # The gate: what leaves answers the question, under the approved terms, within the limits.
+    Fault("hospital/gate.py", "if reply.silo != self._silo:", "if False:", "hospital/test_gate.py"),
+    Fault("hospital/gate.py", "if any(used + more > limit for", "if any(used > limit for", "hospital/test_gate.py"),
+    Fault("hospital/gate.py", 'question.answer not in ("", answer):', "not answer:", "hospital/test_gate.py"),
+    Fault("hospital/gate.py", "if self._books.approved not in self._approving or", "if", "hospital/test_gate.py"),
+    Fault("hospital/gate.py", "is not None and not self._policy.metrics:", "is None:", "hospital/test_gate.py"),
+    Fault("hospital/gate.py", "if asked > limit:", "if asked > limit + 1:", "hospital/test_gate.py"),
+    # The approval: who gives it, and what it is of.
+    Fault("hospital/four_eyes.py", "if len(signed) < 2:", "if len(signed) < 1:", "cli/test_governance.py"),
+    Fault("hospital/approval.py", '"policy": config.policy.decides,', "", "hospital/test_approval.py"),
+    Fault(
+        "hospital/approval.py", "in (Event.APPROVED, Event.REVOKED):", "is Event.APPROVED:", "hospital/test_approval.py"
+    ),
+    # The egress log: a chain that is signed, and a head that knows its length.
+    Fault("hospital/log_proof.py", "if head.count > number:", "if False:", "hospital/test_egress_log.py"),
+    Fault("hospital/log_proof.py", 'or record.get("previous") != self.last', "", "hospital/test_egress_log.py"),
+    Fault(
+        "hospital/log_proof.py",
+        "self.public_key.verify(signature, _LINE + digest)",
+        "pass",
+        "hospital/test_egress_log.py",
+    ),
+    # Carried files: a question is no answer.
+    Fault("hospital/sealed_file.py", "fedct carried answer 1", "fedct carried question 1", "hospital/test_air_gap.py"),
+    # The ledger: charged before it is drawn, once, within the budget that was approved.
+    Fault("privacy/ledger.py", "if asked.epsilon > known.epsilon or", "if", "privacy/test_ledger.py"),
+    Fault("privacy/ledger.py", "SELECT event, count(*) FROM", "SELECT event, 1 FROM", "privacy/test_ledger.py"),
+    Fault("privacy/ledger.py", "ComposedDpEvent([spent, more]) if more else spent", "spent", "privacy/test_ledger.py"),
+    # The accountant.
+    Fault(
+        "privacy/accounting.py",
+        "leaf.sensitivity**2 / (2 *",
+        "leaf.sensitivity**2 / (4 *",
+        "privacy/test_accounting.py",
+    ),
+    Fault(
+        "privacy/accounting.py", "noise_multiplier / math.sqrt(count)", "noise_multiplier", "privacy/test_accounting.py"
+    ),
+    # Mechanisms add the noise that their events say.
+    Fault(
+        "privacy/mechanisms/laplace.py",
+        "noise.discrete_laplace(self.scale",
+        "noise.discrete_laplace(self.scale / 2",
+        "privacy/mechanisms",
+    ),
+    Fault(
+        "privacy/mechanisms/gumbel.py",
+        "2 * self.votes_per_unit / self.scale",
+        "self.votes_per_unit / self.scale",
+        "privacy/mechanisms",
+    ),
+    Fault(
+        "privacy/mechanisms/randomized_response.py",
+        "changed[abstains] = False",
+        "labels[abstains] = 0",
+        "privacy/mechanisms",
+    ),
+    Fault(
+        "privacy/noise_shares.py",
+        "return min_summands - may_collude",
+        "return min_summands",
+        "privacy/test_noise_shares.py",
+    ),
+    Fault(
+        "privacy/noise_shares.py",
+        "self.scale / math.sqrt(self.honest)",
+        "self.scale / self.honest",
+        "privacy/test_noise_shares.py",
+    ),
+    # What every message is: one encoding, of the same study and public set.
+    Fault("wire/codec.py", "if payload != encoded:", "if False:", "wire/test_codec.py"),
+    Fault("wire/codec.py", "!= terms.public_fingerprint:", "is None:", "wire/test_codec.py"),
+    Fault("wire/packing.py", "if bits[count * width :].any():", "if False:", "wire/test_packing.py"),
+    Fault(
+        "wire/packing.py",
+        "codes.max() >= num_classes + abstentions",
+        "codes.max() > num_classes + abstentions",
+        "wire/test_packing.py",
+    ),
+    # Secure sums: masks cancel, too few shares tell nothing, and no step is answered twice with other contents.
+    Fault("secure_sum/masks.py", "self._total -= self._mask", "self._total += self._mask", "secure_sum/test_sums.py"),
+    Fault("secure_sum/shares.py", "range(quorum - 1)", "range(max(1, quorum - 2))", "secure_sum/test_shares.py"),
+    Fault("secure_sum/silo.py", "if asked != request:", "if False:", "secure_sum"),
+    Fault("secure_sum/silo.py", "if current.list_signed not in (None, ask.survivors):", "if False:", "secure_sum"),
+    Fault("secure_sum/silo.py", "if ask.shape.subject in self.subjects:", "if False:", "secure_sum"),
+    # Consensus.
+    Fault(
+        "consensus/dawid_skene.py",
+        "_decided(found.posterior / found.priors",
+        "_decided(found.posterior",
+        "consensus/test_dawid_skene.py",
+    ),
+    Fault(
+        "consensus/counting.py",
+        "np.maximum(voters, 1) < quorum",
+        "np.maximum(voters, 1) <= quorum",
+        "consensus/test_counting.py",
+    ),
+    Fault(
+        "consensus/counting.py",
+        "labels[tied] = np.where(stays, now, drawn)",
+        "labels[tied] = drawn",
+        "consensus/test_counting.py",
+    ),
+    Fault(
+        "consensus/trust.py", "np.divide(p, one_and_entropy, out=work)", "np.copyto(work, p)", "consensus/test_trust.py"
+    ),
+    # The guard judges by records that a model has not seen.
+    Fault(
+        "learners/guard.py",
+        "most * evidence.error - margin",
+        "9 * most * evidence.error - margin",
+        "learners/test_guard.py",
+    ),
+    Fault(
+        "learners/out_of_fold.py",
+        "train(Examples(self._private.X[~there], self._private.y[~there]))",
+        "train(self._private)",
+        "learners/test_guard.py",
+    ),
+    # Training on a table, and with networks.
+    Fault("learners/relabel.py", "self.classes_[codes]", "codes", "learners/test_sklearn.py"),
+    Fault("learners/drift.py", "value - own[name] for", "own[name] - value for", "learners/test_drift.py"),
+    Fault("labelers/dp_linear.py", "residuals = _clipped(residuals, longest)", "pass", "labelers/test_dp_linear.py"),
+    # Readers.
+    Fault("datasets/delimited.py", "decimal_point=tables.decimal,", "", "datasets/test_delimited.py"),
+    Fault("datasets/delimited.py", ", *tables.missing]", "]", "datasets"),
+    Fault(
+        "datasets/partition.py",
+        "rng.permutation(num_examples), num_silos",
+        "rng.integers(num_examples, size=num_examples), num_silos",
+        "datasets/test_partition.py",
+    ),
+    Fault("files/atomic.py", "Path(name).replace(path)", "path.write_bytes(content)", "files/test_atomic.py"),
+    # Files from elsewhere run no code.
+    Fault("models/model_file.py", "and package(name) not in packages:", "and False:", "models/test_model_file.py"),
+]
+
+
+def pytest(tree: Path, tests: str) -> int:
+    """The exit code of these tests in a copy of the project."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    paths = [str(tree / "tests" / path) for path in tests.split()]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run([*command, *paths], cwd=tree, env=environment, capture_output=True).returncode
+
+
+def planted(fault: Fault, trees: "Queue[Path]") -> str:
+    """What is wrong about the tests of a fault; empty if they find it."""
+    tree = trees.get()
+    path = tree / "fedct_flwr" / fault.file
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if fault.line not in text:
+            return f"{fault.file} has no line with {fault.line!r}: correct FAULTS"
+        path.write_text(text.replace(fault.line, fault.wrong, 1), encoding="utf-8")
+        code = pytest(tree, fault.tests)
+        path.write_text(text, encoding="utf-8")
+        return (
+            "" if code == 1 else f"{fault.file}: {fault.wrong!r} for {fault.line!r} passes {fault.tests} (exit {code})"
+        )
+    finally:
+        trees.put(tree)
+
+
+def copied(to: Path) -> Path:
+    """A copy of the project."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, to / path.name)
+    return to
+
+
+def main(words: list[str]) -> int:
+    """The exit code."""
+    faults = [fault for fault in FAULTS if not words or any(word in fault.file for word in words)]
+    with tempfile.TemporaryDirectory() as folder:
+        trees: Queue[Path] = Queue()
+        for number in range(WORKERS):
+            trees.put(copied(Path(folder) / str(number) / "project"))
+        tree = trees.get()
+        if code := pytest(tree, " ".join(sorted({path for fault in faults for path in fault.tests.split()}))):
+            print(f"the tests fail without any fault (exit code {code})", file=sys.stderr)
+            return 1
+        trees.put(tree)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            missed = list(filter(None, pool.map(lambda fault: planted(fault, trees), faults)))
+    for sentence in missed:
+        print(sentence, file=sys.stderr)
+    print(f"{len(faults) - len(missed)} of {len(faults)} faults found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
