@@ -10,7 +10,7 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.uses import Uses, uses
 from fedct_flwr.coordinator.algorithm import Algorithm
-from fedct_flwr.coordinator.label_sharing import CALIBRATED, Silos
+from fedct_flwr.coordinator.label_sharing import Silos
 from fedct_flwr.datasets.federated import FederatedDataset
 from fedct_flwr.kinds import GRADIENTS
 from fedct_flwr.kinds.base import Kind
@@ -37,7 +37,7 @@ class JointLabeler(Algorithm):
     leaves: ClassVar[str] = GRADIENTS.shared
     fixed_rounds: ClassVar[int] = STEPS + 1
     trains_together: ClassVar[bool] = True
-    used: ClassVar[Uses] = CALIBRATED | uses("student", "student-params", "report-scores", "pseudo-weight")
+    used: ClassVar[Uses] = uses("student", "student-params", "report-scores", "pseudo-weight")
 
     epsilon: float = of_run("epsilon")
     """In total, for each record."""

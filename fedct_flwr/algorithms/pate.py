@@ -14,7 +14,7 @@ from fedct_flwr.config.mechanisms import NoisePlan, TallyNoise
 from fedct_flwr.config.run import of_run
 from fedct_flwr.config.uses import Needs, Uses, uses
 from fedct_flwr.consensus.counting import Consensus, Decide, counting, plurality
-from fedct_flwr.coordinator.label_sharing import ASKING, CALIBRATED, IN_SUMS, Summable
+from fedct_flwr.coordinator.label_sharing import ASKING, IN_SUMS, Summable
 
 _GAUSSIAN = "gaussian"
 _CONFIDENT = "confident-gaussian"
@@ -27,7 +27,7 @@ class PATE(Summable):
     name: ClassVar[str] = "pate"
     title: ClassVar[str] = "PATE"
     asks_once: ClassVar[bool] = True
-    used: ClassVar[Uses] = ASKING | CALIBRATED | IN_SUMS | uses("report-scores", "protection")
+    used: ClassVar[Uses] = ASKING | IN_SUMS | uses("report-scores", "protection")
 
     def consensus(self, num_classes: int, decide: Decide = plurality) -> Consensus:
         """Every silo is a teacher, the plurality wins (Papernot et al., arXiv:1610.05755, §2.1)."""

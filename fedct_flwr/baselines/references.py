@@ -10,7 +10,6 @@ from fedct_flwr.datasets.federated import FederatedDataset, pool
 from fedct_flwr.datasets.freed_memory import give_back
 from fedct_flwr.learners.base import Choosing, Learner
 from fedct_flwr.learners.build import build_learner, named_learner
-from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.types import Examples, Groups, TrainingError
 
 LOCAL: Final = "local"
@@ -23,7 +22,6 @@ def local_only(config: RunConfig, dataset: FederatedDataset, position: int) -> L
     learner = build_learner(config, dataset, position, silo.private.X)
     _choose(learner, silo.private, silo.groups)
     learner.fit(*silo.private)
-    _calibrate(learner, config, dataset, position, silo.private, silo.groups)
     return learner
 
 
@@ -38,26 +36,12 @@ def centralized(config: RunConfig, dataset: FederatedDataset, position: int) -> 
     groups = _all_groups(dataset)
     _choose(learner, everything, groups)
     learner.fit(*everything)
-    _calibrate(learner, config, dataset, position, everything, groups)
     return learner
 
 
 def _choose(learner: Learner, records: Examples, groups: Groups | None) -> None:
     if isinstance(learner, Choosing):
         learner.choose(records, groups)
-
-
-def _calibrate(
-    learner: Learner,
-    config: RunConfig,
-    dataset: FederatedDataset,
-    position: int,
-    records: Examples,
-    groups: Groups | None,
-) -> None:
-    """As the silo's own model is, so that probabilities can be compared."""
-    settings = config.learner_settings(position, len(dataset.silos))
-    calibrate(learner, settings, dataset.silos[position].name, records, groups, len(dataset.schema.classes))
 
 
 def _all_groups(dataset: FederatedDataset) -> Groups | None:

@@ -4,4 +4,5 @@ from typing import Final
 
 GONE: Final[dict[str, str]] = {
     "budget": "docs/privacy.md has the noise by mechanism and number of labels; try a protection with 'fedct simulate'",
+    "watch": "'fedct simulate' serves the page while it runs; 'fedct report RUN' writes that of any run",
 }

@@ -8,26 +8,18 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from fedct_flwr.cli.calibrating import (
-    CalibrateOption,
-    LabelOption,
-    MethodOption,
-    calibration_by,
-    check_calibration,
-)
 from fedct_flwr.cli.model_choice import Model, Package, Silo, chosen_model
 from fedct_flwr.cli.output import Json
 from fedct_flwr.cli.predictions import (
     Accept,
     CsvFile,
-    Said,
     check_new,
     in_chunks,
     say_findings,
+    say_unknown,
     shown_classes,
     write_table,
 )
-from fedct_flwr.cli.threshold import PositiveOption, Threshold, ThresholdOption
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.table_files import as_written
 from fedct_flwr.datasets.unlabeled import Unlabeled, public_of, read_unlabeled
@@ -51,11 +43,6 @@ def predict(
     ],
     model: Model = None,
     silo: Silo = "",
-    threshold: ThresholdOption = None,
-    positive: PositiveOption = "",
-    calibrate_with: CalibrateOption = None,
-    label: LabelOption = "",
-    calibration: MethodOption = "",
     output: CsvFile = None,
     package: Package = None,
     accept: Accept = None,
@@ -70,36 +57,28 @@ def predict(
         raise ConfigError(f"{len(paths)} paths were given: give one file of new records, and a run folder before it")
     run, data = paths[0] if len(paths) == _MOST_PATHS else None, paths[-1]
     check_new(output)
-    check_calibration(calibrate_with, label, calibration)
     with ForeignModel(chosen_model(run, model, silo), package or ()) as found:
-        said, schema, calibrated = found.description, found.schema, found.calibrated
+        said, schema = found.description, found.schema
         of_run = config_of(run or model)
-        decided = Threshold.of(threshold, positive, schema, of_run)
         public = public_of(of_run, schema) if of_run else None
         records = read_unlabeled(schema, said.image_size, said.image_mode, data, public=public, accept=accept or ())
         say_findings(records)
-        by = calibration_by(calibrate_with, label, calibration, schema, found.predict) if calibrate_with else None
         said_of = [found.predict(X) for X in in_chunks(records.X)]
     labels = np.concatenate([labels for labels, _ in said_of])
     known = [chances for _, chances in said_of if chances is not None]
     probabilities = np.concatenate(known) if known else None
-    if by and probabilities is not None:
-        probabilities, calibrated = by.apply(probabilities), True
-    if decided:
-        labels = decided.decide(probabilities)
     header = [PREDICTED, *([] if probabilities is None else [_PROBABILITY + name for name in shown_classes(schema)])]
     before = records.table if json_ else _as_read(data, records)
     if twice := [name for name in header if name in before.column_names]:
         raise DataError(f"{data} has a column {twice[0]!r} already: rename it")
-    about = Said(records.unknown, calibrated if known else None, decided)
-    about.say(len(records.names))
+    say_unknown(records)
     added: Sequence[Sequence[Any]] = [[]] * len(labels)
     if probabilities is not None:
         numbers = probabilities.tolist()
         added = numbers if json_ else [[f"{value:.6g}" for value in row] for row in numbers]
     kept = zip(*(column.to_pylist() for column in before.columns), strict=True)
     rows = ([*own, answer, *more] for own, answer, more in zip(kept, schema.outcome.shown(labels), added, strict=True))
-    write_table([*before.column_names, *header], rows, output, about if json_ else None)
+    write_table([*before.column_names, *header], rows, output, records.unknown if json_ else None)
 
 
 def config_of(run: Path | None) -> RunConfig | None:

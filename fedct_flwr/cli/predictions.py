@@ -5,13 +5,12 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from fedct_flwr.cli import documents
 from fedct_flwr.cli.output import Output, echo
-from fedct_flwr.cli.threshold import Threshold
 from fedct_flwr.datasets.inspection import gathered
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.unlabeled import Unlabeled
@@ -19,10 +18,6 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.text.printable import json_text, printable, quoted
 from fedct_flwr.types import DataError, Features
 
-NOT_CALIBRATED: Final = (
-    "the probabilities are not calibrated: rank records by them, but do not read them as chances before you calibrate "
-    "them"
-)
 Accept: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(help="A finding about the new records that is meant so, by name: CODE or CODE:COLUMN."),
@@ -45,44 +40,19 @@ def shown_classes(schema: Schema) -> list[str]:
     return [printable(name) for name in schema.classes]
 
 
-class Said(NamedTuple):
-    """What is said of predictions besides themselves.
+def say_unknown(records: Unlabeled) -> None:
+    """Say on standard error how many values, by column, are no category of the study's.
 
-    ``unknown`` counts, by column, values that are no category of the study's: models take them for one of no known
-    kind. ``calibrated`` is None where there are no probabilities.
+    Models take them for one of no known kind.
     """
-
-    unknown: Mapping[str, int]
-    calibrated: bool | None = None
-    threshold: Threshold | None = None
-
-    def say(self, num_records: int) -> None:
-        """Say it on standard error."""
-        output = Output(to_stderr=True)
-        for column, count in self.unknown.items():
-            output.warn(
-                f"{count} of {num_records} records have a value of {quoted(column)} that the study does not know"
-            )
-        if self.calibrated is False:
-            output.warn(NOT_CALIBRATED)
-        if self.threshold:
-            output.say(str(self.threshold))
-
-    def document(self, columns: Sequence[str], records: list[dict[str, Any]]) -> documents.Predictions:
-        """The same for programs, with the predictions."""
-        decided = self.threshold
-        return {
-            "columns": [*columns],
-            "records": records,
-            "unknown": dict(self.unknown),
-            "calibrated": self.calibrated,
-            "threshold": decided.value if decided else None,
-            "positive": decided.name if decided else None,
-        }
+    for column, count in records.unknown.items():
+        Output(to_stderr=True).warn(
+            f"{count} of {len(records.names)} records have a value of {quoted(column)} that the study does not know"
+        )
 
 
 def say_findings(records: Unlabeled) -> None:
-    """Say on standard error what the inspection says of new records; ``Said`` counts unknown values."""
+    """Say on standard error what the inspection says of new records; ``say_unknown`` counts unknown values."""
     output = Output(to_stderr=True)
     for found in gathered(each for each in records.findings if each.code != "unknown-values"):
         output.warn(found.sentence)
@@ -96,17 +66,18 @@ def in_chunks(X: Features) -> Iterator[Features]:
 
 
 def write_table(
-    header: Sequence[str], rows: Iterable[Sequence[Any]], out: Path | None, said: Said | None = None
+    header: Sequence[str], rows: Iterable[Sequence[Any]], out: Path | None, unknown: Mapping[str, int] | None = None
 ) -> None:
-    """As CSV, or with ``said`` as the JSON document that has this beside the rows, to a file or standard output."""
+    """As CSV, or with ``unknown`` as the JSON document that has this next to the rows, to a file or standard output."""
     text = io.StringIO()
-    if said is None:
+    if unknown is None:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
     else:
         records = [dict(zip(header, row, strict=True)) for row in rows]
-        text.write(json_text(said.document(header, records)))
+        document: documents.Predictions = {"columns": [*header], "records": records, "unknown": dict(unknown)}
+        text.write(json_text(document))
     if out:
         write_atomically(out, text.getvalue().encode())
     else:

@@ -6,7 +6,13 @@ A key in a table has the table's name and a point before it: ``policy.max-rounds
 from collections.abc import Mapping
 from typing import Any, Final
 
-GONE: Final[dict[str, str]] = {}
+_CALIBRATION: Final = (
+    "leave it out, or name scikit-learn's CalibratedClassifierCV around a classifier as the learner, by import path"
+)
+GONE: Final[dict[str, str]] = {
+    "calibration": _CALIBRATION,
+    "learner.calibration": _CALIBRATION,
+}
 
 
 def why_gone(raw: Mapping[str, Any], path: str = "") -> str:

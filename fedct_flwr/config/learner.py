@@ -35,7 +35,7 @@ PseudoWeight: TypeAlias = Annotated[float | Literal["auto"], BeforeValidator(_nu
 """Weight of a pseudo-labeled public example beside 1 for a private one; auto: each silo's records decide."""
 
 _WITHOUT_CHOICE: Final = "logistic-regression"
-_YOUNGER: Final = ("calibration", "class_weight", "optimizer", "epochs", "decay_steps")
+_YOUNGER: Final = ("class_weight", "optimizer", "epochs", "decay_steps")
 
 
 class LearnerSettings(Settings):
@@ -53,8 +53,6 @@ class LearnerSettings(Settings):
     ``learners/guard.py``."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that it is trained on count the same, however many examples each has."""
-    calibration: Literal["none", "sigmoid", "isotonic"] = "none"
-    """How the model's probabilities are fitted to own records that it has not learned; its classes stay the same."""
     local_steps: int = Field(default=50, ge=1, le=MAX_INT)
     """For networks: minibatch steps per round, the paper's communication period b."""
     batch_size: int = Field(default=64, ge=1, le=MAX_INT)

@@ -42,7 +42,7 @@ _OF_SIMULATED_SILOS: Final = (
     "public-size", "partition", "dirichlet-concentration", "public-fraction", "test-fraction", "bad-silos",
     "min-summands", "may-collude", "joint-labeler",
     "corruption", "corruption-number", "learner", "learner-params", "preprocessing", "pseudo-weight", "class-weight",
-    "calibration", "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay", "optimizer", "epochs",
+    "local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay", "optimizer", "epochs",
     "device", "protection", "epsilon", "delta", *own_keys(PROTECTIONS), "baselines",
 )  # fmt: skip
 _OF_STUDENTS_TOO: Final = (
@@ -50,7 +50,7 @@ _OF_STUDENTS_TOO: Final = (
     "optimizer", "epochs", "device",
 )  # fmt: skip
 
-_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "calibration", "protection", "student")
+_OF_CLASSES: Final = ("algorithm", "partition", "corruption", "class-weight", "protection", "student")
 
 
 @cache
@@ -134,9 +134,6 @@ class RunConfig(OwnSettings):
     its own records speak against it."""
     class_weight: Literal["none", "balanced"] = "none"
     """Balanced: all classes that a learner is trained on count the same, however many examples each has."""
-    calibration: Literal["none", "sigmoid", "isotonic"] = "none"
-    """How the probabilities of each silo's model are fitted to private records that it has not learned. The classes
-    that a model says, and so the labels that leave, stay the same. Isotonic needs about a thousand records."""
     local_steps: int = _of_learner("local_steps")
     batch_size: int = _of_learner("batch_size")
     learning_rate: float = _of_learner("learning_rate")
@@ -375,9 +372,7 @@ class RunConfig(OwnSettings):
 
     def student_settings(self) -> LearnerSettings:
         """The learner of the global model, where ``student`` names one."""
-        return self._learner(self.student, json.loads(self.student_params)).model_copy(
-            update={"pseudo_weight": 1.0, "calibration": "none"}
-        )
+        return self._learner(self.student, json.loads(self.student_params)).model_copy(update={"pseudo_weight": 1.0})
 
     def _learner(self, name: str, params: dict[str, Any]) -> LearnerSettings:
         same = {kebab(field): getattr(self, field) for field in LearnerSettings.model_fields if hasattr(self, field)}

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 ASKING: Final[Uses] = uses("query-size", "student", "student-params")
 """The settings of every algorithm in which silos share votes."""
 
-_KEEPS_MODELS: Final = Needs("save-models = true", lambda config: config.save_models)
-CALIBRATED: Final[Uses] = uses("calibration", needs=_KEEPS_MODELS)
-"""The settings of every algorithm that leaves each silo a model of its own."""
-
-IN_ROUNDS: Final[Uses] = ASKING | CALIBRATED | uses("report-scores", "stop-at-fixed-point")
+IN_ROUNDS: Final[Uses] = ASKING | uses("report-scores", "stop-at-fixed-point")
 """And of those in which silos' own models learn from round to round."""
 
 CO_TRAINING: Final[Uses] = IN_ROUNDS | uses("pseudo-weight", "protection")

@@ -107,14 +107,6 @@ class Probabilistic(Protocol):
 
 
 @runtime_checkable
-class Calibratable(Probabilistic, Protocol):
-    """A learner whose probabilities can be replaced by others that are made of them."""
-
-    def calibrate(self, calibration: Any) -> None:
-        """Answer with calibrated probabilities until the next ``fit``; classes stay the same."""
-
-
-@runtime_checkable
 class SoftTrainable(Probabilistic, Resumable, Protocol):
     """A learner that trains on from round to round, also on probabilities in place of labels."""
 

@@ -97,20 +97,6 @@ def untrained(
 
     Without classes it is one for a quantity. Raises as ``learner_for``.
     """
-    learner = _untrained(settings, seed, num_classes, examples, transformer, total_steps)
-    if settings.calibration == "none":
-        return learner
-    if not num_classes:
-        raise LearnerError(f"learner {settings.name!r} predicts a number, not probabilities: set calibration = 'none'")
-    # Networks always know probabilities.
-    if isinstance(learner, SklearnLearner):
-        learner.check_calibrated()
-    return learner
-
-
-def _untrained(
-    settings: LearnerSettings, seed: int, num_classes: int, examples: Features, transformer: Any, total_steps: int
-) -> Learner:
     if settings.name == AUTO:
         return _automatic(settings, seed, num_classes, examples, transformer)
     name, views = settings.name, isinstance(transformer, Views)

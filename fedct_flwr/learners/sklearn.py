@@ -21,7 +21,6 @@ from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.learners.answered import classes_of, probabilities_of
 from fedct_flwr.learners.balance import balanced_weights
 from fedct_flwr.learners.binning import train
-from fedct_flwr.learners.calibrated import Calibrated, Calibration
 from fedct_flwr.learners.catalog import CLASSIFIERS, NOT_SOFT, make
 from fedct_flwr.learners.preprocessing import apply, rows_at_a_time
 from fedct_flwr.learners.relabel import Relabeled
@@ -174,15 +173,6 @@ class SklearnLearner:
         if not has_fit_parameter(classifier, "sample_weight"):
             raise LearnerError(f"{kind} takes no sample weights, so it cannot learn probabilities: {_soft_ones()}")
 
-    def check_calibrated(self) -> None:
-        """Raise LearnerError unless its models know probabilities that can be calibrated."""
-        classifier = last_step(self._template)
-        if not hasattr(classifier, "predict_proba"):
-            raise LearnerError(
-                f"{type(classifier).__name__} knows no probabilities to calibrate: set calibration = 'none', or name "
-                "another learner"
-            )
-
     def save(self, path: Path) -> None:
         """Write what ``to_bytes`` gives. Raises TrainingError if it cannot be."""
         write_atomically(path, self.to_bytes())
@@ -206,15 +196,6 @@ class SklearnLearner:
         *transform, (_, self._trained) = pipeline.steps
         self._transformer = transform[0][1] if transform else None
         return self
-
-    def calibrate(self, calibration: Calibration) -> None:
-        """Answer with calibrated probabilities until the next ``fit``; classes stay the same."""
-        self._trained = Calibrated(self._trained, calibration)
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether its probabilities were fitted to records that it had not learned."""
-        return isinstance(self._trained, Calibrated)
 
     def table(self, *parts: Features) -> Any:
         """All parts ``(n, ...)`` below one another, as its model takes them."""

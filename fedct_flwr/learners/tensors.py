@@ -23,8 +23,6 @@ def to_bytes(network: Averageable, preprocessing: bytes | None, description: str
     """
     tensors: dict[str, NDArray[Any]] = {_NETWORK + name: value for name, value in network.weights().items()}
     tensors["steps"] = np.array(0, dtype=np.int64)
-    calibration = getattr(network, "calibration", None)
-    tensors |= {} if calibration is None else calibration.arrays
     if preprocessing is not None:
         tensors[_PREPROCESSING] = np.frombuffer(preprocessing, dtype=np.uint8)
     content: bytes = save(tensors, metadata={METADATA: description})

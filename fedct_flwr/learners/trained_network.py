@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from fedct_flwr.datasets.images import are_bytes
 from fedct_flwr.learners.answered import check_probabilities
-from fedct_flwr.learners.calibrated import ARRAYS, Calibration
 from fedct_flwr.learners.catalog import MAKING
 from fedct_flwr.learners.out_of_memory import said_in_one_sentence
 from fedct_flwr.learners.preprocessing import apply
@@ -70,7 +69,6 @@ class TrainedNetwork:
         self._transformer = transformer
         # The two arrays that every round needs, private and public, and their tensors on the device.
         self._resident: list[tuple[Features, Tensor]] = []
-        self._calibration: Calibration | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -80,20 +78,10 @@ class TrainedNetwork:
             self._network = self._make_network().to(self._device)
         self._optimizer = self._make_optimizer()
         self._steps_done = 0
-        self._calibration = None
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy does without the data."""
         return {**self.__dict__, "_resident": []}
-
-    def calibrate(self, calibration: Calibration) -> None:
-        """Answer with calibrated probabilities until it is trained on; classes stay the same."""
-        self._calibration = calibration
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """What maps the softmax to its probabilities, fitted to records that it had not learned; None for nothing."""
-        return self._calibration
 
     def check_output(self, X: Features) -> None:
         """Raise LearnerError unless the network maps examples like these to one logit per class."""
@@ -117,13 +105,13 @@ class TrainedNetwork:
 
     @torch.inference_mode()
     def probabilities(self, X: Features, num_classes: int) -> NDArray[np.float64]:
-        """The softmax of the network's logits, perhaps calibrated, ``(n, num_classes)``."""
+        """The softmax of the network's logits, ``(n, num_classes)``."""
         network = self._network.eval()
         with said_in_one_sentence(self._lower_for_memory):
             parts = [network(as_floats(batch)).double().softmax(dim=1) for batch in self._split(self._tensor(X))]
             found: NDArray[np.float64] = torch.cat(parts).cpu().numpy()
         check_probabilities(found, model=type(self._network).__name__)
-        return found if self._calibration is None else self._calibration.apply(found)
+        return found
 
     @property
     def transformer(self) -> Any:
@@ -153,8 +141,6 @@ class TrainedNetwork:
         for number, values in self._optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
         tensors["steps"] = torch.tensor(self._steps_done)
-        if self._calibration is not None:
-            tensors |= {name: torch.from_numpy(values) for name, values in self._calibration.arrays.items()}
         return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
 
     def restore(self, state: bytes) -> None:
@@ -172,8 +158,6 @@ class TrainedNetwork:
                     moments.setdefault(int(number), {})[field] = value
             groups = self._optimizer.state_dict()["param_groups"]
             self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
-            arrays = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith(ARRAYS)}
-            self._calibration = Calibration.of_arrays(arrays, self._num_classes)
         except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
             raise TrainingError(f"the stored state does not fit the network: {error}") from error
 

@@ -28,8 +28,6 @@ from fedct_flwr.types import DataError
 
 TYPES: Final = frozenset(
     {
-        "fedct_flwr.learners.calibrated.Calibrated",
-        "fedct_flwr.learners.calibrated.Calibration",
         "fedct_flwr.learners.image_features.Patches",
         "fedct_flwr.learners.image_features.Pixels",
         "fedct_flwr.learners.language.Sentences",

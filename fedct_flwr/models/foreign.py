@@ -45,14 +45,13 @@ class ForeignModel:
         quiet = {"PYTHONFAULTHANDLER": ""}
         self._process: Any = ProcessPoolExecutor(max_workers=1, initializer=_begin, env=quiet)
         try:
-            self.description, self.schema, self.calibrated = self._ask(_read, path, packages)
+            self.description, self.schema = self._ask(_read, path, packages)
         except BaseException:
             self._end()
             raise
 
     description: ModelDescription
     schema: Schema
-    calibrated: bool
 
     def __enter__(self) -> Self:
         return self
@@ -68,9 +67,9 @@ class ForeignModel:
         labels, probabilities = zip(*pieces, strict=True)
         return np.concatenate(labels), None if probabilities[0] is None else np.concatenate(probabilities)
 
-    def to_onnx(self, threshold: tuple[float, int] | None = None) -> bytes:
+    def to_onnx(self) -> bytes:
         """What ``onnx_export.to_onnx`` makes of it."""
-        content: bytes = self._ask(_to_onnx, threshold)
+        content: bytes = self._ask(_to_onnx)
         return content
 
     def _ask(self, work: Callable[..., Any], *arguments: Any) -> Any:
@@ -113,19 +112,19 @@ def _begin() -> None:
             Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _read(path: Path, packages: Collection[str]) -> tuple[ModelDescription, Schema, bool]:
+def _read(path: Path, packages: Collection[str]) -> tuple[ModelDescription, Schema]:
     global _model
     from fedct_flwr.models.model_file import load_model
 
     _model = load_model(path, packages)
-    return _model.description, _model.schema, _model.calibrated
+    return _model.description, _model.schema
 
 
 def _predict(X: Features) -> tuple[Answers, NDArray[np.float64] | None]:
     return _model.predict(X), _model.probabilities(X)
 
 
-def _to_onnx(threshold: tuple[float, int] | None) -> bytes:
+def _to_onnx() -> bytes:
     from fedct_flwr.models.onnx_export import to_onnx
 
-    return to_onnx(_model, threshold)
+    return to_onnx(_model)

@@ -51,13 +51,6 @@ class Model:
         """The class or the value of each example ``(n,)``. Raises TrainingError; DataError for what is no class."""
         return self.schema.outcome.check_answers(self.learner.predict(X))
 
-    @property
-    def calibrated(self) -> bool:
-        """Whether its probabilities were fitted to records that it had not learned."""
-        if isinstance(self.learner, SklearnLearner):
-            return self.learner.calibrated
-        return getattr(self.learner, "calibration", None) is not None
-
     def probabilities(self, X: Features) -> NDArray[np.float64] | None:
         """Of each class, ``(n, classes)``; None if the model knows none. Raises TrainingError."""
         if not isinstance(self.learner, Probabilistic):

@@ -6,8 +6,7 @@ numbers of tokens in single precision, -1 behind the end of a text (language mod
 text beside others, each of them has an input of its own, ``tokens_3`` for the fourth column, and its place in
 ``features`` is not looked at. The
 outputs are ``label``, the number of the class, and ``probabilities`` ``(n, classes)`` if the model knows any. The
-model's description stands in the file's metadata under ``fedct``; where a threshold was chosen, it stands there, too,
-under ``threshold``. Needs the extra ``onnx``.
+model's description stands in the file's metadata under ``fedct``. Needs the extra ``onnx``.
 """
 
 import copy
@@ -46,17 +45,11 @@ class _Exportable(Protocol):
     def to_onnx(self, examples: Features, outputs: tuple[str, str]) -> bytes: ...
 
 
-def to_onnx(model: Model, threshold: tuple[float, int] | None = None) -> bytes:
+def to_onnx(model: Model) -> bytes:
     """The model in ONNX format.
 
-    With a ``threshold`` and the position of one of two classes, the label is that class from this probability on.
-    Raises ConfigError where there is no converter for it, an extra is missing, or no probability to compare with.
+    Raises ConfigError where there is no converter for it, or an extra is missing.
     """
-    if model.calibrated:
-        raise ConfigError(
-            "no converter makes ONNX of a calibrated model: use it with 'fedct predict', or export the model of a run "
-            "with calibration = 'none'"
-        )
     try:
         whole = _converted(model)
     except ImportError as error:
@@ -68,46 +61,10 @@ def to_onnx(model: Model, threshold: tuple[float, int] | None = None) -> bytes:
             f"no converter makes ONNX of this model, a {_kind(model)} ({type(error).__name__}): use it with 'fedct "
             "predict'"
         ) from error
-    if threshold:
-        if len(whole.graph.output) == 1:
-            raise ConfigError("--threshold needs probabilities, and the model knows none: leave it out")
-        _decide(whole, *threshold)
-        entry = whole.metadata_props.add()
-        entry.key = "threshold"
-        entry.value = json.dumps({"value": threshold[0], "positive": model.schema.classes[threshold[1]]})
     entry = whole.metadata_props.add()
     entry.key, entry.value = "fedct", json.dumps(model.description.model_dump(by_alias=True))
     content: bytes = whole.SerializeToString()
     return content
-
-
-def _decide(whole: "onnx.ModelProto", threshold: float, positive: int) -> None:
-    """Have the label tell whether the positive one of two classes has this probability."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    label, probabilities = (output.name for output in whole.graph.output)
-    # Names with a colon are no converter's.
-    for node in whole.graph.node:
-        node.output[:] = ["threshold:before" if name == label else name for name in node.output]
-        node.input[:] = ["threshold:before" if name == label else name for name in node.input]
-    kind = helper.tensor_dtype_to_np_dtype(whole.graph.output[0].type.tensor_type.elem_type)
-    constants: dict[str, Any] = {
-        "threshold:column": np.int64(positive),
-        "threshold:value": np.float64(threshold),
-        "threshold:yes": np.array([positive], dtype=kind),
-        "threshold:no": np.array([1 - positive], dtype=kind),
-    }
-    whole.graph.initializer.extend(
-        numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()
-    )
-    whole.graph.node.extend(
-        [
-            helper.make_node("Cast", [probabilities], ["threshold:double"], to=TensorProto.DOUBLE),
-            helper.make_node("Gather", ["threshold:double", "threshold:column"], ["threshold:chance"], axis=1),
-            helper.make_node("GreaterOrEqual", ["threshold:chance", "threshold:value"], ["threshold:is"]),
-            helper.make_node("Where", ["threshold:is", "threshold:yes", "threshold:no"], [label]),
-        ]
-    )
 
 
 def _kind(model: Model) -> str:

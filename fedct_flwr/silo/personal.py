@@ -14,7 +14,6 @@ import numpy as np
 from fedct_flwr.files.atomic import write_atomically
 from fedct_flwr.kinds import kind_of
 from fedct_flwr.learners.base import Choosing, Learner, Resumable, Saveable
-from fedct_flwr.learners.calibrated import calibrate
 from fedct_flwr.learners.guard import Decision, Guard
 from fedct_flwr.silo.decided import Subject
 from fedct_flwr.silo.decided import read as read_decision
@@ -108,7 +107,7 @@ class Personal:
                 if not known:
                     # Where a protection's labeler answers by itself, the model has learned only now.
                     self._write_judgment(question)
-                self._write(self._workplace.model, learner, self._calibrated(question, progress))
+                self._write(self._workplace.model, learner, progress)
                 self._workplace.state.put(self._name, _State(*now, progress).to_bytes())
                 self._forget_others()
             self._keep_before()
@@ -123,31 +122,6 @@ class Personal:
         state = self._workplace.state
         if (kept := state.get(f"{_LEARNER}{run_id}")) is not None:
             state.put(self._name, kept)
-
-    def _calibrated(self, question: Question, progress: bytes) -> bytes:
-        """Calibrate the model to be kept, if the silo wants that: models that have left records out learn as it did.
-
-        A network has learned in all rounds so far, of which only the last question is at hand: its copy learns that one
-        as often, and no more often than the silo lets itself be asked. Returns what is to be written of a network that
-        stands at ``progress``. Raises TrainingError or ConfigError.
-        """
-        site, kind = self._site, kind_of(question.instruction, self._site.terms)
-        if site.settings.calibration == "none" or self._workplace.model is None:
-            return progress
-        if isinstance(site.learner, Resumable):
-            site.learner.restore(progress)
-
-        def fit(learner: Learner, records: Examples) -> None:
-            part, rounds = site.with_records(learner, records), 1
-            if isinstance(learner, Resumable):
-                learner.reset()
-                # The round's number is the coordinator's word.
-                rounds = min(question.instruction.round, self._workplace.most_rounds)
-            for _ in range(rounds):
-                kind.cotrain(part, question.instruction)
-
-        calibrate(site.learner, site.settings, site.silo, site.private, site.groups, site.terms.num_classes, fit)
-        return site.learner.dump() if isinstance(site.learner, Resumable) else progress
 
     def _progress(self, learned: "_State | None", question: Question) -> bytes:
         """Where a network stands after a question: as it was ``learned`` before, or else as it is learned now.
@@ -172,8 +146,6 @@ class Personal:
             return
         try:
             self._fit_alone(learner, site.private)
-            groups, num_classes = site.groups, site.terms.num_classes
-            calibrate(learner, site.settings, site.silo, site.private, groups, num_classes, self._fit_alone)
             with WRITING:
                 learner.save(path)
         except (TrainingError, OSError) as error:

@@ -249,7 +249,7 @@ def test_resuming_a_folder_that_is_no_run(fedct: Callable[..., Outcome], here: P
     assert files_below(here) == before
 
 
-@pytest.mark.parametrize("command", [("simulate", "--resume"), ("report",), ("watch",), ("privacy-sheet",)])
+@pytest.mark.parametrize("command", [("simulate", "--resume"), ("report",), ("privacy-sheet",)])
 def test_a_run_of_a_newer_version(fedct: Callable[..., Outcome], here: Path, command: tuple[str, ...]) -> None:
     (here / "run").mkdir()
     settings = {"versions": {"fedct-flwr": "99.0"}, "settings": {}}

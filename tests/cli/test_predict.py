@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -175,38 +174,6 @@ def test_export_writes_what_predicts_the_same(fedct: Fedct, model: Path, records
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     assert session.run(["label"], {"features": X})[0].tolist() == load_model(model).predict(X).tolist()
     assert "exists" in fedct("export", "--model", model, "--output", tmp_path / "m.onnx").sentence
-
-
-def test_a_threshold_goes_into_what_is_exported(
-    fedct: Fedct, model: Path, records: Path, tmp_path: Path, wording: SnapshotAssertion
-) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    outcome = fedct("export", "--model", model, "--output", tmp_path / "m.onnx", "--threshold", "0")
-    assert outcome.code == 0, outcome
-    session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
-    told = json.loads(session.get_modelmeta().custom_metadata_map["threshold"])
-    assert told == {"value": 0.0, "positive": "ill"}
-    assert outcome.err == wording
-    assert "not calibrated" in outcome.err
-    X = read_unlabeled(SCHEMA, None, "color", records).X
-    labels, chances = session.run(None, {"features": X})
-    assert (chances.argmax(axis=1) == 0).any()
-    assert (labels == 1).all()
-    refused = fedct("export", "--model", model, "--output", tmp_path / "n.onnx", "--threshold", "2")
-    assert (refused.code, (tmp_path / "n.onnx").exists()) == (ConfigError.exit_code, False)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
-def test_without_probabilities_export_speaks_of_none(fedct: Fedct, tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
-    name = "sklearn.linear_model.RidgeClassifier"
-    options = ("--model", make(tmp_path / "ridge.skops", name), "--package", "sklearn", "--output", tmp_path / "m.onnx")
-    refused = fedct("export", *options, "--threshold", "0.2")
-    assert (refused.code, (tmp_path / "m.onnx").exists()) == (ConfigError.exit_code, False)
-    assert "the model knows none" in refused.sentence
-    outcome = fedct("export", *options)
-    assert outcome.code == 0, outcome
-    assert "calibrated" not in outcome.err
 
 
 def test_without_the_extra_export_says_which(

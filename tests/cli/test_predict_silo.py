@@ -128,45 +128,6 @@ def test_a_number_is_predicted_as_one(fedct: Fedct, tmp_path: Path, records: Pat
     assert outcome.code == 0, outcome
     found = [float(row["predicted"]) for row in rows(outcome.out)]
     np.testing.assert_allclose(found, run.models["a"].predict(pd.read_csv(records)[["age", "sex"]]))
-    assert "calibrated" not in outcome.err
-    assert fedct("predict", run.path, records, "--silo", "a", "--threshold", "0.3").code == ConfigError.exit_code
-
-
-def test_a_threshold_names_its_class_and_moves_the_border(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    run = run_of(tmp_path / "run", learner="logistic-regression")
-    for value in ("0", "0.2", "0.5", "0.9", "1"):
-        for positive in ("ill", "well"):
-            asked = ("predict", run.path, records, "--silo", "bonn", "--threshold", value, "--positive", positive)
-            outcome = fedct(*asked)
-            assert outcome.code == 0
-            for row in rows(outcome.out):
-                assert (row["predicted"] == positive) == (float(row[f"probability {positive}"]) >= float(value))
-            assert repr(positive) in outcome.err
-    document = json.loads(fedct(*asked, "--json").out)
-    assert (document["threshold"], document["positive"], document["calibrated"]) == (1.0, "well", False)
-    # Without a name it is the second class.
-    assert "'well'" in fedct(*asked[:-2]).err
-
-
-@pytest.mark.parametrize("value", ["1.1", "-0.1", "nan", "inf"])
-def test_a_threshold_that_is_no_probability_is_refused(fedct: Fedct, tmp_path: Path, records: Path, value: str) -> None:
-    run = run_of(tmp_path / "run")
-    outcome = fedct("predict", run.path, records, "--silo", "bonn", f"--threshold={value}")
-    assert outcome.code == ConfigError.exit_code
-    assert outcome.out == ""
-
-
-def test_a_threshold_needs_two_classes_and_probabilities(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    three = run_of(tmp_path / "three", classes=("a", "b", "c"))
-    outcome = fedct("predict", three.path, records, "--silo", "bonn", "--threshold", "0.3")
-    assert (outcome.code, "3" in outcome.sentence) == (ConfigError.exit_code, True)
-    without = run_of(tmp_path / "without", learner="svm")
-    outcome = fedct("predict", without.path, records, "--silo", "bonn", "--threshold", "0.3")
-    assert outcome.code == ConfigError.exit_code
-    assert "probabilities" in outcome.err
-    two = run_of(tmp_path / "two")
-    for options in (["--threshold", "0.3", "--positive", "il"], ["--positive", "ill"]):
-        assert fedct("predict", two.path, records, "--silo", "bonn", *options).code == ConfigError.exit_code
 
 
 def test_what_is_not_there_is_said(fedct: Fedct, tmp_path: Path, records: Path) -> None:
@@ -199,60 +160,3 @@ def test_a_silos_model_becomes_onnx(fedct: Fedct, tmp_path: Path) -> None:
     labels, chances = session.run(None, {"features": X})
     np.testing.assert_array_equal(labels, run.models["bonn"].learner.predict(X))
     np.testing.assert_allclose(chances, run.models["bonn"].predict_proba(X), atol=1e-5)
-
-
-def test_labeled_records_of_ones_own_calibrate_any_model(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    run = run_of(tmp_path / "run", learner="decision-tree", student="decision-tree")
-    own = patients(300, 5)
-    own.to_csv(tmp_path / "own.csv", index=False)
-    unseen = patients(2000, 6)
-    unseen.drop(columns="label").to_csv(tmp_path / "unseen.csv", index=False)
-    ill = (unseen.label == "ill").to_numpy()
-    for silo in ([], ["--silo", "essen"]):
-        for method in ([], ["--calibration", "isotonic"]):
-            asked = ("predict", run.path, tmp_path / "unseen.csv", *silo)
-            plain = fedct(*asked)
-            better = fedct(*asked, "--calibrate-with", tmp_path / "own.csv", "--label", "label", *method)
-            assert better.code == 0, better
-            assert ("not calibrated" in plain.err, "not calibrated" in better.err) == (True, False)
-            before, after = (
-                np.mean([(float(row["probability ill"]) - one) ** 2 for row, one in zip(rows(o.out), ill, strict=True)])
-                for o in (plain, better)
-            )
-            assert after < before
-            # What the model says stays what it was.
-            assert [row["predicted"] for row in rows(better.out)] == [row["predicted"] for row in rows(plain.out)]
-
-
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        (["--label", "label"], ConfigError),
-        (["--calibration", "isotonic"], ConfigError),
-        (["--calibrate-with", "own.csv"], ConfigError),
-        (["--calibrate-with", "own.csv", "--label", "label", "--calibration", "platt"], ConfigError),
-        (["--calibrate-with", "own.csv", "--label", "lable"], DataError),
-        (["--calibrate-with", "none.csv", "--label", "label"], DataError),
-        (["--calibrate-with", "well.csv", "--label", "label"], DataError),
-        (["--calibrate-with", "other.csv", "--label", "label"], DataError),
-    ],
-)
-def test_records_that_cannot_calibrate_are_refused(
-    fedct: Fedct, here: Path, tmp_path: Path, records: Path, options: list[str], code: type[Exception]
-) -> None:
-    run = run_of(tmp_path / "run")
-    own = patients(60, 5)
-    own.to_csv(here / "own.csv", index=False)
-    own[own.label == "well"].to_csv(here / "well.csv", index=False)
-    own.replace({"label": {"ill": "Mr. Smith"}}).to_csv(here / "other.csv", index=False)
-    outcome = fedct("predict", run.path, records, "--silo", "essen", *options)
-    assert outcome.code == code.exit_code  # type: ignore[attr-defined]
-    assert "Smith" not in outcome.sentence
-
-
-def test_a_calibrated_model_is_said_to_be_and_has_no_onnx(fedct: Fedct, tmp_path: Path, records: Path) -> None:
-    run = run_of(tmp_path / "run", learner="naive-bayes", calibration="sigmoid")
-    outcome = fedct("predict", run.path, records, "--silo", "bonn", "--json")
-    assert (json.loads(outcome.out)["calibrated"], outcome.err) == (True, "")
-    outcome = fedct("export", run.path, "--silo", "bonn", "--output", tmp_path / "m.onnx")
-    assert (outcome.code, "calibrated" in outcome.sentence) == (ConfigError.exit_code, True)

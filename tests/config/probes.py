@@ -98,7 +98,6 @@ ANOTHER: dict[str, Any] = {
     "report-scores": True,
     "save-models": False,
     "baselines": "none",
-    "calibration": "sigmoid",
     "tracking": "tensorboard",
 }
 """Another value than the default for each key that is probed; "" is filled in by ``probed``."""

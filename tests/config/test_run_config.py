@@ -46,7 +46,6 @@ NOTHING_AS_IN_THE_DEFAULTS: dict[str, Any] = {
     "preprocessing": "none",
     "pseudo-weight": 0.5,
     "class-weight": "balanced",
-    "calibration": "isotonic",
     "local-steps": 7,
     "batch-size": 16,
     "learning-rate": 0.01,
@@ -422,7 +421,7 @@ def test_several_learners_must_be_one_for_each_silo(num_silos: int, wording: Sna
 def test_how_a_learner_trains_is_the_run_configs_for_every_silo() -> None:
     config = RunConfig.from_flower({**NOTHING_AS_IN_THE_DEFAULTS, "learner": "svm", "learner-params": "{}"})
     keys = (
-        "preprocessing", "pseudo-weight", "class-weight", "calibration", "local-steps", "batch-size", "learning-rate",
+        "preprocessing", "pseudo-weight", "class-weight", "local-steps", "batch-size", "learning-rate",
         "decay-steps", "weight-decay", "optimizer", "epochs", "device", "seed",
     )  # fmt: skip
     same = {key: NOTHING_AS_IN_THE_DEFAULTS[key] for key in keys}

@@ -48,9 +48,9 @@ OF_SPLIT = {"num-silos", "private-size", "public-size", "partition"}
 TRAINED = {"local-steps", "batch-size", "learning-rate", "decay-steps", "weight-decay", "optimizer", "device"}
 """How networks are trained, by the run config."""
 
-PATE = {"query-size", "student", "report-scores", "protection", "calibration"}
+PATE = {"query-size", "student", "report-scores", "protection"}
 FEDCT = PATE | {"pseudo-weight", "stop-at-fixed-point"}
-SOFT = {"query-size", "student", "report-scores", "calibration", "stop-at-fixed-point", "warm-up-rounds"}
+SOFT = {"query-size", "student", "report-scores", "stop-at-fixed-point", "warm-up-rounds"}
 AVERAGE = {"initial-model", "report-scores"}
 ONE_SHOT = {"fedkt", "pate", "dp-pate", "pfnm"}
 JOINT = "fedct-joint"
@@ -62,7 +62,7 @@ OF_ALGORITHM: dict[str, set[str]] = {
     "fedct-agreement": FEDCT | {"trust"},
     "fedct-shares": FEDCT,
     "fedct-joint": {
-        *("student", "report-scores", "calibration", "pseudo-weight", "epsilon", "delta", "min-summands"),
+        *("student", "report-scores", "pseudo-weight", "epsilon", "delta", "min-summands"),
         *("may-collude", "joint-labeler"),
     },
     "fedkt": {"secure", "query-size", "student", "teachers", "partitions", "privacy-level"},
@@ -150,7 +150,6 @@ def test_keys_where_numbers_are_predicted(algorithm: str, learner: str, initial_
     expected = ALWAYS | OF_SPLIT | OF_ALGORITHM[algorithm]
     expected -= {
         "class-weight",
-        "calibration",
         "bad-silos",
         "corruption",
         "student",
@@ -259,7 +258,7 @@ def test_keys_of_every_algorithm_with_real_silos(algorithm: str, study: Path, in
         else:
             taken.add(key)
     # Theirs to know: teachers, protection, and how others' labels are weighed.
-    expected = REAL | (OF_ALGORITHM[algorithm] - {"pseudo-weight", "calibration", "protection", "teachers"})
+    expected = REAL | (OF_ALGORITHM[algorithm] - {"pseudo-weight", "protection", "teachers"})
     # The path of the study's folder is another one here.
     expected -= {"num-server-rounds"} if algorithm in ONE_SHOT else set()
     # This study has no [sums].

@@ -4,10 +4,8 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +22,7 @@ from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
-from tests.readme import ROOT, shown
+from tests.readme import ROOT
 from tests.report.folders import add_round, add_scores, begin, finished
 from tests.report.test_page import NASTY
 
@@ -227,22 +225,3 @@ def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Pat
         process.stdout.close()
         process.wait()
     assert (tmp_path / "run" / "report.html").exists()
-
-
-def test_watching_ends_with_ctrl_c(tmp_path: Path) -> None:
-    program, watch, run = shown("<!-- while it goes on -->", "sh", PAGE).split()
-    add_round(begin(tmp_path / run), 1)
-    command = [str(Path(sys.executable).with_name(program)), watch, run]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # Whoever runs these tests in the background has interrupts ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    assert process.stdout is not None
-    found = re.match(r"watching runs/tree: (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)", process.stdout.readline())
-    assert found
-    with urllib.request.urlopen(f"{found[1]}data") as answer:
-        assert json.load(answer)["words"] == "round 1 has ended"
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out, err) == (0, "ended\n", "")

@@ -83,15 +83,8 @@ class Comparison(TypedDict):
 
 
 class Predictions(TypedDict):
-    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's.
-
-    ``calibrated``: whether probabilities are, null where there are none. ``positive`` is the class that ``threshold``
-    is about; both are null where the model's own classes are shown.
-    """
+    """``fedct predict`` and ``fedct silo predict``. ``unknown`` counts values that are no category of the study's."""
 
     columns: list[str]
     records: list[dict[str, Any]]
     unknown: dict[str, int]
-    calibrated: bool | None
-    threshold: float | None
-    positive: str | None

@@ -91,10 +91,6 @@ pseudo-weight = {pseudo_weight}
 # "balanced": all classes count the same, however many records each has here. For learners that take weights.
 class-weight = {class_weight}
 
-# "sigmoid", or "isotonic" with a thousand records: the model's probabilities are fitted to own records that it has not
-# learned. The labels that leave stay the same. Training takes six times as long.
-calibration = {calibration}
-
 # For networks: minibatch steps a round, records in a minibatch, over how many steps of all rounds the learning rate
 # falls to a hundredth (0: it never falls), the optimizer, how many times over its examples a network goes that is
 # trained only once (0: local-steps for each round), and the device (auto, cpu, cuda, cuda:1, mps).
@@ -225,7 +221,6 @@ def silo_toml(
     for name in (
         "pseudo_weight",
         "class_weight",
-        "calibration",
         "local_steps",
         "batch_size",
         "learning_rate",
