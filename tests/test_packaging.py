@@ -93,7 +93,7 @@ EXTRAS = {
     },
     "fedct_flwr/datasets/excel.py": "excel",
     "fedct_flwr/datasets/image_folder.py": "images",
-    "fedct_flwr/models/boosted.py": "boost",
+    "fedct_flwr/models/onnx_model.py": "onnx",
     **{
         f"fedct_flwr/learners/{name}.py": "torch"
         for name in ("augment", "embeddings", "out_of_memory", "torch_packages")

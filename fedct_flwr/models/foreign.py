@@ -1,8 +1,7 @@
 """A model file from elsewhere, read and asked in a process of its own, which may die of it.
 
-What such a file may hold is checked before it is used (``model_file``). This is for what the checks do not know of: an
-error in a library's compiled code ends that process, never the command, and leaves one sentence. It is no sandbox: what
-runs code there runs it with the user's rights.
+``model_file`` checks types, not values: a forged index, or an error in a library's compiled code, ends that process,
+never the command, and leaves one sentence. It is no sandbox: what runs code there runs it with the user's rights.
 """
 
 import math

@@ -1,9 +1,10 @@
 """A trained model in one file, with all that is needed to use it on a table without the run that it came from.
 
 Scikit-learn's classifiers and XGBoost's are in skops format, networks in safetensors format; none of them executes
-code when it is loaded. Beside the model the file holds its preprocessing and a description in JSON
+code when it is loaded. Next to the model the file holds its preprocessing and a description in JSON
 (``ModelDescription``): in skops format as a member of the archive, in safetensors format as metadata. ``load`` of a
-learner takes such a file too.
+learner takes such a file too. ``load_model`` also reads an ONNX file with that description, such as ``onnx_export``
+writes: the form for models of others.
 
 A network is made by the factory that the description names, a short name. Other code is only imported if whoever loads
 the file has named its package.
@@ -30,6 +31,7 @@ from fedct_flwr.learners.build import AUGMENT, untrained, wanted_of
 from fedct_flwr.learners.catalog import NETWORKS, TORCHVISION, TRANSFORMER, make, package
 from fedct_flwr.learners.regressor import SklearnRegressor
 from fedct_flwr.learners.sklearn import SklearnLearner
+from fedct_flwr.models.onnx_model import OnnxLearner
 from fedct_flwr.types import Answers, ConfigError, DataError, Features, TrainingError
 
 _MEMBER: Final = "fedct.json"
@@ -45,7 +47,7 @@ class Model:
 
     description: ModelDescription
     schema: Schema
-    learner: Learner
+    learner: Learner | OnnxLearner
 
     def predict(self, X: Features) -> Answers:
         """The class or the value of each example ``(n,)``. Raises TrainingError; DataError for what is no class."""
@@ -116,6 +118,11 @@ def load_model(path: Path, packages: Collection[str] = ()) -> Model:
     except OSError as error:
         raise DataError(f"cannot read the model {path}: {error.strerror}") from None
     what = f"the model {path}"
+    if path.suffix == ".onnx":
+        found = OnnxLearner(content, what)
+        description, schema = _described(found.description, what)
+        check_names(schema.columns, what, schema.classes)
+        return Model(description, schema, found)
     archive = content.startswith(_ZIP)
     description, schema = _described(_member(content) if archive else _metadata(content), what)
     check_names(schema.columns, what, schema.classes)

@@ -12,7 +12,7 @@ from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.build import untrained
 from fedct_flwr.models.model_file import Model, load_model, save_model
 from fedct_flwr.models.onnx_export import to_onnx
-from fedct_flwr.types import ConfigError
+from fedct_flwr.types import ConfigError, DataError
 from tests.models.test_model_file import LISTED, SCHEMA, description, saved, table
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -82,3 +82,17 @@ def test_what_nobody_converts_is_one_sentence(tmp_path: Path) -> None:
     saved(tmp_path / "m", "decision-tree", np.where(table()[1] == 1, 2, table()[1]).astype(np.int16))
     with pytest.raises(ConfigError, match="no converter makes ONNX of this model"):
         to_onnx(load_model(tmp_path / "m"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_an_exported_model_is_used_as_one_from_elsewhere(tmp_path: Path) -> None:
+    saved(tmp_path / "m.skops", "random-forest")
+    own = load_model(tmp_path / "m.skops")
+    (tmp_path / "m.onnx").write_bytes(to_onnx(own))
+    theirs, X = load_model(tmp_path / "m.onnx"), table(seed=1)[0]
+    assert (theirs.predict(X) == own.predict(X)).all()
+    assert theirs.schema == own.schema
+    np.testing.assert_allclose(theirs.probabilities(X), own.probabilities(X), atol=1e-5)
+    (tmp_path / "m.onnx").write_bytes(b"no graph")
+    with pytest.raises(DataError, match="not an ONNX model"):
+        load_model(tmp_path / "m.onnx")
