@@ -4,18 +4,13 @@ import importlib
 import re
 import subprocess
 import sys
-import threading
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks import methods, probe, variants
 from benchmarks.__main__ import EXPERIMENTS as COMMANDS
 from benchmarks.experiments import EXPERIMENTS, Experiment
-from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
-from fedct_flwr.types import DataError
 from tests.blocks import PAGES
 from tests.patience import PATIENCE
 from tests.readme import ROOT
@@ -47,32 +42,6 @@ def test_what_is_timed_is_there(name: str) -> None:
     assert callable(getattr(importlib.import_module(module), attribute))
 
 
-def test_the_stopwatch_counts_what_calls_itself_once_and_adds_up_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = threading.local()
-
-    def wait() -> None:
-        clock.now = now() + 1.0
-
-    def wait_twice() -> None:
-        for _ in range(2):
-            probe.wait()  # type: ignore[attr-defined]
-
-    def now() -> float:
-        return getattr(clock, "now", 0.0)
-
-    monkeypatch.setattr(probe, "wait", wait, raising=False)
-    monkeypatch.setattr(probe, "wait_twice", wait_twice, raising=False)
-    monkeypatch.setattr(probe.time, "perf_counter", now)
-    with probe.Stopwatch().on(("benchmarks.probe.wait", "benchmarks.probe.wait_twice")) as stopwatch:
-        threads = [threading.Thread(target=probe.wait_twice) for _ in range(2)]  # type: ignore[attr-defined]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert stopwatch.seconds == 4.0
-    assert probe.wait is wait  # type: ignore[attr-defined]
-
-
 PEAK = """
 import sys
 import numpy as np
@@ -99,36 +68,6 @@ def test_peak_memory_sees_what_was_there_for_a_moment() -> None:
     before, peak, after = map(float, done.stdout.split())
     assert peak > before + 0.2
     assert after < peak - 0.2
-
-
-def load(data: str, **settings: object) -> datasets.FederatedDataset:
-    config = RunConfig.from_flower({**methods.SETTINGS, "data": data, **settings})
-    try:
-        return variants.VARIANTS[data](config)
-    except DataError as error:
-        if Path("/usr/share/datasets/fashion-mnist").exists():
-            raise
-        pytest.skip(str(error))
-
-
-def test_halves_give_all_records_to_silos_that_know_few_classes_or_all() -> None:
-    strong, mild = (load(variants.halves(both), **{"num-silos": 10}) for both in ((0.01, 0.01), (100.0, 2.0)))
-    for dataset in (strong, mild):
-        assert sum(silo.private.size for silo in dataset.silos) == 10_000
-        assert min(silo.private.size for silo in dataset.silos) >= 10
-    known = [np.mean([len(np.unique(silo.private.y)) for silo in dataset.silos]) for dataset in (strong, mild)]
-    assert known[0] < 5 < known[1]
-
-
-def test_public_sets_from_elsewhere_have_one_size_one_format_and_the_same_silos() -> None:
-    found = [load(name) for name in variants.PUBLIC_SETS]
-    assert {dataset.public.X.shape for dataset in found} == {(variants.NUM_DIGITS, 784)}
-    assert {dataset.public.X.dtype for dataset in found} == {np.dtype(np.float32)}
-    assert all(dataset.public.X.min() >= 0 and dataset.public.X.max() <= 1 for dataset in found)
-    assert len({dataset.public.fingerprint for dataset in found}) == len(found)
-    for dataset in found[1:]:
-        for silo, same in zip(dataset.silos, found[0].silos, strict=True):
-            np.testing.assert_array_equal(silo.private.X, same.private.X)
 
 
 def test_tables_of_results_in_pages_are_those_committed() -> None:

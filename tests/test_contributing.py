@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-import fedct_flwr
 from tests.blocks import Block, blocks
 from tests.readme import ROOT
 
 PAGE = ROOT / "CONTRIBUTING.md"
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
-TEMPLATES = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))
 
 
 def read(path: Path) -> Any:
@@ -57,28 +55,3 @@ def test_a_command_names_what_there_is(command: str) -> None:
 
 
 # --- what is read by others
-
-
-def test_the_citation_is_of_this_version_and_of_three_papers() -> None:
-    citation = read(ROOT / "CITATION.cff")
-    assert citation["cff-version"] == "1.2.0"
-    assert citation["version"] == fedct_flwr.__version__
-    assert citation["license"] == "Apache-2.0"
-    assert {"message", "title", "authors"} <= set(citation)
-    found = {identifier["value"] for reference in citation["references"] for identifier in reference["identifiers"]}
-    assert found == {"arXiv:2310.05696", "arXiv:2010.01017", "arXiv:2305.18497"}
-    # What the format asks of each reference.
-    assert all({"type", "title", "authors"} <= set(reference) for reference in citation["references"])
-
-
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
-def test_a_template_is_a_form(path: Path) -> None:
-    form = read(path)
-    assert {"name", "description", "body"} <= set(form)
-    fields = [field for field in form["body"] if field["type"] != "markdown"]
-    assert len({field["id"] for field in fields}) == len(fields) >= 3
-    assert all(field["attributes"]["label"] for field in fields)
-
-
-def test_the_changelog_has_this_version() -> None:
-    assert f"## [{fedct_flwr.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")

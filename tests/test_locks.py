@@ -109,16 +109,6 @@ def test_a_supernode_has_what_an_agent_has() -> None:
     assert {pin: agent.get(pin) for pin in wheelhouse.locked("supernode")} == wheelhouse.locked("supernode")
 
 
-def test_the_coordinators_image_writes_pages_and_numbers() -> None:
-    assert {"report", "metrics"} <= set(MORE)
-
-
-def test_no_two_locks_of_one_image_name_the_same() -> None:
-    for more in ("extras", "coordinator"):
-        assert not versions("agent").keys() & versions(more).keys()
-    assert not versions("agent", "extras").keys() & NOT_LOCKED
-
-
 def test_the_backend_that_builds_the_wheel_is_locked() -> None:
     assert "hatchling" in versions("build")
     assert "--no-build-isolation" in (ROOT / "Makefile").read_text("utf-8")

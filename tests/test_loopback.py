@@ -2,7 +2,6 @@
 
 import threading
 import time
-import warnings
 
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
@@ -10,7 +9,6 @@ from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.task_identity import TaskIdentity
-from sklearn.ensemble import RandomForestClassifier
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fedct_flwr.loopback import LoopbackGrid, run_loopback, simulated_nodes
@@ -64,33 +62,6 @@ def test_state_lasts_from_round_to_round_and_is_separate_for_each_node() -> None
 
     run(main, train)
     assert counts == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
-
-
-def test_warning_filters_that_silos_lose_are_back_after_the_run() -> None:
-    """As when forests of two silos enter and leave their own filters at the same time."""
-
-    def train(message: Message, context: Context) -> Message:
-        warnings.resetwarnings()
-        return echo(message, context)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        before = list(warnings.filters)
-        run(lambda grid, context: list(grid.send_and_receive(instruct(grid))), train)
-        assert warnings.filters == before
-
-
-def test_a_forest_that_finds_no_filters_does_not_warn_of_itself_and_other_warnings_are_shown() -> None:
-    def train(message: Message, context: Context) -> Message:
-        # What another silo's forest does for a moment.
-        warnings.resetwarnings()
-        RandomForestClassifier(2).fit([[0.0], [1.0]], [0, 1])
-        warnings.warn(f"of silo {context.node_config['partition-id']}", UserWarning, stacklevel=1)
-        return echo(message, context)
-
-    with warnings.catch_warnings(record=True) as shown:
-        run(lambda grid, context: list(grid.send_and_receive(instruct(grid))), train, workers=1)
-    assert [str(warning.message) for warning in shown] == ["of silo 0", "of silo 1", "of silo 2"]
 
 
 def test_an_exception_in_a_client_app_becomes_an_error_reply() -> None:

@@ -1,16 +1,11 @@
 """The benchmark of the promise: what counts as a loss, and that both kinds of trust start from the same."""
 
-import gzip
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from benchmarks import default_run, no_harm
-from benchmarks.federation import Runs
-from benchmarks.no_harm import GUARDED, LEARNERS, PLAIN, Row, Silos
+from benchmarks import no_harm
+from benchmarks.no_harm import GUARDED, LEARNERS, PLAIN, Row
 from benchmarks.no_harm_held import ROWS as HELD
-from benchmarks.no_harm_tables import ROWS as TABLES
 from fedct_flwr.config import RunConfig
 from fedct_flwr.verdict import Verdict
 
@@ -40,18 +35,6 @@ def test_criteria_count_rows_below_alone_and_the_gain_that_is_kept() -> None:
     assert cells[0][5].endswith("(49%)")
 
 
-def test_silos_alone_are_the_same_whatever_they_trust_then() -> None:
-    silos, runs = Silos("heart-disease", "logistic-regression", 0), {trust: Runs() for trust in (PLAIN, GUARDED)}
-    rows = {trust: Row() for trust in runs}
-    for trust, values in runs.items():
-        silos.measure(trust, rows[trust], values)
-    plain, guarded = runs[PLAIN], runs[GUARDED]
-    assert plain.mean("alone_own") == guarded.mean("alone_own")
-    assert rows[PLAIN].gain == pytest.approx(plain.mean("together_own") - plain.mean("alone_own"))
-    assert len(rows[GUARDED].pooled) == len(rows[GUARDED].verdicts) == 4
-    assert guarded.mean("together_pooled") > guarded.mean("alone_pooled")
-
-
 def test_sites_to_confirm_on_are_as_large_and_as_mixed_as_hospitals() -> None:
     config = RunConfig.from_flower({"study": "s", "data": "heart-disease"})
     dataset = HELD["held-labs"](config)
@@ -61,24 +44,3 @@ def test_sites_to_confirm_on_are_as_large_and_as_mixed_as_hospitals() -> None:
     missing = np.isnan(dataset.silos[4].private.X).mean(axis=0)
     assert missing.min() > 0.05
     assert missing.max() > 0.6
-
-
-def test_the_default_run_sets_nothing_but_its_data() -> None:
-    config = RunConfig.from_flower({"study": "s", **default_run.defaults()})
-    assert config == RunConfig.from_flower({"study": "s", "data": "heart-disease"})
-
-
-def test_sites_of_a_table_have_enough_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = [4, *(20 + n for n in range(20))]
-    rows = [f"s{site},{n % 5},{n},{n % 20}" for site, size in enumerate(sizes) for n in range(size)]
-    (tmp_path / "r-tables").mkdir()
-    text = "\n".join(["school,ses,cses,mAch", *rows, ""])
-    (tmp_path / "r-tables" / "hsb82.csv.gz").write_bytes(gzip.compress(text.encode()))
-    monkeypatch.setenv("FEDCT_DATA", str(tmp_path))
-    dataset = TABLES["table-hsb82"](RunConfig.from_flower({"study": "s", "data": "heart-disease"}))
-    assert len(dataset.silos) == 12
-    assert "school-s0" not in {silo.name for silo in dataset.silos}
-    assert [column.name for column in dataset.schema.columns] == ["ses"]
-    assert min(silo.private.size for silo in dataset.silos) >= 8
-    assert len(dataset.public) == max(60, sum(silo.private.size for silo in dataset.silos) // 3)
-    assert 0.2 < np.mean(dataset.test.y) < 0.5

@@ -230,34 +230,3 @@ def test_real_silos_are_sent_the_two_apps_alone(tmp_path: Path) -> None:
     apps = [path for path in SOURCES if path.startswith(("server_app/", "client_app/")) and path.endswith(".py")]
     assert files_in(bundle) == sorted([*apps, "pyproject.toml", ".info/CONTENT"])
     assert len(bundle) < 20_000
-
-
-def test_a_bundle_made_twice_is_the_same(staged: Path, bundle: bytes) -> None:
-    # Silos record the hash of the code that they are offered.
-    assert build_fab_from_disk(staged) == bundle
-
-
-def test_flwr_run_in_the_repository_bundles_the_same(bundle: bytes) -> None:
-    assert build_fab_from_disk(ROOT) == bundle
-
-
-def test_an_installed_wheel_bundles_the_same(wheel: Path, bundle: bytes, tmp_path: Path) -> None:
-    installed = tmp_path / "installed"
-    with zipfile.ZipFile(wheel) as file:
-        file.extractall(installed)
-    code = (
-        "import sys; from pathlib import Path; import fedct_flwr; from fedct_flwr.engine.flower import stage_app; "
-        "stage_app(Path(sys.argv[1])); print(fedct_flwr.__file__)"
-    )
-    app = tmp_path / "fedct-flwr"
-    ended = subprocess.run(
-        [sys.executable, "-c", code, str(app)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=PATIENCE,
-    )
-    assert Path(ended.stdout.strip()).is_relative_to(installed)
-    assert build_fab_from_disk(app) == bundle

@@ -73,24 +73,6 @@ def test_a_python_package_has_the_digest_of_its_wheel(text: str, image: Path) ->
         assert components(text)[name]["hashes"] == [{"alg": "SHA-256", "content": digest}]
 
 
-def test_a_package_of_debian_can_be_looked_up(text: str) -> None:
-    assert components(text)["nginx"]["purl"] == "pkg:deb/debian/nginx@1:1.22.1-9%2Bdeb12u9?arch=amd64"
-
-
 def test_it_says_which_base_was_used(text: str) -> None:
     component = json.loads(text)["metadata"]["component"]
     assert component["properties"] == [{"name": sbom.BASE, "value": BASE}]
-
-
-def test_the_same_image_has_the_same_sbom(image: Path) -> None:
-    assert sbom.describe(image, "", "agent", BASE) == sbom.describe(image, "", "agent", BASE)
-
-
-def test_an_image_without_python_is_described_as_well(tmp_path: Path) -> None:
-    assert "components" in json.loads(sbom.describe(tmp_path, "", "gateway", BASE))
-
-
-def test_an_sbom_that_does_not_follow_the_schema_is_refused(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sbom, "_debian", lambda status: [{"type": "no such type", "name": "nginx"}])
-    with pytest.raises(ValueError, match="does not follow CycloneDX's schema"):
-        sbom.describe(image, "", "agent", BASE)

@@ -17,14 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from syrupy.assertion import SnapshotAssertion
-from torch import nn
 
 from fedct_flwr import (
     ConfigError,
     DataError,
     FedCT,
     LearnerError,
-    Plurality,
     PredictionConsensus,
     PrivacyWarning,
     Qualified,
@@ -33,7 +31,6 @@ from fedct_flwr import (
     read_run,
     simulate,
 )
-from tests.terminal import errors_on_a_terminal
 
 SILOS = ("essen", "ghent", "turin")
 
@@ -110,42 +107,12 @@ def test_its_table_is_its_repr_and_what_a_notebook_shows(run: Run) -> None:
     assert run._repr_html_().startswith("<pre")
 
 
-def test_a_name_is_no_html(tmp_path: Path) -> None:
-    done = run_frames(study="a", run_dir=tmp_path / "<b>")
-    assert "&lt;b&gt;" in done._repr_html_()
-    assert "<b>" not in done._repr_html_()
-
-
-def test_runs_are_compared_by_what_differs(run: Run, tmp_path: Path) -> None:
-    other = run_frames(algorithm=FedCT(Plurality()))
-    compared = run.compare(other)
-    assert compared.names == ["algorithm=fedct-qualified", "algorithm=fedct"]
-    assert list(compared.scores.index) == compared.names
-    assert compared.scores["pooled_federated"].iloc[0] == pytest.approx(run.scores["pooled_federated"].mean())
-    assert "algorithm=fedct-qualified" in repr(compared)
-    page = compared.report(tmp_path / "both.html")
-    assert page.stat().st_size > 1_000_000
-
-
 def test_a_report_is_written_in_its_folder(run: Run) -> None:
     assert run.report() == run.path / "report.html"
     assert (run.path / "report.html").is_file()
 
 
 # --- data
-
-
-def test_arrays_are_tables_too() -> None:
-    def arrays(seed: int) -> tuple[Any, Any]:
-        frame = records(seed)
-        return frame[["crp", "age"]].to_numpy(), (frame["ill"] == "yes").to_numpy().astype(int)
-
-    done = simulate(
-        {silo: arrays(seed) for seed, silo in enumerate(SILOS)}, arrays(99)[0], learner=GaussianNB(), progress=False
-    )
-    assert done.consensus.dtype == int
-    X, y = arrays(7)
-    assert (done.models["essen"].predict(X) == y).mean() > 0.9
 
 
 def test_a_folder_gives_what_its_frames_give(tmp_path: Path, run: Run) -> None:
@@ -216,14 +183,6 @@ class Stump(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def test_a_class_of_ones_own_needs_no_file() -> None:
     done = run_frames(learner=Stump(np.int64(0)))
     assert (done.models["turin"].predict(records(5)) == records(5)["ill"]).mean() > 0.9
-
-
-def test_a_network_is_an_object_too() -> None:
-    network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    done = run_frames(learner=network, learning_rate=0.01)
-    assert set(done.models) == set(SILOS)
-    with pytest.raises(LearnerError, match="does not take features"):
-        run_frames(learner=nn.Linear(99, 2))
 
 
 def test_each_silo_has_a_learner_of_its_own() -> None:
@@ -303,18 +262,6 @@ def test_a_run_that_fails_says_why_and_leaves_nothing_that_nobody_named(
     assert not [*temporary.iterdir()]
 
 
-def test_a_folder_that_somebody_named_says_that_its_run_failed(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"\(log: .*flower.log\)"):
-        run_frames(learner="tests.federation.learners.Raising", run_dir=tmp_path / "run")
-    failed = read_run(tmp_path / "run")
-    assert failed.status == "failed"
-    assert "failed" in repr(failed)
-    with pytest.raises(RunError, match="has left no consensus"):
-        _ = failed.consensus
-    with pytest.raises(RunError, match="exists"):
-        run_frames(run_dir=tmp_path / "run")
-
-
 def test_who_stops_a_run_finds_no_folder_that_nobody_named(temporary: Path) -> None:
     def stop(record: Mapping[str, Any]) -> None:
         raise KeyboardInterrupt
@@ -350,16 +297,6 @@ def test_a_run_is_read_from_its_folder(tmp_path: Path, wording: SnapshotAssertio
         read_run(tmp_path)
 
 
-def test_a_run_whose_tables_are_gone_still_has_its_results(tmp_path: Path) -> None:
-    unlike_any_other = {silo: records(seed) for seed, silo in enumerate(SILOS, start=20)}
-    run_frames(silos=unlike_any_other, run_dir=tmp_path / "run")
-    gc.collect()
-    read = read_run(tmp_path / "run")
-    assert len(read.rows) == 3
-    with pytest.raises(ConfigError, match="in the memory of another process"):
-        simulate(resume=tmp_path / "run", rounds=3, progress=False)
-
-
 def test_a_run_goes_on_by_its_path(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"stop_at_fixed_point": False, "learner": make_pipeline(GaussianNB())}
     run_frames(**settings, run_dir=tmp_path / "run", rounds=1)
@@ -386,10 +323,3 @@ def test_flowers_engine_gives_the_same(run: Run) -> None:
     done = run_frames(algorithm=FedCT(Qualified(0.9)), engine="flower")
     assert (done.consensus == run.consensus).all()
     pd.testing.assert_frame_equal(done.scores, run.scores)
-
-
-def test_somebody_at_a_terminal_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    with errors_on_a_terminal(monkeypatch) as screen:
-        run_frames(progress=None, rounds=1)
-    assert "rounds" in screen.text
-    assert "training the baselines" in screen.text

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,6 @@ import typer
 from fedct_flwr.cli.main import app
 from tests.patience import PATIENCE
 from tests.readme import ROOT
-
-CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
 @pytest.fixture(scope="module")
@@ -56,33 +53,3 @@ def test_every_command_is_explained(site: Path) -> None:
 @pytest.mark.parametrize("name", ["fedct_flwr.consensus.counting.plurality", "fedct_flwr.privacy.ledger.Ledger.charge"])
 def test_the_library_is_explained(name: str, site: Path) -> None:
     assert any(f'id="{name}"' in page.read_text("utf-8") for page in (site / "reference" / "api").glob("*.html"))
-
-
-def test_a_doctest_is_code_and_no_quotation(site: Path) -> None:
-    page = (site / "reference" / "api" / "core.html").read_text("utf-8")
-    assert "language-pycon" in page
-    assert "<blockquote>" not in page
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium-headless-shell")
-def test_pages_from_a_disk_can_be_searched(site: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    wrong: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=1000 * PATIENCE)
-        page = browser.new_page()
-        page.set_default_timeout(1000 * PATIENCE)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda request: request.url.startswith("file:") or wrong.append(request.url))
-        page.goto((site / "index.html").as_uri())
-        page.keyboard.press("/")
-        page.keyboard.type("plurality")
-        page.wait_for_selector(".md-search-result__item")
-        browser.close()
-    assert wrong == []
-
-
-def test_the_makefile_tells_how_to_write_it() -> None:
-    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert re.search(r"^docs +Write the documentation", done.stdout, re.MULTILINE)

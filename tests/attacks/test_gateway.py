@@ -23,7 +23,6 @@ from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.cli import certificates
 from fedct_flwr.cli.certificates import create_client_certificate
-from fedct_flwr.cli.coordinator import start
 from fedct_flwr.cli.coordinator.gateway import NO_CERTIFICATE, VERDICT_HEADER, Gateway, in_container
 from fedct_flwr.cli.findings import Mark
 from fedct_flwr.cli.silo import probes_network
@@ -212,23 +211,6 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Started, S
             process.terminate()
             process.wait(20)
             stub.shutdown()
-
-
-@pytest.mark.skipif(not HAS_IPV6, reason="this machine has no address of IPv6")
-def test_the_gateway_is_the_same_by_ipv6(quick: tuple[Started, Stub]) -> None:
-    gateway, _ = quick
-    for certificate in (True, False):
-        with socket.create_connection(("::1", gateway.port), timeout=30) as raw:
-            context = gateway.context(certificate=certificate)
-            with context.wrap_socket(raw, server_hostname="127.0.0.1") as connection:
-                connection.sendall(b"GET / HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n")
-                assert status(answer(connection)) == (403 if certificate else 400)
-
-
-def test_without_a_host_the_coordinator_listens_at_all_addresses() -> None:
-    found = start._all_addresses()
-    assert found[0] == "0.0.0.0"
-    assert ("::" in found) == HAS_IPV6
 
 
 def test_slow_callers_are_cut_off(quick: tuple[Started, Stub]) -> None:

@@ -37,39 +37,9 @@ def test_what_shares_labels_hears_all_silos(algorithm: str, corruption: str, fed
     assert entry["absent"] == {}
 
 
-@pytest.mark.parametrize("corruption", OF_LABELS)
-def test_bad_labels_are_learned_by_fedkts_students_too(corruption: str, federation: Federation) -> None:
-    folder = federation.run(**bad(corruption, algorithm="fedkt", num_server_rounds=1, teachers=2))
-    assert len(folder.rounds()[0]["silos"]) == 4
-
-
-@pytest.mark.parametrize("algorithm", sorted(set(SHARE_WEIGHTS) - {"dp-fedavg"}))
-def test_what_shares_weights_averages_what_was_learned_from_bad_labels(algorithm: str) -> None:
-    # One of them matches hidden neurons, which a linear network has not.
-    hidden = NETWORK | {"learner": "tests.federation.learners.network"}
-    for corruption in OF_LABELS:
-        check(**bad(corruption, algorithm=algorithm, **hidden))
-
-
-@pytest.mark.parametrize("corruption", OF_LABELS)
-def test_fedmds_networks_learn_bad_labels_too(corruption: str) -> None:
-    check(**bad(corruption, algorithm="fedmd", **NETWORK))
-
-
 @pytest.mark.parametrize("algorithm", [*SHARE_WEIGHTS, "fedkt", "fedmd"])
 def test_who_sends_no_labels_of_its_own_cannot_collude(algorithm: str) -> None:
     with pytest.raises(
         ConfigError, match=r"^[^\n]*colluders [^\n]*: choose another corruption, such as 'label-shift'$"
     ):
         check(**bad("collusion", algorithm=algorithm, **NETWORK))
-
-
-def test_a_learner_that_does_not_exist_is_found_although_the_first_silo_colludes() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'random-forest'"):
-        check(**bad("collusion", learner="random-forst"))
-
-
-def test_networks_train_on_although_the_first_silo_colludes(federation: Federation) -> None:
-    """No label changes from the second round on, and who trains on may yet change one."""
-    settings = {**NETWORK, "learner_params": "{}", "local_steps": 1, "learning_rate": 1e-9, "num_server_rounds": 4}
-    assert len(federation.run(**bad("collusion", **settings)).rounds()) == 4

@@ -14,12 +14,10 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.asking import no_targets
 from fedct_flwr.coordinator.cotraining import CoTraining, arrays_to_targets, targets_to_arrays
 from fedct_flwr.coordinator.roster import Roster
-from fedct_flwr.datasets.public_set import Query
 from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.loopback import run_loopback, simulated_nodes
-from fedct_flwr.seeding import seed_words
 from fedct_flwr.silo.site import simulated_site
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import RunError
 from fedct_flwr.wire.codec import decode_instruction
 from fedct_flwr.wire.content import Instruction, Terms
 from fedct_flwr.wire.messages import from_record
@@ -50,27 +48,6 @@ def test_the_same_seed_gives_the_same_run_whatever_the_order_of_replies(federati
     assert (first.load_checkpoint().targets[:100] != other.load_checkpoint().targets[:100]).any()
 
 
-def test_trees_reach_a_fixed_point_after_one_cotraining_round(federation: Federation) -> None:
-    folder = federation.run(learner="random-forest", learner_params='{"n_estimators": 20}', num_server_rounds=10)
-    assert [entry["fixed_point"] for entry in folder.rounds()] == [False, True]
-    assert folder.read_json("result.json")["fixed_point"] == 2
-    assert folder.rounds()[-1]["changed"] == 0
-    assert [entry["churn"] for entry in folder.rounds()] == [None, 0.0]
-
-
-def test_a_run_goes_on_beyond_a_fixed_point_if_asked_to(federation: Federation) -> None:
-    folder = federation.run(stop_at_fixed_point=False, num_server_rounds=4)
-    assert len(folder.rounds()) == 4
-
-
-def test_silos_that_train_on_may_change_their_minds_so_no_fixed_point_ends_their_run(federation: Federation) -> None:
-    folder = federation.run(
-        learner="tests.federation.learners.network", learner_params="{}", local_steps=1, num_server_rounds=6
-    )
-    assert any(entry["fixed_point"] for entry in folder.rounds()[:-1])
-    assert len(folder.rounds()) == 6
-
-
 def test_every_silo_may_use_another_learner(federation: Federation) -> None:
     folder = federation.run(
         learner="decision-tree,random-forest,logistic-regression,tests.federation.learners:pipeline",
@@ -89,29 +66,6 @@ def test_a_silo_that_knows_one_class_votes_in_the_whole_label_space(federation: 
     assert min(folder.rounds()[-1]["class_counts"].values()) > 0
 
 
-def test_a_query_subset_asks_for_and_receives_less(federation: Federation) -> None:
-    folder = federation.run(query_size=50, num_server_rounds=2)
-    whole = federation.run(run_dir=str(federation.path / "whole"), num_server_rounds=2)
-    first, second = folder.rounds()
-    assert first["queried"] == 50
-    assert sum(first["class_counts"].values()) == 50
-    assert 50 < sum(second["class_counts"].values()) <= 100
-    assert not second["fixed_point"]
-    assert first["bytes_sent"] < whole.rounds()[0]["bytes_sent"]
-
-
-def test_churn_counts_labels_that_did_not_stay_and_no_new_ones(federation: Federation) -> None:
-    folder = federation.run(query_size=150, num_server_rounds=3)
-    labels: dict[int, int] = {}
-    for entry in folder.rounds():
-        low, high = seed_words(0, "query", entry["round"])[:2]
-        asked = Query(low | high << 32, 150).positions(228).tolist()
-        known = [i for i in asked if i in labels]
-        expected = None if not known else (entry["changed"] - (len(asked) - len(known))) / len(known)
-        assert entry["churn"] == (expected if expected is None else pytest.approx(expected))
-        labels |= dict.fromkeys(asked, 0)
-
-
 def test_silos_train_on_the_labels_of_the_round_before_and_on_no_older_ones(federation: Federation) -> None:
     asked: list[Instruction] = []
 
@@ -127,15 +81,6 @@ def test_silos_train_on_the_labels_of_the_round_before_and_on_no_older_ones(fede
         np.testing.assert_array_equal(np.flatnonzero(now.targets != -1), before.query.positions(228))
 
 
-def test_qualified_majority_abstains_below_the_quorum(federation: Federation) -> None:
-    folder = federation.run(algorithm="fedct-qualified", quorum=1.0)
-    targets = folder.load_checkpoint().targets
-    first = folder.rounds()[0]
-    assert first["abstained"] > 0
-    assert first["agreement"] == 1.0
-    assert set(np.unique(targets)) <= {-1, 0, 1}
-
-
 def test_scores_travel_only_if_the_run_asks_for_them(federation: Federation) -> None:
     silent = federation.run(num_server_rounds=1)
     open_run = federation.run(num_server_rounds=1, report_scores=True, run_dir=str(federation.path / "open"))
@@ -145,22 +90,6 @@ def test_scores_travel_only_if_the_run_asks_for_them(federation: Federation) -> 
             "own_accuracy", "own_balanced_accuracy", "pooled_accuracy", "pooled_balanced_accuracy",
         ]  # fmt: skip
         assert all(0 <= score <= 1 for score in silo["scores"].values())
-
-
-def test_the_spread_of_the_silos_accuracies_is_told_where_they_report_them(federation: Federation) -> None:
-    silent = federation.run(num_server_rounds=1)
-    open_run = federation.run(num_server_rounds=2, report_scores=True, run_dir=str(federation.path / "open"))
-    assert silent.rounds()[0]["accuracy_spread"] is None
-    for entry in open_run.rounds():
-        accuracies = [silo["scores"]["pooled_accuracy"] for silo in entry["silos"].values()]
-        assert entry["accuracy_spread"] == pytest.approx(np.std(accuracies))
-
-
-def test_a_reply_is_a_few_dozen_bytes_around_the_packed_labels(federation: Federation) -> None:
-    folder = federation.run()
-    for entry in folder.rounds():
-        for silo in entry["silos"].values():
-            assert silo["bytes_sent"] <= 100 + 228 // 8 + 1
 
 
 def test_resume_goes_on_where_the_run_ended(federation: Federation) -> None:
@@ -196,12 +125,6 @@ def test_a_saved_model_predicts_like_the_silo_did(federation: Federation) -> Non
     assert np.mean(recalls) == pytest.approx(
         folder.rounds()[-1]["silos"]["cleveland"]["scores"]["own_balanced_accuracy"]
     )
-
-
-def test_a_misspelled_key_stops_the_run_before_it_begins(federation: Federation) -> None:
-    with pytest.raises(ConfigError, match="num-server-rounds"):
-        federation.run(num_server_round=3)
-    assert not (federation.path / "run").exists()
 
 
 def test_the_strategy_means_what_every_flower_strategy_means(federation: Federation) -> None:

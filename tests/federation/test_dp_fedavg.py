@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from flwr.app import Context, Message
-from flwr.supercore.differential_privacy import compute_clip_model_update
 from safetensors.numpy import load_file
 from scipy import stats
 from syrupy.assertion import SnapshotAssertion
 
 from client_app.main import app as client_app
 from fedct_flwr.baselines import dp_fedavg as private_averaging
-from fedct_flwr.baselines.dp_fedavg import clipped
 from fedct_flwr.privacy.accounting import epsilon
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
-from fedct_flwr.wire.weights import to_reply, to_weights
+from fedct_flwr.wire.weights import to_weights
 from tests.federation.conftest import Federation
 
 DP_FEDAVG: dict[str, Any] = {
@@ -31,7 +29,6 @@ DP_FEDAVG: dict[str, Any] = {
     "device": "cpu",
     "save_models": True,
 }
-SENT: dict[str, Any] = {"a": np.ones((2, 3), np.float32), "b": np.zeros(4, np.float32)}
 
 
 def global_weights(folder: RunFolder) -> Any:
@@ -101,34 +98,6 @@ def test_all_rounds_together_cost_epsilon_for_a_silo_that_is_replaced(rounds: in
     assert 1.98 <= spent <= 2.0
 
 
-def test_the_noise_is_looked_for_once(federation: Federation) -> None:
-    private_averaging._least_noise.cache_clear()
-    federation.run(**DP_FEDAVG)
-    assert private_averaging._least_noise.cache_info().misses == 1
-
-
-def test_the_same_seed_gives_the_same_run_and_numpys_generator_is_left_alone(federation: Federation) -> None:
-    base = federation.path
-    state = np.random.get_state()[1]
-    runs = []
-    for number, seed in enumerate((3, 3, 4)):
-        federation.path = base / str(number)
-        runs.append(flat(global_weights(federation.run(**DP_FEDAVG, seed=seed))))
-    np.testing.assert_array_equal(runs[0], runs[1])
-    assert (runs[0] != runs[2]).mean() > 0.99
-    np.testing.assert_array_equal(state, np.random.get_state()[1])
-
-
-def test_a_silo_that_sends_back_what_it_got_is_averaged_too(federation: Federation) -> None:
-    def idle(message: Message, context: Context) -> Message:
-        sent = to_weights(message.content.array_records["arrays"])
-        return Message(to_reply("budapest", sent, 10), reply_to=message)
-
-    federation.behave[1] = idle
-    (entry,) = federation.run(**DP_FEDAVG).rounds()
-    assert len(entry["silos"]) == 4
-
-
 def normalized(num_features: int, num_classes: int) -> Any:
     from torch import nn
 
@@ -150,19 +119,3 @@ def test_what_cannot_be_protected_stops_the_run_before_it_begins(
         federation.run(**{**DP_FEDAVG, **settings})
     assert str(caught.value) == wording
     assert federation.sent == []
-
-
-@pytest.mark.parametrize("norm", [0.1, 1.0, 50.0])
-def test_clipping_is_flowers(norm: float) -> None:
-    rng = np.random.default_rng(0)
-    weights = {name: (value + rng.normal(size=value.shape)).astype(np.float32) for name, value in SENT.items()}
-    flowers = [value.copy() for value in weights.values()]
-    compute_clip_model_update(flowers, list(SENT.values()), norm)
-    for ours, theirs in zip(clipped(weights, SENT, norm).values(), flowers, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-        assert ours.dtype == np.float32
-
-
-def test_an_update_of_nothing_stays_nothing() -> None:
-    same = clipped(SENT, SENT, 1.0)
-    assert all((same[name] == SENT[name]).all() for name in SENT)

@@ -16,10 +16,9 @@ from fedct_flwr.config import RunConfig
 from fedct_flwr.learners.base import Averageable, Resumable
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.scoring import accuracy
-from fedct_flwr.types import ConfigError, RunError
+from fedct_flwr.types import ConfigError
 from fedct_flwr.wire.weights import to_reply, to_weights
-from tests.federation.conftest import DEADLINE, Federation
+from tests.federation.conftest import Federation
 from tests.federation.learners import SECRET
 
 FEDAVG: dict[str, Any] = {
@@ -78,44 +77,6 @@ def test_one_round_is_the_average_of_what_each_silo_learns_weighed_by_its_record
 def averageable(learner: Any) -> Averageable:
     assert isinstance(learner, Averageable)
     return learner
-
-
-def test_the_same_seed_gives_the_same_weights_whatever_the_order_of_replies(federation: Federation) -> None:
-    a, b, c = (
-        global_weights(
-            federation.run(**FEDAVG, save_models=True, run_dir=str(federation.path / name), workers=workers, seed=seed)
-        )
-        for name, workers, seed in (("a", 1, 0), ("b", 4, 0), ("c", 4, 1))
-    )
-    assert all((a[name] == b[name]).all() for name in a)
-    assert any((a[name] != c[name]).any() for name in a)
-
-
-def test_the_global_model_is_scored_every_round_if_the_run_asks_for_scores(federation: Federation) -> None:
-    folder = federation.run(**{**FEDAVG, "num_server_rounds": 20}, save_models=True, report_scores=True)
-    scores = [entry["scores"] for entry in folder.rounds()]
-    assert scores[-1]["accuracy"] > 0.65
-    config = RunConfig.from_flower(folder.settings())
-    dataset = datasets.load(config)
-    model = build_learner(config, dataset, 0, dataset.silos[0].private.X)
-    averageable(model).set_weights(global_weights(folder))
-    assert scores[-1]["accuracy"] == accuracy(model, dataset.test)
-
-
-def test_a_silo_keeps_its_optimizer_and_spends_the_steps_of_co_training(federation: Federation) -> None:
-    states: list[Any] = []
-
-    def watch(message: Message, context: Context) -> Message:
-        reply = client_app(message, context)
-        states.append(context.state["fedct"][f"run-{context.run_id}-learner"])
-        return reply
-
-    federation.behave[0] = watch
-    federation.run(**FEDAVG)
-    from safetensors.torch import load
-
-    assert [int(load(state)["steps"]) for state in states] == [5, 10, 15]
-    assert [float(load(state)["optimizer.0.step"]) for state in states] == [5, 10, 15]
 
 
 @pytest.mark.parametrize(
@@ -185,29 +146,3 @@ def test_a_silo_that_fails_is_left_out_and_its_words_go_no_further(
     assert SECRET not in (folder.path / "rounds.jsonl").read_text()
     if behave is not refuses:  # here the silo's own log is the coordinator's
         assert SECRET not in caplog.text
-
-
-def test_a_silo_that_hangs_is_not_asked_again_and_the_others_go_on(
-    federation: Federation, wording: SnapshotAssertion
-) -> None:
-    federation.behave[FAULTY] = federation.hang
-    folder = federation.run(**{**FEDAVG, "num_server_rounds": 4}, round_deadline=DEADLINE)
-    assert [entry["absent"] for entry in folder.rounds()] == wording
-    assert [len(entry["silos"]) for entry in folder.rounds()] == [3] * 4
-
-
-def test_two_nodes_cannot_answer_for_one_silo(federation: Federation) -> None:
-    def impersonate(message: Message, context: Context) -> Message:
-        context.node_config["partition-id"] = 0
-        return client_app(message, context)
-
-    federation.behave[FAULTY] = impersonate
-    folder = federation.run(**{**FEDAVG, "num_server_rounds": 1}, workers=1)
-    assert list(folder.rounds()[0]["silos"]) == ["cleveland", "long-beach", "zurich"]
-
-
-def test_without_a_quorum_the_run_fails_with_one_sentence(federation: Federation) -> None:
-    federation.behave = {0: raises, 1: raises}
-    with pytest.raises(RunError, match=r"^round 1 has 2 valid .* min-silos is 3: "):
-        federation.run(**FEDAVG, min_silos=3)
-    assert RunFolder(federation.path / "run").read_json("result.json")["status"] == "failed"

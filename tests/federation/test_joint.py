@@ -1,7 +1,6 @@
 """The joint labeler: silos train one labeler by noisy secure sums, and learn its labels."""
 
 import json
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -16,7 +15,6 @@ from fedct_flwr.cli.report import write_at_end
 from fedct_flwr.config import RunConfig
 from fedct_flwr.coordinator.joint_plan import simulated_plan
 from fedct_flwr.kinds.joint import STEPS as JOINT_STEPS
-from fedct_flwr.labelers.joint_choice import BOTH
 from fedct_flwr.labelers.joint_linear import JointLinear, train_together
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.noise_shares import NoiseShares
@@ -56,61 +54,6 @@ def test_a_run_trains_in_sums_and_charges_every_silo_within_its_budget(federatio
         assert list((folder.path / "models").glob(f"{silo}.*"))
     card = json.loads((folder.path / "models" / "global.json").read_text())
     assert card["privacy"]["epsilon"] == 1.0
-
-
-def test_scores_that_nobody_has_are_not_in_the_round_log(federation: Federation) -> None:
-    """A silo without test records scores NaN, and one that lies may, which is no JSON."""
-    folder = federation.run(**RUN, test_fraction=0.0, report_scores=True)
-    last = (folder.path / "rounds.jsonl").read_text("utf-8").splitlines()[-1]
-    silos = json.loads(last, parse_constant=pytest.fail)["silos"]
-    assert {silo: told["scores"] for silo, told in silos.items()} == {silo: {} for silo in SILOS}
-
-
-def test_an_additive_labeler_is_trained_as_well(federation: Federation) -> None:
-    folder = federation.run(**RUN, joint_labeler="additive")
-    assert "" not in labels(folder)
-    told = result(folder)["joint"]
-    assert told["labeler"] == "additive"
-    assert {spent(folder, silo)[1] for silo in SILOS} == {JOINT_STEPS}
-
-
-def test_a_labeler_is_chosen_by_a_sum_at_the_same_cost(federation: Federation) -> None:
-    folder = federation.run(**RUN, joint_labeler="auto")
-    assert "" not in labels(folder)
-    told = result(folder)["joint"]
-    ahead, error = told["choice"]["additive_ahead"], told["choice"]["error"]
-    assert told["labeler"] == ("additive" if ahead > error else "linear")
-    assert [len(line["silos"]) for line in folder.rounds()] == [4] * (JOINT_STEPS + 1)
-    for silo in SILOS:
-        epsilon, charges = spent(folder, silo)
-        assert charges == JOINT_STEPS
-        assert 0.9 < epsilon <= 1.0
-
-
-@pytest.mark.parametrize("stopped_at", [BOTH + 1, BOTH + 2])
-def test_a_run_that_stops_at_the_choice_goes_on_to_the_same_labels(
-    federation: Federation, tmp_path: Path, stopped_at: int
-) -> None:
-    whole = federation.run(**RUN, joint_labeler="auto", run_dir=str(tmp_path / "whole"))
-    federation.behave[2] = federation.away(stopped_at)
-    with pytest.raises(RunError, match=f"step {stopped_at} has 3 silos ready"):
-        federation.run(**RUN, joint_labeler="auto")
-    federation.behave.clear()
-    folder = federation.run(**RUN, joint_labeler="auto", resume=True)
-    assert result(folder)["joint"] == result(whole)["joint"]
-    assert labels(folder) == labels(whole)
-    assert {spent(folder, silo)[1] for silo in SILOS} == {JOINT_STEPS}
-
-
-def test_a_choice_that_is_lost_leaves_the_linear_labeler(federation: Federation) -> None:
-    def away_once(message: Message, context: Context) -> Message:
-        if message.metadata.group_id == str(BOTH + 1):
-            raise RuntimeError
-        return client_app(message, context)
-
-    federation.behave_in_sums[2] = away_once
-    told = result(federation.run(**RUN, joint_labeler="auto"))["joint"]
-    assert (told["labeler"], told["choice"], told["lost"]) == ("linear", {}, 1)
 
 
 def test_with_little_noise_labels_are_those_of_training_in_the_open(federation: Federation) -> None:

@@ -68,24 +68,6 @@ def test_one_round_labels_the_public_set_the_same_each_time(federation: Federati
     assert (again.path / "labels.csv").read_bytes() == (folder.path / "labels.csv").read_bytes()
 
 
-def test_the_default_number_of_rounds_is_one_too_and_another_is_refused(
-    federation: Federation, wording: SnapshotAssertion
-) -> None:
-    assert len(federation.run(**{**FEDKT, "num_server_rounds": 10}).rounds()) == 1
-    with pytest.raises(ConfigError) as caught:
-        federation.run(**{**FEDKT, "num_server_rounds": 3})
-    assert str(caught.value) == wording
-
-
-def test_silos_send_the_fewest_bits_that_hold_their_students_votes(federation: Federation) -> None:
-    """Of two students and two classes: three ways to vote, two bits. Of one student: one bit."""
-    by_students = []
-    for students in (1, 2):
-        folder = federation.run(**FEDKT, partitions=students, run_dir=str(federation.path / str(students)))
-        by_students.append(folder.rounds()[0]["silos"]["zurich"]["bytes_sent"])
-    assert by_students[1] - by_students[0] == QUERIES // 4 - -(-QUERIES // 8)
-
-
 def test_students_of_perfect_teachers_give_the_right_labels(federation: Federation) -> None:
     """Teachers that know the answer, and students that remember what they are told."""
     folder = federation.run(

@@ -87,13 +87,6 @@ def test_one_round_is_what_the_matching_makes_of_networks_that_began_apart(feder
     assert json.loads((folder.path / "result.json").read_text()) == {"status": "completed", "hidden_widths": [width]}
 
 
-def test_with_an_initial_model_all_begin_with_it(federation: Federation, seen: Seen) -> None:
-    before = federation.run(**{**PFNM, "algorithm": "fedavg"}, run_dir=str(federation.path / "a"))
-    federation.run(**PFNM, initial_model=str(before.models / "global.safetensors"))
-    expected = global_weights(before)
-    assert all((asked[name] == value).all() for asked, _ in seen.values() for name, value in expected.items())
-
-
 def test_the_global_model_is_scored_and_its_file_gives_those_scores_again(
     federation: Federation,
 ) -> None:
@@ -108,14 +101,6 @@ def test_the_global_model_is_scored_and_its_file_gives_those_scores_again(
         balanced_accuracy(build(folder, n).load_any_width(folder.models / "global.safetensors"), dataset.test)
         for n in range(4)
     ]
-
-
-def test_it_repeats_exactly_whatever_the_order_of_replies(federation: Federation) -> None:
-    a, b = (
-        global_weights(federation.run(**PFNM, run_dir=str(federation.path / str(workers)), workers=workers))
-        for workers in (1, 4)
-    )
-    assert all((a[name] == b[name]).all() for name in a)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """Whole runs in which silos share probabilities."""
 
-import csv
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Context, Message
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.runs.run_folder import RunFolder
@@ -45,36 +43,6 @@ def test_a_resumed_run_ends_as_one_that_was_not_interrupted(settings: dict[str, 
     ends_like(resumed, whole)
 
 
-def test_the_run_folder_tells_who_trusts_whom_and_the_labels_of_all(federation: Federation) -> None:
-    folder = federation.run(**SOFT)
-    silos = sorted(folder.rounds()[0]["silos"])
-    for number, entry in enumerate(folder.trust(), start=1):
-        assert (entry["round"], entry["silos"]) == (number, silos)
-        matrix = np.array(entry["matrix"])
-        assert matrix.shape == (4, 4)
-        np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-3)
-        assert (matrix.argmax(axis=1) == np.arange(4)).all()
-    checkpoint = folder.load_checkpoint()
-    with (folder.path / "labels.csv").open(newline="") as file:
-        labels = [row["label"] for row in csv.DictReader(file)]
-    assert labels == [("healthy", "diseased")[label] for label in checkpoint.targets]
-    shares = folder.trust()[-1]["matrix"]
-    mean = np.tensordot(np.mean(shares, axis=0), checkpoint.state["votes"], axes=1)
-    clear = np.abs(mean[:, 0] - mean[:, 1]) > 0.01
-    assert (mean.argmax(axis=1) == checkpoint.targets)[clear].all()
-    # One byte for each of the 228 examples, with two classes.
-    assert all(228 < silo["bytes_sent"] < 340 for entry in folder.rounds() for silo in entry["silos"].values())
-    assert not federation.run(run_dir=str(federation.path / "hard"), num_server_rounds=1).trust()
-
-
-def test_subsets_are_asked_about_and_learned(federation: Federation) -> None:
-    folder = federation.run(**SOFT, query_size=50)
-    rounds = folder.rounds()
-    assert [entry["queried"] for entry in rounds] == [50, 50, 50]
-    assert folder.load_checkpoint().state["votes"].shape == (4, 50, 2)
-    assert not any(entry["absent"] for entry in rounds)
-
-
 def test_a_silo_that_leaves_for_a_round_takes_its_trust_with_it_and_brings_it_back(federation: Federation) -> None:
     federation.behave[1] = federation.away(2)
     settings: dict[str, Any] = {"algorithm": "prediction-consensus", "trust": "static", "stop_at_fixed_point": False}
@@ -86,19 +54,6 @@ def test_a_silo_that_leaves_for_a_round_takes_its_trust_with_it_and_brings_it_ba
     rows = [with_all["silos"].index(silo) for silo in without["silos"]]
     kept = np.array(with_all["matrix"])[np.ix_(rows, rows)]
     np.testing.assert_allclose(without["matrix"], kept / kept.sum(axis=1, keepdims=True), atol=1e-3)
-
-
-def test_a_silo_that_comes_late_warms_up_before_it_answers(federation: Federation) -> None:
-    asked, away = [], federation.away(1)
-
-    def late(message: Message, context: Context) -> Message:
-        asked.append(len(message.content["fedct"]["payload"]))  # type: ignore[arg-type,index,call-overload]
-        return away(message, context)
-
-    federation.behave[1] = late
-    folder = federation.run(**SOFT, min_silos=3, stop_at_fixed_point=False)
-    assert [len(entry["silos"]) for entry in folder.trust()] == [3, 4, 4]
-    assert asked[1] < 100 < 228 < asked[2]
 
 
 def test_warm_up_costs_training_and_no_messages(federation: Federation) -> None:
@@ -113,18 +68,6 @@ def test_warm_up_costs_training_and_no_messages(federation: Federation) -> None:
     assert np.abs(long - 0.5).mean() > np.abs(short - 0.5).mean() + 0.02
     sent = [folder.rounds()[0]["instruction_bytes"] for folder in folders]
     assert sent[0] == sent[1] < 100
-
-
-def test_each_silo_has_a_learner_of_its_own_kind_and_a_student_learns_the_labels(federation: Federation) -> None:
-    folder = federation.run(
-        **SOFT,
-        learner=f"{NETWORK['learner']},random-forest,logistic-regression,decision-tree",
-        learner_params='[{}, {"n_estimators": 5}, {}, {}]',
-        student="decision-tree",
-        num_server_rounds=2,
-    )
-    assert not any(entry["absent"] for entry in folder.rounds())
-    assert folder.read_json("result.json")["global_model"]["labels"] == 228
 
 
 def test_distributed_distillation_is_the_mean(federation: Federation) -> None:

@@ -1,6 +1,5 @@
 """Whole runs in which the labels that leave are a labeler's."""
 
-import json
 from typing import Any
 
 import pytest
@@ -53,18 +52,6 @@ def test_silos_that_have_spent_all_say_so_and_the_run_ends_with_that(
     assert spent(folder, "zurich").charges == 2
 
 
-def test_a_resumed_run_goes_on_with_its_ledgers_and_its_plan(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fedct_flwr.silo.site.labeler_for", drawing)
-    settings = {"protection": "dp-linear", "epsilon": 2.0}
-    folder = federation.run(num_server_rounds=2, **settings)
-    with pytest.raises(RunError, match="set back num-server-rounds"):
-        federation.run(num_server_rounds=3, resume=True, **settings)
-    federation.run(num_server_rounds=2, resume=True, **settings)
-    assert spent(folder, "cleveland").charges == 2
-
-
 def test_a_protection_covers_no_weights(federation: Federation) -> None:
     with pytest.raises(ConfigError, match="shares weights, which protection = 'dp-sgd' does not cover"):
         federation.run(algorithm="fedavg", protection="dp-sgd", **NETWORK)
@@ -81,9 +68,3 @@ def test_more_teachers_than_the_smallest_silo_has_records_stop_the_run_before_it
     with pytest.raises(ConfigError, match="fewer records than the 100 teachers"):
         federation.run(protection="teachers", teachers=100)
     assert federation.sent == []
-
-
-def test_without_a_protection_nothing_is_charged(federation: Federation) -> None:
-    folder = federation.run(num_server_rounds=1)
-    assert not (folder.path / "privacy").exists()
-    assert json.loads((folder.path / "config.json").read_text())["settings"]["protection"] == "none"

@@ -9,7 +9,6 @@ import pytest
 from flwr.app import Context, Message
 
 from client_app.main import app as client_app
-from fedct_flwr.config import RunConfig
 from fedct_flwr.consensus.prediction import prediction_consensus
 from fedct_flwr.consensus.trust import naive
 from fedct_flwr.runs.run_folder import RunFolder
@@ -91,14 +90,6 @@ def learned(folder: RunFolder) -> np.ndarray[Any, Any]:
     return found
 
 
-def test_a_run_in_sums_of_probabilities_goes_on_where_it_stopped(federation: Federation, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"algorithm": "dd", "secure": True, "stop_at_fixed_point": False}
-    whole = federation.run(run_dir=str(tmp_path / "whole"), **settings)
-    federation.run(num_server_rounds=1, **settings)
-    resumed = federation.run(resume=True, **settings)
-    np.testing.assert_array_equal(learned(resumed), learned(whole))
-
-
 def test_a_silo_that_comes_late_is_asked_what_all_are_and_is_in_the_sum(federation: Federation) -> None:
     federation.behave[1] = federation.away(1)
     folder = federation.run(algorithm="dd", secure=True, min_silos=3, stop_at_fixed_point=False)
@@ -157,11 +148,3 @@ def test_what_sums_cannot_do_is_refused_before_anybody_is_asked(federation: Fede
     with pytest.raises(ConfigError):
         federation.run(**{"secure": True, **settings})
     assert not federation.sent
-
-
-@pytest.mark.parametrize("algorithm", ["fedct-dawid-skene", "fedct-agreement"])
-def test_a_rule_that_weighs_votes_says_why_it_has_no_sums_and_what_to_choose(algorithm: str) -> None:
-    run = {"study": "x", "data": "heart-disease", "learner": "decision-tree", "algorithm": algorithm}
-    with pytest.raises(ConfigError, match=f"^{algorithm} weighs .* set algorithm to 'fedct' or 'fedct-qualified'"):
-        RunConfig.from_flower({**run, "secure": True})
-    RunConfig.from_flower({**run, "secure": False})

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.types import ConfigError
 from tests.federation.conftest import Federation
 
 SHARES: dict[str, Any] = {"algorithm": "fedct-shares"}
@@ -34,26 +33,3 @@ def test_silos_send_what_they_send_of_labels_and_the_labels_are_the_pluralitys(
     clear = np.ptp(shares, axis=1) > 0
     assert (shares.argmax(axis=1) == checkpoint.targets)[clear].all()
     assert not any(entry["absent"] for entry in folder.rounds())
-
-
-@EVERY
-def test_a_resumed_run_ends_as_one_that_was_not_interrupted(settings: dict[str, Any], federation: Federation) -> None:
-    settings = {**settings, "save_models": True}
-    if "network" not in settings.get("learner", ""):
-        settings["stop_at_fixed_point"] = False
-    whole = federation.run(**settings, run_dir=str(federation.path / "whole")).load_checkpoint()
-    federation.run(**settings, num_server_rounds=1)
-    resumed = federation.run(**settings, num_server_rounds=3, resume=True).load_checkpoint()
-    np.testing.assert_array_equal(resumed.targets, whole.targets)
-    np.testing.assert_array_equal(resumed.state["shares"], whole.state["shares"])
-
-
-def test_subsets_are_asked_about_and_learned(federation: Federation) -> None:
-    folder = federation.run(**SHARES, query_size=50)
-    assert [entry["queried"] for entry in folder.rounds()] == [50, 50, 50]
-    assert folder.load_checkpoint().state["shares"].shape == (50, 2)
-
-
-def test_a_learner_that_knows_no_probabilities_is_refused_before_the_run(federation: Federation) -> None:
-    with pytest.raises(ConfigError):
-        federation.run(**SHARES, learner="svm")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr import datasets
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.unlabeled import read_unlabeled
-from fedct_flwr.learners import preprocessing
 from fedct_flwr.learners.base import Saveable
 from fedct_flwr.learners.build import build_learner
-from fedct_flwr.learners.sklearn import load_model as load_pipeline
 from fedct_flwr.models.model_file import load_model
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.scoring import accuracy, balanced_accuracy
-from fedct_flwr.types import ABSTAIN, ConfigError, RunError
+from fedct_flwr.types import ABSTAIN, ConfigError
 from tests.federation.conftest import Federation
 
 
@@ -62,65 +59,6 @@ def test_the_vote_of_the_silos_models_is_told_beside_it(federation: Federation) 
     assert right <= found <= right + int((~sure).sum())
 
 
-FEDKT: dict[str, Any] = {"algorithm": "fedkt", "num_server_rounds": 1, "save_models": True, "partitions": 2}
-FEDKT_L2: dict[str, Any] = {**FEDKT, "privacy_level": "L2", "gamma": 0.5, "teachers": 10, "epsilon": 1000.0}
-
-
-@pytest.mark.parametrize("settings", [FEDKT, FEDKT_L2], ids=["L0", "L2"])
-def test_in_fedkt_the_silos_students_vote(federation: Federation, settings: dict[str, Any]) -> None:
-    federation.run(**settings)
-    # Nobody is asked again: their students are in the folder of the run.
-    folder, told = learned(federation, **settings, resume=True)
-    dataset = datasets.load(RunConfig.from_flower(folder.settings()))
-    of_silos = []
-    for silo in dataset.silos:
-        # With noise preprocessing knows no record.
-        seen = [dataset.public.X] if settings is FEDKT_L2 else [dataset.public.X, silo.private.X]
-        X = preprocessing.standard(dataset.schema, np.concatenate(seen)).transform(dataset.test.X.astype(np.float64))
-        students = [load_pipeline(folder.silo_students(silo.name) / f"student-{n}.skops") for n in (1, 2)]
-        of_silos.append([student.predict(X) for student in students])
-    assert any((first != second).any() for first, second in of_silos)
-    right = lots = 0
-    for example, answer in enumerate(dataset.test.y):
-        pairs = [(first[example], second[example]) for first, second in of_silos]
-        agreed = [first for first, second in pairs if first == second]
-        ones, of = (sum(agreed), len(agreed)) if agreed else (sum(map(sum, pairs)), 2 * len(pairs))
-        lots += 2 * ones == of
-        right += 2 * ones != of and (2 * ones > of) == answer
-    found = round(told["scores"]["ensemble"]["accuracy"] * dataset.test.size)
-    assert right <= found <= right + lots
-    assert lots < dataset.test.size / 5
-
-
-def test_without_the_silos_models_there_is_no_vote(federation: Federation) -> None:
-    assert list(learned(federation)[1]["scores"]) == ["student"]
-
-
-def test_nor_without_all_of_their_students(federation: Federation) -> None:
-    folder = federation.run(**FEDKT)
-    (folder.silo_students("zurich") / "student-2.skops").unlink()
-    assert list(learned(federation, **FEDKT, resume=True)[1]["scores"]) == ["student"]
-
-
-def test_nor_with_students_that_cannot_be_written(
-    federation: Federation, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
-) -> None:
-    unwritable = {"learner": "tests.federation.learners.Unwritable", "learner_params": "{}"}
-    assert list(learned(federation, **FEDKT, **unwritable)[1]["scores"]) == ["student"]
-    said = {record.getMessage() for record in caplog.records if record.levelname == "WARNING"}
-    assert {re.sub(r"\S+\.skops", "PATH", each) for each in said} == wording
-
-
-def test_without_test_data_nothing_is_scored(federation: Federation) -> None:
-    assert learned(federation, test_fraction=0.0)[1]["scores"] == {}
-
-
-def test_without_a_student_the_run_is_as_before(federation: Federation) -> None:
-    folder = federation.run()
-    assert list(folder.read_json("result.json")) == ["status", "fixed_point"]
-    assert not folder.models.exists()
-
-
 def test_the_card_tells_what_is_known(federation: Federation) -> None:
     folder, told = learned(federation, algorithm="fedct-qualified", quorum=0.9)
     path = folder.path / told["file"]
@@ -134,16 +72,6 @@ def test_the_card_tells_what_is_known(federation: Federation) -> None:
     text = path.with_suffix(".md").read_text()
     assert "Nothing is promised" in text
     assert all(word in text for word in (card["sha256"], "random-forest", "quorum of 0.9", "cleveland"))
-
-
-def test_nobody_agrees_so_there_is_nothing_to_learn(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(folder: RunFolder, targets: Any, classes: Any) -> None:
-        targets[:] = ABSTAIN
-
-    monkeypatch.setattr(RunFolder, "save_labels", nothing)
-    with pytest.raises(RunError, match="has a label"):
-        learned(federation)
-    assert RunFolder(federation.path / "run").read_json("result.json")["status"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -160,14 +88,6 @@ def test_a_student_that_cannot_be_is_refused_before_the_run_begins(
     with pytest.raises(ConfigError, match=said):
         learned(federation, **settings)
     assert not (federation.path / "run").exists()
-
-
-def test_xgboost(federation: Federation) -> None:
-    pytest.importorskip("xgboost")
-    folder, told = learned(federation, student="xgboost", num_server_rounds=1)
-    dataset = datasets.load(RunConfig.from_flower(folder.settings()))
-    model = load_model(folder.path / told["file"])
-    assert told["scores"]["student"]["accuracy"] == accuracy(model, dataset.test)
 
 
 def test_a_network_that_others_go_on_from(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,13 +111,6 @@ def test_a_network_that_others_go_on_from(federation: Federation, monkeypatch: p
     silos = build_learner(config, dataset, 0, dataset.silos[0].private.X)
     silos.load(folder.path / told["file"])  # type: ignore[attr-defined]
     assert accuracy(silos, dataset.test) > 0.6
-
-
-def test_a_run_that_is_over_is_gone_on_with_for_a_student(federation: Federation) -> None:
-    federation.run(num_server_rounds=1)
-    folder, told = learned(federation, num_server_rounds=1, resume=True)
-    assert len(folder.rounds()) == 1
-    assert (folder.path / told["file"]).is_file()
 
 
 def test_the_one_shot_example(

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,14 +10,12 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 from syrupy.assertion import SnapshotAssertion
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.plugins.hparams import metadata
 
 from fedct_flwr.config import RunConfig
 from fedct_flwr.runs.run_folder import RunFolder
-from fedct_flwr.tracking import base, check_tracking, metrics_of, to_mlflow, to_tensorboard
+from fedct_flwr.tracking import base, check_tracking, to_mlflow, to_tensorboard
 from fedct_flwr.types import ConfigError, RunError
 from tests.federation.conftest import Federation
-from tests.federation.test_fedavg import FEDAVG
 
 TWO_ROUNDS: dict[str, Any] = {"num_server_rounds": 2, "stop_at_fixed_point": False, "report_scores": True}
 # MLflow's, at its own code.
@@ -76,15 +73,6 @@ def test_mlflow_has_what_the_round_log_has(kept: Kept) -> None:
     assert "own_accuracy/mean" in run.data.metrics
 
 
-def test_mlflow_has_the_run_config_and_the_versions(kept: Kept) -> None:
-    run = run_of(kept.folder, MlflowClient(tracking_uri=kept.uri))
-    assert run.data.params == {key: str(value) for key, value in kept.folder.settings().items() if value != ""} | {
-        key: "" for key, value in kept.folder.settings().items() if value == ""
-    }
-    assert run.data.tags["version.flwr"].startswith("1.")
-    assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
-
-
 def test_mlflow_has_the_runs_files_and_no_silos_model(kept: Kept) -> None:
     client = MlflowClient(tracking_uri=kept.uri)
     run_id = run_of(kept.folder, client).info.run_id
@@ -97,16 +85,6 @@ def test_mlflow_has_the_runs_files_and_no_silos_model(kept: Kept) -> None:
     assert json.loads(copy.read_text()) == kept.folder.read_json("result.json")
 
 
-def test_a_resumed_run_is_the_same_run_in_mlflow(federation: Federation, store: MlflowClient) -> None:
-    folder = federation.run(tracking="mlflow", **TWO_ROUNDS)
-    before = run_of(folder, store)
-    federation.run(tracking="mlflow", **{**TWO_ROUNDS, "num_server_rounds": 3}, resume=True)
-    after = run_of(folder, store)
-    assert after.info.run_id == before.info.run_id
-    assert [step for step, _ in points(store, after, "agreement")] == [1, 2, 3]
-    assert not (folder.path / "mlflow.db").exists(), "the store is the one that was named"
-
-
 def test_mlflow_hears_of_a_run_that_failed(federation: Federation, store: MlflowClient) -> None:
     with pytest.raises(RunError):
         federation.run(tracking="mlflow", learner="tests.federation.learners.Raising", learner_params="{}")
@@ -115,27 +93,6 @@ def test_mlflow_hears_of_a_run_that_failed(federation: Federation, store: Mlflow
     assert run.info.status == "FAILED"
     copy = Path(store.download_artifacts(run.info.run_id, "result.json"))
     assert json.loads(copy.read_text()) == folder.read_json("result.json")
-
-
-def test_a_store_that_cannot_be_opened_is_told_before_the_first_round(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(to_mlflow.STORE, str(federation.path / "mlruns"))
-    with pytest.raises(RunError, match=r"^tracking = 'mlflow': .* set tracking to 'none'$"):
-        federation.run(tracking="mlflow")
-    folder = RunFolder(federation.path / "run")
-    assert folder.rounds() == []
-    assert folder.read_json("result.json")["status"] == "failed"
-
-
-def test_where_a_number_is_predicted_distances_are_told() -> None:
-    record = {"round": 1, "distance": 2.5, "moved": None, "silos": {"oslo": {"distance": 2.5}}, "absent": {}}
-    assert metrics_of(record) == {"distance": 2.5, "silos": 1.0, "absent": 0.0}
-
-
-def test_a_metric_is_named_as_mlflow_allows() -> None:
-    record = {"round": 1, "silos": {"Nord (a)": {"scores": {"own_accuracy": 1.0}}}, "absent": {}}
-    assert to_mlflow._allowed(list(metrics_of(record))[2]) == "own_accuracy/Nord _a_"
 
 
 # --- TensorBoard
@@ -152,30 +109,6 @@ def test_tensorboard_has_what_the_round_log_has(board: RunFolder) -> None:
         told = [(point.step, point.value) for point in found.Scalars(name)]
         assert told == [(entry["round"], pytest.approx(entry[name])) for entry in rounds], name
     assert "own_accuracy/long-beach" in found.Tags()["scalars"]
-
-
-def test_tensorboard_has_the_run_config_and_the_result(board: RunFolder) -> None:
-    found = events(board)
-    stored = found.SummaryMetadata(metadata.SESSION_START_INFO_TAG).plugin_data.content
-    hparams = metadata.parse_session_start_info_plugin_data(stored).hparams
-    assert hparams["algorithm"].string_value == board.settings()["algorithm"]
-    assert hparams["num-server-rounds"].number_value == 2
-    assert hparams["report-scores"].bool_value is True
-    (result,) = found.Tensors(to_tensorboard.RESULT)
-    assert '"status": "completed"' in result.tensor_proto.string_val[0].decode()
-
-
-def test_a_resumed_run_goes_on_in_tensorboard_where_its_checkpoint_is(federation: Federation, board: RunFolder) -> None:
-    federation.run(tracking="tensorboard", **{**TWO_ROUNDS, "num_server_rounds": 3}, resume=True)
-    assert [point.step for point in events(board).Scalars("agreement")] == [1, 2, 3]
-
-
-def test_weight_sharing_is_followed_too(federation: Federation) -> None:
-    folder = federation.run(**FEDAVG, tracking="tensorboard", report_scores=True)
-    found = events(folder)
-    scores = [entry["scores"]["accuracy"] for entry in folder.rounds()]
-    assert [point.value for point in found.Scalars("global/accuracy")] == pytest.approx(scores)
-    assert [point.value for point in found.Scalars("silos")] == [4.0] * 3
 
 
 # --- whichever
@@ -198,37 +131,9 @@ def test_a_tracker_that_fails_in_the_middle_ends_nothing_and_says_so_once(
     assert warning == wording
 
 
-def test_a_resumed_run_goes_on_without_a_store_that_is_gone(
-    federation: Federation, board: RunFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(to_mlflow.STORE, str(federation.path / "mlruns"))
-    folder = federation.run(tracking="mlflow", **{**TWO_ROUNDS, "num_server_rounds": 3}, resume=True)
-    assert len(folder.rounds()) == 3
-
-
-def test_no_tracker_is_imported_where_none_is_wanted(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("mlflow", "tensorboard"):
-        monkeypatch.setitem(sys.modules, package, None)
-    folder = federation.run(num_server_rounds=1)
-    assert not (folder.path / to_tensorboard.FOLDER).exists()
-
-
 def test_a_missing_extra_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base.importlib.util, "find_spec", lambda name: None)
     for name in ("mlflow", "tensorboard"):
         config = RunConfig.from_flower({"study": "s", "data": "heart-disease", "tracking": name})
         with pytest.raises(ConfigError, match=rf"pip install 'fedct-flwr\[{name}\]'"):
             check_tracking(config)
-
-
-def test_an_unknown_tracker_is_answered_with_a_near_one() -> None:
-    with pytest.raises(ConfigError, match="tracking = 'mlfow' in the run config: did you mean 'mlflow'"):
-        RunConfig.from_flower({"study": "s", "data": "heart-disease", "tracking": "mlfow"})
-
-
-def test_no_silo_can_reach_a_tracker() -> None:
-    root = Path(__file__).parents[2]
-    folders = [root / "client_app", root / "fedct_flwr" / "silo", root / "fedct_flwr" / "hospital"]
-    sources = [path for folder in folders for path in folder.rglob("*.py")]
-    assert len(sources) > 20
-    assert not [path.name for path in sources if "tracking" in path.read_text("utf-8")]

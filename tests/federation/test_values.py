@@ -1,6 +1,5 @@
 """Whole runs in which silos predict a number: real patients, and nothing but values travels."""
 
-import csv
 from typing import Any
 
 import numpy as np
@@ -42,53 +41,6 @@ def test_silos_explain_more_of_what_they_have_not_seen_than_alone(trust: str, fe
     assert mean["local"] + 0.1 < mean["federated"] < mean["centralized"]
 
 
-def test_the_run_folder_tells_of_values_and_of_nothing_that_has_classes(federation: Federation) -> None:
-    folder = federation.run(**NUMBERS, trust="dynamic")
-    assert (folder.quantity, folder.read_json("config.json")["classes"]) == ("progression", [])
-    first, *_, last = folder.rounds()
-    assert {"agreement", "changed", "abstained", "class_counts"}.isdisjoint(first)
-    assert first["moved"] is None
-    assert last["distance"] < first["distance"]
-    # Four bytes for each of the 180 examples, and what else is in a message.
-    assert all(720 < silo["bytes_sent"] < 840 for silo in first["silos"].values())
-    assert [entry["round"] for entry in folder.trust()] == [1, 2, 3]
-    np.testing.assert_allclose(np.sum(folder.trust()[-1]["matrix"], axis=1), 1, atol=1e-3)
-
-    checkpoint = folder.load_checkpoint()
-    with (folder.path / "values.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [int(row["example"]) for row in rows] == list(range(180))
-    np.testing.assert_array_equal(np.float32([row["progression"] for row in rows]), checkpoint.targets)
-    assert not (folder.path / "labels.csv").exists()
-    # The consensus is the mean of the targets, by the trust of the last round.
-    shares = np.mean(folder.trust()[-1]["matrix"], axis=0)
-    mean = np.tensordot(shares, checkpoint.state["votes"], axes=1)[:, 0]
-    np.testing.assert_allclose(checkpoint.targets, mean, rtol=1e-3)
-    distances = np.sqrt(((checkpoint.state["votes"][:, :, 0] - checkpoint.targets) ** 2).mean(axis=1))
-    told = [last["silos"][silo]["distance"] for silo in checkpoint.state["voters"]]
-    np.testing.assert_allclose(told, distances, rtol=1e-5)
-
-
-def test_silos_may_say_how_good_they_are_after_each_round(federation: Federation) -> None:
-    first, *_, last = federation.run(**NUMBERS, report_scores=True).rounds()
-    known = [[silo["scores"] for silo in entry["silos"].values()] for entry in (first, last)]
-    # They have no test sets of their own.
-    assert {name for scores in known for told in scores for name in told} == {"pooled_r_squared"}
-    before, after = (np.mean([told["pooled_r_squared"] for told in scores]) for scores in known)
-    assert before + 0.1 < after < 1
-
-
-def test_a_resumed_run_ends_as_one_that_was_not_interrupted(federation: Federation) -> None:
-    settings = {**NUMBERS, "query_size": 60, "stop_at_fixed_point": False}
-    whole = federation.run(**settings, run_dir=str(federation.path / "whole"))
-    federation.run(**settings, num_server_rounds=1)
-    resumed = federation.run(**settings, num_server_rounds=3, resume=True)
-    ends_like(resumed, whole)
-    assert [entry["queried"] for entry in resumed.rounds()] == [60, 60, 60]
-    # Of 180 examples, some were never asked about.
-    assert 0 < np.isnan(resumed.load_checkpoint().targets).sum() < 120
-
-
 def test_distributed_distillation_is_the_mean_and_comes_to_a_fixed_point(federation: Federation) -> None:
     settings = {**NUMBERS, "learner": "decision-tree", "learner_params": '{"max_depth": 1}', "num_server_rounds": 30}
     naive = federation.run(**settings, trust="naive")
@@ -96,13 +48,6 @@ def test_distributed_distillation_is_the_mean_and_comes_to_a_fixed_point(federat
     ends_like(dd, naive)
     assert dd.trust()[0]["matrix"] == [[0.2] * 5] * 5
     assert dd.read_json("result.json")["fixed_point"] == len(dd.rounds()) < 30
-
-
-def test_each_silo_has_a_regressor_of_its_own_kind(federation: Federation) -> None:
-    learners = "ridge,random-forest,decision-tree,svm,sklearn.linear_model.HuberRegressor"
-    params = '[{}, {"n_estimators": 5}, {}, {}, {}]'
-    folder = federation.run(**{**NUMBERS, "learner": learners, "learner_params": params}, num_server_rounds=2)
-    assert not any(entry["absent"] for entry in folder.rounds())
 
 
 @pytest.mark.parametrize(

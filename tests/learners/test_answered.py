@@ -5,19 +5,17 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fedct_flwr.learners.answered import classes_of, probabilities_of, values_of
-from fedct_flwr.learners.regressor import SklearnRegressor, prepare_regressor
 from fedct_flwr.learners.sklearn import SklearnLearner, prepare
 from fedct_flwr.learners.soft import soft_labels
 from fedct_flwr.types import TrainingError
 
 NUMBER = 4
-SECRET = 4711.25
 X = np.array([[0.0], [1.0], [2.0], [3.0]])
 Y = np.array([0, 1, 0, 1], dtype=np.int16)
 CODES = np.array([0, 1, 0, 1])
@@ -72,19 +70,6 @@ class Answering(ClassifierMixin, BaseEstimator):
         return self.shares
 
 
-class Valuing(RegressorMixin, BaseEstimator):
-    """Answers what it is given."""
-
-    def __init__(self, answer: Any = None) -> None:
-        self.answer = answer
-
-    def fit(self, X: Any, y: Any) -> None:
-        """Give back nothing, which scikit-learn's own never do."""
-
-    def predict(self, X: Any) -> Any:
-        return self.answer
-
-
 def learner(**answers: Any) -> SklearnLearner:
     return SklearnLearner(prepare(Answering(**answers), "own", 0), num_classes=2).fit(X, Y)
 
@@ -105,10 +90,6 @@ class TestClasses:
         assert "0 to 1" in said
         assert "\n" not in said
 
-    def test_truth_values_are_no_classes_of_three(self) -> None:
-        with pytest.raises(TrainingError, match="truth values"):
-            classes_of(CODES == 1, NUMBER, 3)
-
     def test_a_class_that_only_others_have_is_one(self) -> None:
         assert classes_of([2, 2], 2, 3).tolist() == [2, 2]
 
@@ -122,10 +103,6 @@ class TestClasses:
         trained = SklearnLearner(Answering(answer=answer), num_classes=5).fit(X, np.int16([1, 4, 1, 4]))
         with pytest.raises(TrainingError, match="Answering answered"):
             trained.predict(X)
-
-    def test_truth_values_behind_a_gap_are_classes(self) -> None:
-        trained = SklearnLearner(Answering(answer=CODES == 1), num_classes=5).fit(X, np.int16([1, 4, 1, 4]))
-        assert trained.predict(X).tolist() == [1, 4, 1, 4]
 
     def test_a_loaded_model_is_held_to_the_same(self, tmp_path: Any) -> None:
         before = SklearnLearner(prepare(Answering(answer=[-1, 1, -1, 1]), "own", 0), packages=["tests"]).fit(X, Y)
@@ -194,51 +171,9 @@ class TestProbabilities:
         assert SklearnLearner(Silent(answer=CODES)).fit(X, Y).probabilities(X, 2) is None
 
 
-NO_VALUES: dict[str, tuple[Any, str]] = {
-    "NaN": ([1.5, np.nan, SECRET, 0], "NaN for 1 of 4"),
-    "infinity": ([1.5, -np.inf, SECRET, 0], "infinite numbers for 1 of 4"),
-    "numbers as text": (["1.5", "2", "3", "4"], "text"),
-    "two outputs": (np.zeros((NUMBER, 2)), r"shape \(4, 2\)"),
-    "a row": (np.zeros((1, NUMBER)), r"shape \(1, 4\)"),
-    "None": (None, "objects"),
-    "complex numbers": (np.zeros(NUMBER, dtype=complex), "complex"),
-}
-
-
-class TestValues:
-    @pytest.mark.parametrize("answer", [[1, 2, 3, 4], [[1.0], [2.0], [3.0], [4.0]], np.array([1, 2, 3, 4], dtype="O")])
-    def test_numbers_are_taken(self, answer: Any) -> None:
-        trained = SklearnRegressor(prepare_regressor(Valuing(answer), "own", 0)).fit(X, Y.astype(float))
-        found = trained.predict(X)
-        assert found.dtype == np.float64
-        assert found.tolist() == [1, 2, 3, 4]
-
-    @pytest.mark.parametrize(("answer", "told"), NO_VALUES.values(), ids=NO_VALUES)
-    def test_anything_else_is_refused_without_a_value_of_an_example(self, answer: Any, told: str) -> None:
-        with pytest.raises(TrainingError, match=told) as refused:
-            SklearnRegressor(Valuing(answer)).fit(X, Y.astype(float)).predict(X)
-        assert str(SECRET) not in str(refused.value)
-
-
 @pytest.mark.parametrize("make", [LogisticRegression, lambda: make_pipeline(StandardScaler(), LogisticRegression())])
 def test_what_scikit_learn_answers_is_untouched(make: Callable[[], Any]) -> None:
     trained = SklearnLearner(make(), num_classes=2).fit(X, Y)
     expected = make().fit(X, Y)
     np.testing.assert_array_equal(trained.predict(X), expected.predict(X))
     np.testing.assert_array_equal(trained.probabilities(X, 2), expected.predict_proba(X))
-
-
-def test_a_network_that_answers_nan_raises() -> None:
-    torch = pytest.importorskip("torch")
-    from fedct_flwr.learners.torch_net import TorchLearner, Training
-
-    trained = TorchLearner(lambda: torch.nn.Linear(1, 2), 2, Training(steps=1), device="cpu")
-    unmeasured = np.array([[0.0], [np.nan]])
-    for asked in (
-        lambda: trained.predict(unmeasured),
-        lambda: trained.label(unmeasured, np.array([1])),
-        lambda: trained.logits(unmeasured),
-        lambda: trained.probabilities(unmeasured, 2),
-    ):
-        with pytest.raises(TrainingError, match="NaN"):
-            asked()

@@ -1,7 +1,5 @@
 """Choice and guard together, on records that nobody would wish for."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,13 +7,10 @@ from numpy.typing import NDArray
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.datasets.schema import Schema
-from fedct_flwr.learners import automatic
-from fedct_flwr.learners.automatic import BOOSTED, Automatic
 from fedct_flwr.learners.base import Choosing
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.learners.guard import Guard, Trust
-from fedct_flwr.learners.out_of_fold import Looked
 from fedct_flwr.types import Examples, HardLabels
 
 
@@ -67,23 +62,6 @@ def test_records_that_cannot_tell_trust(private: Examples):
     assert decided(private) == Trust(1.0, None)
 
 
-def test_records_of_one_class_leave_some_trust_in_what_is_wrong_about_them():
-    ill = Examples(normal(60), classes_of(np.ones(60)))
-    assert 0 < decided(ill, wrong=True).weight < 1
-
-
-@pytest.mark.parametrize(
-    "private",
-    [
-        Examples(np.ones((80, 3)), classes_of(np.arange(80) % 2)),
-        Examples(np.full((80, 3), np.nan), classes_of(np.arange(80) % 2)),
-    ],
-    ids=["constant", "nothing measured"],
-)
-def test_columns_that_tell_nothing_are_no_reason_to_retreat(private: Examples):
-    assert decided(private).weight == 1.0
-
-
 def test_what_is_wrong_is_not_trusted_where_records_tell():
     X = normal(120)
     private = Examples(X, classes_of(X.sum(axis=1) > 0))
@@ -92,41 +70,7 @@ def test_what_is_wrong_is_not_trusted_where_records_tell():
     assert decided(private, learner="svm", wrong=True).weight < 1.0
 
 
-def test_a_learner_without_weights_takes_all_or_nothing():
-    X = normal(120)
-    private = Examples(X, classes_of(X.sum(axis=1) > 0))
-    assert decided(private, learner="nearest-neighbors", wrong=True).weight == 0.0
-
-
-def test_records_of_one_group():
-    X = normal(60)
-    private = Examples(X, classes_of(X.sum(axis=1) > 0))
-    assert decided(private, groups=np.zeros(60, dtype=np.intp)).weight == 1.0
-
-
 def test_forty_classes_of_few_records():
     evidence = decided(Examples(normal(120), classes_of(np.arange(120) % 40)), 40).evidence
     assert evidence is not None
     assert evidence.records == 120
-
-
-@pytest.mark.parametrize(("classes", "columns", "there"), [(2, 3, True), (12, 3, False)])
-def test_what_takes_minutes_is_left_out(classes: int, columns: int, there: bool, monkeypatch: pytest.MonkeyPatch):
-    tried = []
-    original: Callable[..., Looked] = automatic._asked
-
-    def watched(own: object, candidate: automatic.Candidate, *more: object) -> Looked:
-        tried.append(candidate.name)
-        return original(own, candidate, *more)
-
-    monkeypatch.setattr(automatic, "_asked", watched)
-    y = classes_of(np.arange(72) % classes)
-    Automatic(classes, 0, 0).choose(Examples(normal(72, columns) + 7 * classes, y))
-    assert (BOOSTED in tried) == there
-
-
-def test_wide_records_are_compared_on_fewer_of_them():
-    assert len(automatic.at_most(5000, 0, 20)) == 1000
-    assert len(automatic.at_most(5000, 0, 12_000)) == 500
-    assert len(automatic.at_most(5000, 0, 100_000)) == 300
-    assert len(automatic.at_most(200, 0, 100_000)) == 200

@@ -55,36 +55,3 @@ def test_records_that_cannot_tell(private: Examples):
     learner.choose(private)
     assert isinstance(learner, Choosing)
     assert np.isfinite(learner.fit(*private).predict(private.X)).all()
-
-
-def test_the_choice_is_made_once_and_the_same_again():
-    learner = made(records(120, bent=True))
-    learner.choose(records(120, bent=True))
-    first = learner.choice
-    learner.choose(records(120))
-    assert learner.choice == first
-    assert first is not None
-    assert chosen(records(120, bent=True)) == first.name
-
-
-def test_without_a_choice_each_fit_picks_for_its_own_examples():
-    learner = made(records(120))
-    for private in (records(120), records(120, bent=True)):
-        fresh = made(records(120)).fit(*private)
-        assert learner.fit(*private).predict(private.X).tolist() == fresh.predict(private.X).tolist()
-    assert learner.choice is None
-
-
-def test_records_of_one_group_are_on_one_side():
-    """A nearly unique column tells groups apart, so trees that have seen a group know its value."""
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(40), 5)
-    X = np.stack([groups.astype(float), rng.normal(size=200), rng.normal(size=200)], axis=1)
-    private = Examples(X, rng.normal(size=40)[groups] * 5)
-    learner, split = made(private), made(private)
-    learner.choose(private)
-    split.choose(private, groups)
-    assert learner.choice is not None
-    assert split.choice is not None
-    assert learner.choice.name != "ridge"
-    assert split.choice.name == "ridge"

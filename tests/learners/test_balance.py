@@ -12,9 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 from fedct_flwr.config import LearnerSettings
 from fedct_flwr.learners.balance import balanced_weights, class_weights
 from fedct_flwr.learners.build import untrained
-from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.torch_net import TorchLearner, Training
-from fedct_flwr.types import ABSTAIN, ConfigError, Examples
+from fedct_flwr.types import ConfigError
 
 RARE = np.int16([0] * 95 + [1] * 5)
 
@@ -71,12 +70,6 @@ def test_a_learner_without_weights_is_refused_before_anything_runs(wording: Snap
     assert str(caught.value) == wording
 
 
-def test_one_class_alone_is_a_constant_all_the_same() -> None:
-    made = learner("logistic-regression", "balanced").fit(X, np.ones_like(RARE))
-    assert isinstance(made, SklearnLearner)
-    assert set(made.predict(X).tolist()) == {1}
-
-
 def network(balanced: bool) -> TorchLearner:
     training = Training(steps=300, total_steps=300, batch_size=32, learning_rate=0.05, balanced=balanced)
     return TorchLearner(lambda: torch.nn.Linear(1, 2), 2, training, device="cpu")
@@ -86,20 +79,3 @@ def test_a_network_finds_the_rare_class_too() -> None:
     apart = X + 2 * RARE[:, None]
     recall = [(network(balanced).fit(apart, RARE).predict(apart[RARE == 1]) == 1).mean() for balanced in (False, True)]
     assert recall[0] < 0.5 < 0.9 < recall[1]
-
-
-def test_a_network_counts_the_classes_of_both_halves_of_its_batches() -> None:
-    made = network(True)
-    targets = np.int16([1, 1, 1, 0, ABSTAIN])
-    # Half of a batch is private, .95 and .05; the other public, .25 and .75, with twice the weight.
-    shares = np.array([0.95 + 2 * 0.25, 0.05 + 2 * 0.75])
-    assert_allclose(made._class_weights(RARE, targets, 2.0), 1.5 / shares, rtol=1e-6)
-    made.advance(Examples(X, RARE), X[:5], targets, 2.0)
-
-
-def test_what_was_approved_before_there_was_the_setting_stays_approved() -> None:
-    plain, other = (
-        LearnerSettings.read({"name": "svm", **more}, "a test") for more in ({}, {"class-weight": "balanced"})
-    )
-    assert "class_weight" not in plain.decides_model
-    assert other.decides_model["class_weight"] == "balanced"

@@ -5,12 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.learners.binning import _BINNING, _SLOW, train
-from fedct_flwr.learners.relabel import Relabeled
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.learners.skops_file import dumps
 
 SIZE = 600
 Columns = Callable[[np.random.Generator], np.ndarray]
@@ -114,14 +111,3 @@ class TestWithASlowLibrary:
         train(HistGradientBoostingClassifier(max_iter=1), X, X[:, 0] > 0, sample_weight=np.ones(SIZE))
         with pytest.raises(AssertionError, match="alone"):
             HistGradientBoostingClassifier(max_iter=1).fit(X, X[:, 0] > 0, sample_weight=np.ones(SIZE))
-
-
-def test_other_learners_are_fitted_as_ever():
-    X, y = np.arange(6.0)[:, None], np.int16([0, 0, 0, 1, 1, 1])
-    assert train(DecisionTreeClassifier(), X, y, sample_weight=np.ones(6)).predict(X).tolist() == y.tolist()
-    assert train(Relabeled(HistGradientBoostingClassifier(max_iter=1)), X, y + 1).classes_.tolist() == [1, 2]
-
-
-def test_a_trained_model_can_be_written_to_a_file():
-    X = np.random.default_rng(0).normal(size=(SIZE, 1))
-    dumps(train(HistGradientBoostingClassifier(max_iter=1), X, X[:, 0] > 0, sample_weight=np.ones(SIZE)))

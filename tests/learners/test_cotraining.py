@@ -13,7 +13,7 @@ from fedct_flwr.kinds.values import VALUES
 from fedct_flwr.learners.build import build_learner
 from fedct_flwr.learners.cotraining import cotrain
 from fedct_flwr.scoring import balanced_accuracy
-from fedct_flwr.types import ABSTAIN, ConfigError, Examples, Features, HardLabels
+from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels
 from tests import hospitals
 
 PRIVATE = Examples(np.float64([[100.0], [101.0]]), np.int16([1, 0]))
@@ -45,11 +45,6 @@ def test_trains_on_private_and_labeled_public_examples(learner: Recorder):
     assert learner.y.tolist() == [1, 0, 0, 1, 2, 1, 0]
 
 
-def test_labels_stay_of_the_label_type(learner: Recorder):
-    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), EVERYTHING)
-    assert learner.y.dtype == np.int16
-
-
 def test_drops_public_examples_without_a_label(learner: Recorder):
     cotrain(learner, PRIVATE, PUBLIC, np.int16([ABSTAIN, 1, ABSTAIN, ABSTAIN, 0]), EVERYTHING)
     assert learner.X.ravel().tolist() == [100, 101, 1, 4]
@@ -77,38 +72,12 @@ def test_without_pseudo_labels_there_are_no_weights(learner: Recorder):
     assert learner.weights is None
 
 
-def test_votes_on_all_examples_in_public_order(learner: Recorder):
-    assert cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, EVERYTHING).tolist() == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_votes_on_the_query_alone_and_in_public_order(seed: int, learner: Recorder):
     query = Query(seed, size=3)
     votes = cotrain(learner, PRIVATE, PUBLIC, NO_TARGETS, query)
     assert votes.tolist() == query.positions(5).tolist()
     assert learner.queried.ravel().tolist() == votes.tolist()
-
-
-def test_labels_outside_the_query_are_trained_on_too(learner: Recorder):
-    query = Query(seed=0, size=1)
-    cotrain(learner, PRIVATE, PUBLIC, np.int16([0, 1, 2, 1, 0]), query)
-    assert len(learner.y) == 7
-
-
-def test_images_are_trained_on_as_they_are(learner: Recorder):
-    private = Examples(np.ones((2, 4, 4)), np.int16([0, 1]))
-    public = PublicSet(np.zeros((3, 4, 4)))
-    query = Query(seed=0, size=1)
-    learner.predict = lambda X: np.zeros(len(X), np.int16)  # type: ignore[method-assign]
-    cotrain(learner, private, public, np.int16([1, ABSTAIN, 0]), query)
-    assert learner.X.shape == (4, 4, 4)
-
-
-def test_leaves_its_arguments_as_they_are(learner: Recorder):
-    targets = np.int16([0, ABSTAIN, 1, ABSTAIN, 0])
-    cotrain(learner, PRIVATE, PUBLIC, targets, EVERYTHING)
-    assert targets.tolist() == [0, ABSTAIN, 1, ABSTAIN, 0]
-    assert PRIVATE.y.tolist() == [1, 0]
 
 
 class Sure:
@@ -214,9 +183,3 @@ def test_before_there_are_values_of_others_a_silo_trains_alone(learner: Recorder
     own = Examples(PRIVATE.X, np.float64([7.5, 8.5]))
     VALUES.learn(learner, own, PUBLIC, PUBLIC.X[:0], None, EVERYTHING, weight=0.0)
     assert (learner.y.tolist(), learner.weights) == ([7.5, 8.5], None)
-
-
-def test_values_are_not_learned_in_turn(learner: Recorder):
-    own, targets = Examples(PRIVATE.X, np.float64([7.5, 8.5])), np.float32([[1.5]])
-    with pytest.raises(ConfigError, match="in turn"):
-        VALUES.learn(learner, own, PUBLIC, PUBLIC.X[:1], targets, EVERYTHING, weight=0.0)

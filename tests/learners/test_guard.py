@@ -5,15 +5,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from fedct_flwr.datasets.public_set import PublicSet, Query
 from fedct_flwr.learners.cotraining import cotrain
-from fedct_flwr.learners.guard import WEIGHTS, Decision, Guard, Trust
-from fedct_flwr.learners.out_of_fold import FOLDS, Evidence, Looked, OwnRecords, Pseudo, losses
+from fedct_flwr.learners.guard import WEIGHTS, Guard, Trust
+from fedct_flwr.learners.out_of_fold import FOLDS, Evidence, OwnRecords, Pseudo
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import ABSTAIN, Examples, Features, HardLabels, TrainingError
 
@@ -82,17 +81,6 @@ def test_each_fold_has_records_of_each_class():
     assert Counting.seen == [[40, 8]] * FOLDS
 
 
-def test_looks_together_are_all_that_is_asked_about():
-    private = records(100)
-    found, learner = own(private), SklearnLearner(DecisionTreeClassifier(random_state=0))
-    looked = Looked(found, lambda part: part.predicted(learner, 2))
-    assert (len(looked.until(1)), len(looked.until(2))) == (40, 100)
-    assert looked.until(2).tolist() == found.predicted(learner, 2).tolist()
-    assert (found.y[:40].tolist(), 100) == (found.until(1).y.tolist(), len(found.until(2).y))
-    # Of fewer, a first look would tell too little.
-    assert len(own(records(50)).looks) == 1
-
-
 def test_a_clear_case_takes_one_look():
     counted = []
 
@@ -106,45 +94,6 @@ def test_a_clear_case_takes_one_look():
     assert (found.weight, len(counted)) == (1.0, 4)
     assert found.evidence is not None
     assert found.evidence.records == 40
-
-
-def test_forests_are_compared_with_fewer_trees():
-    learner = SklearnLearner(RandomForestClassifier(100))
-    assert learner.lighter()._template.n_estimators == 25
-    assert learner._template.n_estimators == 100
-    assert SklearnLearner(RandomForestClassifier(10)).lighter()._template.n_estimators == 10
-
-
-def test_linear_models_are_compared_with_coarser_steps():
-    learner = SklearnLearner(LogisticRegression())
-    assert (learner.lighter()._template.tol, learner._template.tol) == (1e-3, 1e-4)
-    assert SklearnLearner(LogisticRegression(tol=0.01)).lighter()._template.tol == 0.01
-
-
-def test_boosted_trees_are_compared_with_fewer_and_longer_steps():
-    def lighter(**params: Any) -> dict[str, Any]:
-        found = SklearnLearner(HistGradientBoostingClassifier(**params)).lighter()._template.get_params()
-        return {name: found[name] for name in ("max_iter", "learning_rate", "max_bins")}
-
-    assert lighter() == {"max_iter": 50, "learning_rate": 0.2, "max_bins": 63}
-    assert lighter(max_iter=1000, learning_rate=0.01, max_bins=31) == {
-        "max_iter": 50,
-        "learning_rate": 0.2,
-        "max_bins": 31,
-    }
-    assert lighter(learning_rate=0.5) == {"max_iter": 100, "learning_rate": 0.5, "max_bins": 255}
-
-
-def test_a_fold_of_many_records_is_a_look_where_one_model_is_compared():
-    def first(count: int, *, hasty: bool) -> int:
-        return len(OwnRecords(records(count), np.random.default_rng(0), hasty=hasty).until(1).y)
-
-    assert (first(500, hasty=True), first(500, hasty=False)) == (100, 200)
-    assert first(499, hasty=True) == 200
-    whole = SklearnLearner(DecisionTreeClassifier(random_state=0))
-    evidence = guard_of(records(500, noise=0.3)).trust(whole, PUBLIC, TRUTH).evidence
-    assert evidence is not None
-    assert evidence.records == 100
 
 
 def test_of_many_records_some_are_asked_about():
@@ -161,21 +110,6 @@ def test_classes_count_the_same():
     assert found.loss(right) == 0
     assert found.compare(right, right) == Evidence(0.0, 0.0, 4)
     assert Evidence(0.0, 0.0, 4).errors == 0
-
-
-def test_classes_that_are_right_tell_more_than_probabilities():
-    found = own(Examples(np.zeros((4, 1)), np.int16([0, 0, 0, 1])))
-    sure, unsure = np.eye(2)[[0, 0, 0, 1]], np.array([[0.6, 0.4]] * 3 + [[0.4, 0.6]])
-    assert found.compare(sure, unsure).gain < 0
-    assert found.compare_classes(sure, unsure) == Evidence(0.0, 0.0, 4)
-    assert found.compare_classes(sure, np.eye(2)[[0, 0, 0, 0]]).gain == pytest.approx(-0.5)  # half, in effect
-
-
-def test_losses_are_proper():
-    shares = np.linspace(0, 1, 101)
-    expected = [0.3 * losses(np.array([[1 - q, q]]), np.int16([1]))[0] for q in shares]
-    others = [0.7 * losses(np.array([[1 - q, q]]), np.int16([0]))[0] for q in shares]
-    assert shares[np.argmin(np.add(expected, others))] == pytest.approx(0.3)
 
 
 LEARNERS = [SklearnLearner(LogisticRegression()), SklearnLearner(DecisionTreeClassifier(max_depth=3, random_state=0))]
@@ -308,11 +242,6 @@ def test_a_silo_of_one_class_never_goes_back_to_a_model_that_knows_no_other():
     assert found.weight == WEIGHTS[-1]
 
 
-def test_constant_columns_tell_nothing():
-    private = Examples(np.ones((40, 2)), np.tile(np.int16([0, 1]), 20))
-    assert guard_of(private).trust(LEARNERS[1], np.ones((30, 2)), np.zeros(30, dtype=np.int16)).weight in (0, *WEIGHTS)
-
-
 def test_without_labels_nothing_is_trained():
     learner = Memory()
     nobody = np.full(len(PUBLIC), ABSTAIN, dtype=np.int16)
@@ -345,26 +274,6 @@ def test_a_decision_stays_while_hardly_any_label_changes():
     guard.trust(learner, PUBLIC, with_changed(5))
     assert guard.decision is not guard.before
     assert learner.fits > fits
-
-
-def test_small_changes_add_up():
-    """A decision holds for labels that are like those it was made on, not like those of the round before."""
-    guard = guard_of(records(60, noise=0.3))
-    guard.trust(Memory(), PUBLIC, TRUTH)
-    first = guard.decision
-    for count in (2, 4):
-        guard.before = guard.decision
-        guard.trust(Memory(), PUBLIC, with_changed(count))
-        assert guard.decision is first
-    guard.before = guard.decision
-    guard.trust(Memory(), PUBLIC, with_changed(6))
-    assert guard.decision is not first
-
-
-def test_examples_without_a_label_are_no_reason_for_a_decision_to_stay():
-    few = np.where(np.arange(200) < 50, TRUTH, ABSTAIN).astype(np.int16)
-    assert Decision(Trust(1.0), few).holds_for(np.where(np.arange(200) < 51, TRUTH, ABSTAIN))
-    assert not Decision(Trust(1.0), few).holds_for(np.where(np.arange(200) < 53, TRUTH, ABSTAIN))
 
 
 class Unweighted(Memory):
@@ -480,16 +389,6 @@ def test_labels_of_others_patients_are_learned_where_those_of_own_ones_are_wrong
     assert counted[counted != ABSTAIN].tolist() == targets[counted != ABSTAIN].tolist()
 
 
-def test_a_decision_of_before_a_restart_knows_which_examples_are_foreign():
-    private, public, targets, _ = two_wards()
-    first, restarted = guard_of(private), guard_of(private)
-    learner = SklearnLearner(DecisionTreeClassifier(random_state=0))
-    found = first.trust(learner, public, targets)
-    restarted.before = first.decision
-    assert restarted.trust(learner, public, targets) == found
-    assert restarted.counted(found, targets).tolist() == first.counted(found, targets).tolist()
-
-
 def test_what_is_sent_comes_from_the_model_that_knows_own_and_others_patients():
     private, public, targets, other = two_wards()
     learner, everything = SklearnLearner(DecisionTreeClassifier(random_state=0)), Query(seed=0, size=200)
@@ -502,23 +401,3 @@ def test_labels_of_others_patients_are_not_learned_by_a_model_that_cannot_keep_t
     private, public, targets, _ = two_wards()
     found = guard_of(private).trust(SklearnLearner(LogisticRegression()), public, targets)
     assert (found.weight < 1, found.foreign) == (True, False)
-
-
-def test_nothing_is_foreign_where_own_records_are_like_all_others():
-    wrong = np.int16(1) - TRUTH
-    guard = guard_of(records(200))
-    found = guard.trust(SklearnLearner(DecisionTreeClassifier(random_state=0)), PUBLIC, wrong)
-    assert not found.foreign
-    assert guard.counted(found, wrong) is wrong
-
-
-def test_labels_of_a_few_foreign_examples_are_not_tried_alone():
-    private, public, targets, other = two_wards()
-    some = other & (np.arange(200) < 60) | ~other
-    found = guard_of(private).trust(SklearnLearner(DecisionTreeClassifier(random_state=0)), public[some], targets[some])
-    assert (found.weight, found.foreign) == (0.0, False)
-
-
-def test_a_learner_without_a_table_keeps_its_own_model():
-    private, public, targets, _ = two_wards()
-    assert guard_of(private).trust(Unweighted(), public, targets).weight == 0.0

@@ -12,7 +12,7 @@ from fedct_flwr.learners.guard import Trust
 from fedct_flwr.learners.guard_soft import Lesson, SoftGuard
 from fedct_flwr.learners.regressor import SklearnRegressor
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.types import Examples, Features, LearnerError, SoftVotes
+from fedct_flwr.types import Examples, Features, SoftVotes
 
 CLASSES = 2
 
@@ -69,23 +69,3 @@ def test_records_that_cannot_tell_trust(values: bool, count: int):
         private = private._replace(y=np.zeros(count))
     guard = guarded(private, values=values)
     assert guard.trust(lesson_of(values, False, public)) == Trust(1.0)
-
-
-@pytest.mark.parametrize("values", [False, True])
-def test_records_of_one_group_cannot_tell(values: bool):
-    private, public = records(50, values=values), records(30, values=values, seed=1).X
-    guard = guarded(private, values=values, groups=np.zeros(50, dtype=np.intp))
-    assert guard.trust(lesson_of(values, False, public)) == Trust(1.0)
-
-
-def test_the_same_lesson_is_weighed_once():
-    private, public = records(100, values=False), records(100, values=False, seed=1).X
-    guard = guarded(private, values=False)
-    first = guard.trust(lesson_of(False, False, public))
-
-    def never(*_: object) -> None:
-        raise LearnerError("weighed again")
-
-    assert guard.trust(lesson_of(False, False, public)._replace(train=never)) == first == guard.last
-    with pytest.raises(LearnerError):
-        guard.trust(lesson_of(False, False, public, 1)._replace(train=never))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.public_set import PublicSet
@@ -15,11 +14,8 @@ from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.learners import embeddings
 from fedct_flwr.learners.base import Averageable, Probabilistic, SoftTrainable
 from fedct_flwr.learners.build import learner_for
-from fedct_flwr.learners.encoder_folder import fingerprint, located, most_tokens, tokenizer_fingerprint
-from fedct_flwr.learners.language import Sentences
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.learners.tensors import weights_in
-from fedct_flwr.learners.text import unread, unusual_texts
 from fedct_flwr.learners.torch_net import TorchLearner
 from fedct_flwr.models.model_file import load_model, save_model
 from fedct_flwr.types import ABSTAIN, DataError, Examples, LearnerError, TrainingError
@@ -120,41 +116,6 @@ def test_a_text_is_embedded_once_and_private_ones_are_not_written(
     assert set(asked) >= set(X[:20, 1])
 
 
-def test_embeddings_do_not_depend_on_their_neighbors(folders: dict[str, Path]) -> None:
-    encoder = embeddings.Frozen(folders["bert"], fingerprint(folders["bert"]), 0, 2)
-    alone = embeddings.embedded(["pain"], encoder)
-    embeddings._known.clear()
-    beside = embeddings.embedded(["pain", "fine " * 30, ""], encoder)
-    np.testing.assert_allclose(alone[0], beside[0], atol=1.01e-4)
-    np.testing.assert_allclose(np.linalg.norm(beside.reshape(3, 2, 16), axis=2), 1, atol=1e-3)
-
-
-def test_the_last_layers_stand_side_by_side(folders: dict[str, Path]) -> None:
-    texts = ["pain", "fine at night", ""]
-    one, both, more = (
-        embeddings.embedded(texts, embeddings.Frozen(folders["bert"], fingerprint(folders["bert"]), 0, layers))
-        for layers in (1, 2, 9)
-    )
-    assert one.shape == (3, 16)
-    np.testing.assert_array_equal(both[:, 16:], one)
-    assert (both[:, :16] != one).any()
-    # It has no more than two.
-    np.testing.assert_array_equal(more, both)
-    assert embeddings.embedded([], embeddings.Frozen(folders["bert"], "", 0, 9)).shape == (0, 32)
-
-
-def test_a_model_file_that_does_not_say_how_many_layers_has_the_last_alone(folders: dict[str, Path]) -> None:
-    newer, older = Sentences(str(folders["bert"])).fit(()), Sentences("")
-    older.__setstate__({name: value for name, value in vars(newer).items() if name != "layers"})
-    assert (newer.transform(["pain"]).shape, older.transform(["pain"]).shape) == ((1, 32), (1, 16))
-
-
-@pytest.mark.parametrize("layers", [0, -1, 1.5, True, "4"])
-def test_a_number_of_layers_that_cannot_be_is_refused(layers: Any, folders: dict[str, Path]) -> None:
-    with pytest.raises(LearnerError, match="'layers'"):
-        embedding(folders["bert"], layers=layers)
-
-
 def test_a_model_file_of_embeddings_needs_the_same_encoder(folders: dict[str, Path], tmp_path: Path) -> None:
     X, y = records(80)
     other = tmp_path / "data" / "models" / "encoder"
@@ -234,60 +195,7 @@ def test_a_model_file_holds_adapters_and_needs_the_same_folder(folders: dict[str
         load_model(path)
 
 
-def test_less_memory_by_checkpointing_gives_the_same(folders: dict[str, Path]) -> None:
-    found = []
-    for checkpointing in (False, True):
-        learner = transformer(folders["bert"], checkpointing=checkpointing)
-        advance(learner)
-        found.append(learner.weights())
-    assert all(np.allclose(found[0][name], found[1][name], atol=1e-5) for name in found[0])
-
-
-def test_memory_that_runs_out_is_one_sentence_and_leaves_the_state(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learner = transformer(folders["bert"])
-    before = learner.dump()
-
-    def fail(*_: Any, **__: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
-
-    monkeypatch.setattr(type(learner._network), "forward", fail)
-    with pytest.raises(TrainingError, match="batch-size"):
-        advance(learner)
-    assert learner.dump() == before
-
-
 # --- what is said and refused
-
-
-def test_long_and_empty_texts_are_said_and_cut(folders: dict[str, Path]) -> None:
-    X, y = notes()
-    X[0], X[1] = "", "fine " * 100
-    for name, schema in (("transformer", TEXT_ALONE), ("sentence-embedding", TEXT_ALONE)):
-        said = unusual_texts(settings(name, folders["bert"]), schema, X)
-        assert "more than 16 tokens" in said
-        assert "are empty" in said
-    assert not unusual_texts(settings("transformer", folders["bert"]), TEXT_ALONE, X[2:])
-    learner = transformer(folders["gpt2"])
-    tokens = learner.transformer.transform(X)
-    assert tokens.shape == (80, 16)
-    assert (tokens[:, 0] >= 0).all()
-    learner.advance(Examples(X, y), X[:20], np.full(20, ABSTAIN, dtype=np.int16), 1.0)
-    assert most_tokens(folders["bert"], 8) == 8
-    assert most_tokens(folders["bert"], 99) == 16
-
-
-@pytest.mark.parametrize(("kind", "tokens"), [("bert", 34), ("roberta", 32), ("mpnet", 32)])
-def test_the_longest_text_has_a_position_for_each_token(kind: str, tokens: int, tmp_path: Path) -> None:
-    said = {"model_type": kind, "max_position_embeddings": 34}
-    (tmp_path / "config.json").write_text(json.dumps(said))
-    assert most_tokens(tmp_path, 0) == tokens
-
-
-def test_columns_that_a_transformer_leaves_out_are_named(folders: dict[str, Path]) -> None:
-    assert "'age', 'ward'" in unread(settings("transformer", folders["bert"]), SCHEMA)
-    assert not unread(settings("sentence-embedding", folders["bert"]), SCHEMA)
 
 
 @pytest.mark.parametrize("name", ["transformer", "sentence-embedding"])
@@ -331,7 +239,3 @@ def test_folders_that_cannot_be_trusted_are_refused(
 def test_parameters_that_cannot_be_are_refused(params: dict[str, Any], word: str, folders: dict[str, Path]) -> None:
     with pytest.raises(LearnerError, match=word):
         transformer(params.pop("folder", folders["bert"]), **params)
-
-
-def test_a_pinned_tokenizer_is_the_folders(folders: dict[str, Path]) -> None:
-    transformer(folders["bert"], tokenizer=tokenizer_fingerprint(located(str(folders["bert"]))))

@@ -1,7 +1,5 @@
 """Preprocessing on small tables that can be checked by hand."""
 
-import io
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.learners import preprocessing, rare_categories, shared
+from fedct_flwr.learners import preprocessing, rare_categories
 from fedct_flwr.learners.preprocessing import apply, standard, transformed
-from fedct_flwr.learners.shared import once
 from fedct_flwr.learners.sklearn import SklearnLearner
 from fedct_flwr.types import DataError, TrainingError
 
@@ -82,12 +79,6 @@ class TestCategoricalColumns:
 def test_columns_the_schema_does_not_name_are_numeric():
     reference = np.float64([[1], [3]])
     assert standard(Schema(("no", "yes")), reference).transform(reference).tolist() == [[-1], [1]]
-
-
-def test_only_categories():
-    schema = Schema(("no", "yes"), (Column("pain", ("typical", "none")),))
-    reference = np.float64([[0], [1]])
-    assert standard(schema, reference).transform(reference).tolist() == [[1, 0], [0, 1]]
 
 
 @pytest.mark.parametrize("shape", [(4, 8, 8), (4, 8, 8, 3), (4,)])
@@ -184,90 +175,6 @@ class TestScikitLearn:
         one, two = (standard(MIXED, np.float64([[0, first], [1, 3]])) for first in (1, -1))
         assert one.transform(np.float64([[0, 1]])).tolist() == [[-1, 1, 0]]
         assert two.transform(np.float64([[0, 1]])).tolist() == [[0, 1, 0]]
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_statistics_are_the_same_bits_however_many_columns_are_copied_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, missing: float
-) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(1e3, 1, size=(1001, 7)) * 10.0 ** np.arange(7)
-    X[rng.random(X.shape) < missing] = NAN
-    X[:, 3] = 5.0
-    schema = Schema.numeric(("a", "b"), tuple("abcdefg"))
-    at_once = standard(schema, X)
-    monkeypatch.setattr(preprocessing, "_BLOCK_VALUES", 2500)
-    in_pieces = standard(schema, X[:400], X[400:])
-    imputers, scalers = zip(
-        *((steps[0], steps[1]) for fitted in (at_once, in_pieces) for steps in [fitted.named_transformers_["numeric"]]),
-        strict=True,
-    )
-    for parts, names in ((imputers, ["statistics_"]), (scalers, ["mean_", "var_", "scale_"])):
-        for name in names:
-            np.testing.assert_array_equal(getattr(parts[0], name), getattr(parts[1], name))
-    assert scalers[0].n_samples_seen_ == scalers[1].n_samples_seen_
-    np.testing.assert_array_equal(at_once.transform(X), in_pieces.transform(X))
-    np.testing.assert_array_equal(preprocessing.apply(in_pieces, X), at_once.transform(X))
-
-
-class TestRowsThatCannotChange:
-    schema = Schema(("no", "yes"), (Column("a"), Column("b", ("x", "y", "z"))))
-
-    def test_give_the_same_and_are_encoded_once(self, monkeypatch: pytest.MonkeyPatch):
-        rows = np.array([[1.5, 0.0], [np.nan, 2.0], [0.5, np.nan]] * 400)
-        fixed = rows.copy()
-        fixed.flags.writeable = False
-        encoded = []
-        encode = preprocessing._encode
-        monkeypatch.setattr(preprocessing, "_encode", lambda *given: (encoded.append(len(given[1])), encode(*given)))
-        for silo in (np.array([[3.0, 1.0]]), np.array([[9.0, 1.0]])):
-            transformer = standard(self.schema, rows, silo)
-            encoded.clear()
-            found = apply(standard(self.schema, fixed, silo), silo, fixed)
-            seen = sum(encoded)
-            np.testing.assert_array_equal(found, transformer.transform(np.concatenate([silo, rows])))
-        assert seen == 1
-
-    def test_are_forgotten_with_the_array(self):
-        fixed = np.array([[1.0, 2.0]])
-        fixed.flags.writeable = False
-        assert once(fixed, "sum", fixed.sum) == 3.0
-        name = (id(fixed), "sum")
-        assert name in shared._KEPT
-        del fixed
-        assert name not in shared._KEPT
-
-
-def test_models_that_share_steps_are_read_as_they_were_written():
-    from fedct_flwr.learners.skops_file import dumps, skops_io
-
-    schema = Schema(("no", "yes"), (Column("a"), Column("b", ("x", "y"))))
-    first, second = (standard(schema, np.array([[1.0, 0.0], [mean, 1.0]])) for mean in (2.0, 7.0))
-    files = [dumps(transformer) for transformer in (first, second, first)]
-    X = np.array([[4.0, 1.0], [np.nan, 0.0]])
-    for content, transformer in zip(files, (first, second, first), strict=True):
-        read = skops_io().loads(content, trusted=skops_io().get_untrusted_types(data=content))
-        np.testing.assert_array_equal(read.transform(X), transformer.transform(X))
-
-
-@pytest.mark.parametrize("values", [[0, 5, 10**9], [], [True, 1], [1, 2.5], ["a"], [[1], [2]]])
-def test_lists_are_described_as_skops_describes_them(values: list[Any]):
-    from fedct_flwr.learners.skops_file import _state_of_list, skops_io
-
-    skops_io()
-    from skops.io._general import list_get_state
-    from skops.io._utils import SaveContext
-
-    with zipfile.ZipFile(io.BytesIO(), "w") as file:
-        assert _state_of_list(values, SaveContext(file)) == list_get_state(values, SaveContext(file))
-
-
-def test_single_precision_is_what_trees_make_of_it():
-    rows = np.array([[1.1, 0.0], [np.nan, 1.0], [3.3, np.nan]])
-    transformer = standard(Schema(("no", "yes"), (Column("a"), Column("b", ("x", "y")))), rows)
-    found = apply(transformer, rows, single=True)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, apply(transformer, rows).astype(np.float32))
 
 
 CODES = Schema(("no", "yes"), (Column("zip", tuple(f"z{number:04}" for number in range(3000))), Column("age")))

@@ -13,7 +13,6 @@ import skops.io
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -178,28 +177,6 @@ class TestImportPath:
         assert isinstance(make_estimator(f"{HERE}.Majority", {}, 0), Majority)
 
 
-class TestRandomState:
-    def test_is_set_where_it_was_left_open(self):
-        assert make_estimator("decision-tree", {}, 12).random_state == 12
-
-    def test_is_set_deep_inside_pipelines(self):
-        states = make_estimator(f"{HERE}.scaled_forest", {"deep": True}, 12).get_params()
-        assert states["adaboostclassifier__random_state"] == 12
-        assert states["adaboostclassifier__estimator__random_state"] == 12
-
-    def test_is_left_alone_where_it_was_given(self):
-        assert make_estimator("decision-tree", {"random_state": 3}, 12).random_state == 3
-
-    def test_is_no_matter_for_learners_without_one(self):
-        assert isinstance(make_estimator("nearest-neighbors", {}, 12), KNeighborsClassifier)
-
-    def test_makes_seeds_differ(self):
-        X, y = np.random.default_rng(0).normal(size=(60, 4)), np.resize(np.int16([0, 1]), 60)
-        noise = np.random.default_rng(1).normal(size=(200, 4))
-        first, second = (learner("random-forest", seed, n_estimators=3).fit(X, y).predict(noise) for seed in (1, 2))
-        assert (first != second).any()
-
-
 class TestUnknownLearner:
     @pytest.mark.parametrize(
         ("name", "params", "message"),
@@ -263,13 +240,6 @@ class TestSampleWeights:
         trained = SklearnLearner(estimator)
         assert trained.fit(self.X, self.Y).predict(self.X[:1]).tolist() == [0]
         assert trained.fit(self.X, self.Y, self.HEAVY_LAST).predict(self.X[:1]).tolist() == [1]
-
-    @pytest.mark.parametrize(
-        "estimator", [KNeighborsClassifier(1), make_pipeline(StandardScaler(), KNeighborsClassifier(1))]
-    )
-    def test_that_the_classifier_does_not_take_are_a_matter_of_settings(self, estimator: Any):
-        with pytest.raises(ConfigError, match="KNeighborsClassifier takes no sample weights: set pseudo-weight"):
-            SklearnLearner(estimator).fit(self.X, self.Y, self.HEAVY_LAST)
 
     def test_do_not_matter_to_a_single_class(self):
         y = np.int16([1, 1, 1])

@@ -224,12 +224,6 @@ class TestGradients:
             train_soft(learner, PRIVATE, PUBLIC * np.float32(np.inf), TARGETS, 0.5)
         assert learner.dump() == before
 
-    def test_lambda_of_nothing_is_warm_up(self) -> None:
-        first, second = linear(5), linear(5)
-        train_soft(first, PRIVATE, PUBLIC, TARGETS, 0.0)
-        train_soft(second, PRIVATE, PUBLIC, None, 0.5)
-        assert first.dump() == second.dump()
-
     def test_it_converges_to_the_targets(self) -> None:
         # A table of probabilities that a linear network can have.
         teacher = torch.Generator().manual_seed(1)
@@ -237,7 +231,3 @@ class TestGradients:
         learner = linear(300, learning_rate=0.05)
         train_soft(learner, PRIVATE, PUBLIC, wanted, 100.0)
         assert away_from(wanted, learner, PUBLIC) < 0.03
-
-
-def test_networks_are_all_soft() -> None:
-    assert not NOT_SOFT & NETWORKS.keys()

@@ -17,12 +17,11 @@ from fedct_flwr import simulate
 from fedct_flwr.config import LearnerSettings, ModelDescription
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Column, Schema
-from fedct_flwr.labelers.public_features import PublicFeatures
 from fedct_flwr.learners.build import learner_for
 from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.learners.text import Reading, reading_of, unread
+from fedct_flwr.learners.text import Reading, reading_of
 from fedct_flwr.models.model_file import load_model, save_model
-from fedct_flwr.types import ConfigError, DataError, DataWarning, LearnerError
+from fedct_flwr.types import DataError, LearnerError
 
 SCHEMA = Schema(("well", "ill"), (Column("age"), Column("note", text=True), Column("ward", ("a", "b"))))
 TEXT_ALONE = Schema(("well", "ill"), (Column("note", text=True), Column("plan", text=True)))
@@ -54,10 +53,6 @@ def by_union() -> Any:
 
 def calibrated() -> Any:
     return CalibratedClassifierCV(by_texts(), cv=2)
-
-
-def after_vectorizer() -> Any:
-    return make_pipeline(TfidfVectorizer(), Seen())
 
 
 def records(number: int = 60, seed: int = 0) -> tuple[Any, Any]:
@@ -129,25 +124,6 @@ def test_other_learners_get_the_other_columns(name: str) -> None:
     np.testing.assert_array_equal(transformer.transform(X), same.transform(plain))
 
 
-def test_without_preprocessing_a_learner_of_ours_gets_numbers_and_one_of_yours_a_table() -> None:
-    X, y = records()
-    ours = made("decision-tree", preprocessing="none").fit(X, y)
-    assert ours.parts[1].n_features_in_ == 2
-    frame = made("tests.learners.test_text.Seen", preprocessing="none").fit(X, y).parts[1].X_
-    assert list(frame.columns) == ["age", "note", "ward"]
-    assert frame["note"].tolist() == X[:, 1].tolist()
-    assert frame["age"].dtype == frame["ward"].dtype == np.float64
-
-
-def test_several_columns_of_text_become_one() -> None:
-    X, y = records()
-    learner = made("tests.learners.test_text.after_vectorizer", TEXT_ALONE)
-    X = np.c_[X[:, 1], np.array(["plan"] * len(X), dtype=object)]
-    learner.fit(X, y)
-    transformer, _ = learner.parts
-    assert transformer.transform(X)[0] == f"{X[0, 0]}\nplan"
-
-
 def test_words_come_from_public_and_own_texts() -> None:
     X, _ = records()
     X[0, 1], X[30, 1] = "publicword", "ownword"
@@ -157,22 +133,6 @@ def test_words_come_from_public_and_own_texts() -> None:
 
 
 # --- what is said
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("logistic-regression", ("'note'", "tfidf-linear")),
-        ("tests.learners.test_text.by_texts", ("'age', 'ward'", "ColumnTransformer")),
-        ("tests.learners.test_text.by_table", ()),
-        ("tfidf-linear", ()),
-    ],
-)
-def test_columns_that_are_not_used_are_named(name: str, words: tuple[str, ...]) -> None:
-    said = unread(LearnerSettings(name=name), SCHEMA)
-    assert bool(said) == bool(words)
-    assert all(word in said for word in words)
-    assert unread(LearnerSettings(name=name), Schema.numeric(("a", "b"), ("x",))) == ""
 
 
 @pytest.mark.parametrize(
@@ -193,19 +153,6 @@ def test_texts_without_words_are_an_error_that_names_the_reason() -> None:
     X = np.array([[1.0, "", 0.0], [2.0, "!", 1.0]], dtype=object)
     with pytest.raises(DataError, match="empty vocabulary"):
         learner_for(LearnerSettings(name="tfidf-linear"), "a", SCHEMA, PublicSet(X), X)
-
-
-def test_public_features_leave_text_out() -> None:
-    X, _ = records()
-    numbers = Schema(SCHEMA.classes, (SCHEMA.columns[0], SCHEMA.columns[2]))
-    plain = X[:, [0, 2]].astype(np.float64)
-    found = PublicFeatures(X[:40], SCHEMA, seed=0)
-    found.check(X)
-    np.testing.assert_array_equal(found(X), PublicFeatures(plain[:40], numbers, seed=0)(plain))
-    with pytest.raises(DataError, match="do not fit"):
-        found.check(plain)
-    with pytest.raises(DataError, match="text alone"):
-        PublicFeatures(X[:, [1, 1]], TEXT_ALONE, seed=0)
 
 
 # --- a model file that comes from elsewhere, and whole runs
@@ -243,25 +190,3 @@ def test_silos_with_text_co_train(learner: Any) -> None:
     assert min(row.own["federated"] for row in run.rows) > 0.7
     new = pd.DataFrame({"age": [50.0, 50.0], "note": ["pain", "fine"], "ward": ["a", "new"]})
     assert run.models["north"].predict(new).tolist() == ["yes", "no"]
-
-
-def test_a_learner_without_text_is_said_to_be_one() -> None:
-    with pytest.warns(DataWarning, match="'note'"):
-        simulate(FRAMES, PUBLIC, label="ill", text_columns=["note"], learner="decision-tree", rounds=1, progress=False)
-
-
-def test_students_do_not_read_text() -> None:
-    with pytest.raises(ConfigError, match="reads text"):
-        simulate(FRAMES, PUBLIC, label="ill", text_columns=["note"], learner="tfidf-linear", algorithm="fedkt")
-
-
-def test_teachers_and_a_number_to_predict() -> None:
-    text = {"text_columns": ["note"], "learner": "tfidf-linear", "rounds": 1, "progress": False}
-    run = simulate(FRAMES, PUBLIC, label="ill", protection="teachers", epsilon=50.0, teachers=3, **text)  # type: ignore[arg-type]
-    assert run.status == "completed"
-    numbers = {
-        name: table.assign(ill=0.2 * (table["ill"] == "yes") + table["age"].fillna(50) / 100)
-        for name, table in FRAMES.items()
-    }
-    run = simulate(numbers, PUBLIC, label="ill", outcome="number", algorithm="dd", **text)  # type: ignore[arg-type]
-    assert run.status == "completed"

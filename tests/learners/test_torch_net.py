@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
-from syrupy.assertion import SnapshotAssertion
 from torch import nn
 
-from fedct_flwr.config import RunConfig
 from fedct_flwr.learners import networks
-from fedct_flwr.learners.base import NO_CORRECTION, Correction
+from fedct_flwr.learners.base import Correction
 from fedct_flwr.learners.catalog import make
 from fedct_flwr.learners.torch_net import TorchLearner, Training
-from fedct_flwr.learners.trained_network import choose_device
-from fedct_flwr.types import ABSTAIN, ConfigError, DataError, Examples, TrainingError
+from fedct_flwr.types import ABSTAIN, ConfigError, Examples, TrainingError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4)).astype(np.float32)
@@ -62,20 +59,6 @@ def test_fit_starts_anew_and_spends_the_budget_of_a_whole_run() -> None:
     assert int(_tensors(first)["steps"]) == 100
 
 
-def test_fit_spends_epochs_where_there_are_any() -> None:
-    """Forty examples are five batches of eight; the last of 33 is not full."""
-    for examples, steps in ((40, 15), (33, 15), (32, 12)):
-        assert int(_tensors(small(epochs=3).fit(X[:examples], Y[:examples]).dump())["steps"]) == steps
-
-
-def test_labels_on_positions_are_those_on_the_whole() -> None:
-    learner = small()
-    learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    positions = np.array([3, 7, 19])
-    everything = np.arange(20)
-    np.testing.assert_array_equal(learner.label(PUBLIC, positions), learner.label(PUBLIC, everything)[positions])
-
-
 def test_a_loss_that_is_not_finite_stops_the_silo_in_its_last_good_state() -> None:
     learner = small()
     learner.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
@@ -90,12 +73,6 @@ def test_a_loss_that_is_not_finite_stops_the_silo_in_its_last_good_state() -> No
 def test_a_state_that_is_damaged_or_a_pickle_is_refused(state: bytes) -> None:
     with pytest.raises(TrainingError, match="stored state"):
         small().restore(state)
-
-
-def test_a_state_of_another_network_is_refused() -> None:
-    other = TorchLearner(lambda: nn.Linear(5, 2), 2, Training(), device="cpu")
-    with pytest.raises(TrainingError, match="does not fit"):
-        small().restore(other.dump())
 
 
 def test_weights_taken_out_and_put_back_predict_the_same_and_leave_the_optimizer_alone() -> None:
@@ -124,33 +101,12 @@ def test_an_output_that_is_not_one_logit_per_class_is_a_settings_error() -> None
         learner.check_output(X)
 
 
-def test_features_that_the_network_cannot_take_are_a_settings_error() -> None:
-    with pytest.raises(ConfigError, match=r"features of shape \(9,\)"):
-        small().check_output(np.zeros((2, 9), np.float32))
-
-
-def test_a_device_that_is_not_there_is_a_settings_error() -> None:
-    with pytest.raises(ConfigError, match=r"'cuda:9' is not there.*cpu"):
-        choose_device("cuda:9")
-    with pytest.raises(ConfigError, match="'gpu'"):
-        choose_device("gpu")
-    assert choose_device("cpu").type == "cpu"
-
-
 def test_the_arrays_in_use_stay_on_the_device_and_others_go() -> None:
     learner = small()
     assert learner._on_device(PUBLIC) is learner._on_device(PUBLIC)
     for _ in range(5):
         learner.fit(X.copy(), Y)
     assert len(learner._resident) <= 2
-
-
-def test_creating_a_network_leaves_the_global_generator_alone() -> None:
-    torch.manual_seed(1)
-    expected = torch.rand(3)
-    torch.manual_seed(1)
-    small()
-    torch.testing.assert_close(torch.rand(3), expected)
 
 
 def test_a_network_begins_the_same_while_other_threads_train_and_make_networks() -> None:
@@ -182,12 +138,6 @@ def test_a_network_begins_the_same_while_other_threads_train_and_make_networks()
 def test_a_network_by_import_path_gets_the_number_of_classes() -> None:
     network = make("fedct_flwr.learners.networks.fashion_mnist_mlp", {"width": 8}, num_classes=3)
     assert network(torch.zeros(2, 784)).shape == (2, 3)
-
-
-@pytest.mark.parametrize("setting", [{"batch-size": 0}, {"local-steps": 0}, {"learning-rate": 0.0}])
-def test_training_settings_out_of_range_are_refused(setting: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(setting))):
-        RunConfig.from_flower({"study": "t", "data": "t", **setting})
 
 
 def test_sgd_takes_steps_along_the_gradient_and_keeps_nothing_but_weights() -> None:
@@ -224,18 +174,6 @@ def test_a_rate_that_falls_is_the_same_where_training_goes_on_from_a_stored_stat
     assert 0 < moved < 0.1 * 0.01 * 5 * 5
 
 
-def test_how_far_a_round_goes_is_known_for_sgd_alone() -> None:
-    assert small(steps=20, learning_rate=0.5, optimizer="sgd").reach == 10.0
-    assert small().reach is None
-
-
-def test_nothing_to_correct_gives_the_round_without_corrections() -> None:
-    one, other = small(), small()
-    one.advance(PRIVATE, PUBLIC, UNLABELED, 1.0)
-    other.advance_corrected(PRIVATE, NO_CORRECTION)
-    assert one.dump() == other.dump()
-
-
 def test_a_shift_that_undoes_the_gradient_keeps_a_network_where_it_is() -> None:
     learner, one = small(steps=1, learning_rate=0.5, optimizer="sgd"), Examples(X[:1], Y[:1])
     before = learner.weights()
@@ -245,12 +183,6 @@ def test_a_shift_that_undoes_the_gradient_keeps_a_network_where_it_is() -> None:
     learner.advance_corrected(one, Correction(3.0, shift))
     for name, value in learner.weights().items():
         np.testing.assert_allclose(value, before[name], atol=1e-6)
-
-
-def test_parameters_are_what_gradients_move() -> None:
-    network = TorchLearner(lambda: nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)), 2, Training(), device="cpu")
-    assert network.parameters == ("0.weight", "0.bias", "1.weight", "1.bias")
-    assert {"1.running_mean", "1.num_batches_tracked"} < network.weights().keys()
 
 
 def test_a_network_learns_the_probabilities_that_it_is_taught_and_its_optimizer_stays() -> None:
@@ -294,35 +226,6 @@ def test_a_fully_connected_network_names_its_layers_from_the_input_on() -> None:
 
 
 PAPERS = (networks.fashion_mnist_mlp, networks.cifar10_cnn, networks.svhn_cnn)
-_TWICE = nn.Linear(4, 4)
-
-
-class _Reversed(nn.Linear):
-    """Has the weights of a layer and does something else with them."""
-
-    def forward(self, X: torch.Tensor) -> torch.Tensor:
-        return super().forward(X.flip(1))
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [nn.Linear(4, 2)],
-        [nn.Linear(4, 3, bias=False), nn.ReLU(), nn.Linear(3, 2)],
-        [nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2)],
-        [nn.Linear(4, 3), nn.PReLU(3), nn.Linear(3, 2)],
-        [nn.Linear(4, 3), nn.Softmax(1), nn.Linear(3, 2)],
-        [_TWICE, nn.ReLU(), _TWICE, nn.ReLU(), nn.Linear(4, 2)],
-        [_Reversed(4, 3), nn.ReLU(), nn.Linear(3, 2)],
-        # What flattens after it makes of one neuron several inputs.
-        [nn.Unflatten(1, (2, 2)), nn.Linear(2, 3), nn.Flatten(), nn.Linear(6, 2)],
-        [nn.Linear(2, 3), nn.Flatten(), nn.Linear(6, 2)],
-    ],
-)
-def test_any_other_network_names_no_layers(parts: list[nn.Module]) -> None:
-    assert TorchLearner(lambda: nn.Sequential(*parts), 2, Training(), device="cpu").layers == ()
-    wrapped = nn.ModuleDict({"only": nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))})
-    assert TorchLearner(lambda: wrapped, 2, Training(), device="cpu").layers == ()
 
 
 def test_hidden_layers_become_as_wide_as_the_weights_and_files_that_they_are_given(tmp_path: Path) -> None:
@@ -342,22 +245,6 @@ def test_hidden_layers_become_as_wide_as_the_weights_and_files_that_they_are_giv
     assert other.dump() == wide.dump()
     other.reset()
     assert all((other.weights()[name] == value).all() for name, value in layered().weights().items())
-
-
-def test_weights_that_are_no_wider_layers_are_refused(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    wide = layered(hidden=9).weights()
-    for name, shape in {"1.0.weight": (9, 5), "3.weight": (3, 8), "5.weight": (3, 3), "1.0.bias": (8,)}.items():
-        with pytest.raises(TrainingError, match="do not fit the network"):
-            layered().widen({**wide, name: np.zeros(shape, dtype=np.float32)})
-    with pytest.raises(TrainingError, match="do not fit the network"):
-        layered().widen({"1.0.weight": wide["1.0.weight"]})
-    (tmp_path / "noise.safetensors").write_bytes(b"noise")
-    small().save(tmp_path / "other.safetensors")
-    for file in ("noise.safetensors", "other.safetensors", "none.safetensors"):
-        for learner in (layered(), TorchLearner(networks.svhn_cnn, 10, Training(), device="cpu")):
-            with pytest.raises(DataError) as caught:
-                learner.load_any_width(tmp_path / file)
-            assert str(caught.value).partition(": ")[0] == wording
 
 
 def _tensors(state: bytes) -> dict[str, torch.Tensor]:

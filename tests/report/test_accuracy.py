@@ -11,7 +11,7 @@ from fedct_flwr.report.accuracy import accuracy
 from fedct_flwr.report.figure import Section
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs.run_folder import RunFolder
-from tests.report.folders import SILOS, add_round, add_scores, add_weights_round, begin, finished
+from tests.report.folders import SILOS, add_round, begin, finished
 
 STUDENT = {"scores": {"student": {"balanced_accuracy": 0.65}, "ensemble": {"balanced_accuracy": 0.675}}}
 
@@ -45,42 +45,8 @@ def test_models_of_no_silo_are_lines_through_the_pooled_test_set(tmp_path: Path,
     assert "Lines lead" not in figure.note
 
 
-def test_where_models_are_as_good_as_alone_no_line_leads_anywhere(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    folder = finished(tmp_path / "run", algorithm="pate")
-    (figure,) = (found for found in section(folder.path).figures if found.id == "accuracy-final")
-    assert figure.note == wording
-    scores = folder.path / "scores.json"
-    scores.write_text(scores.read_text().replace('"federated": 0.7', '"federated": 0.6'))
-    (figure,) = (found for found in section(folder.path).figures if found.id == "accuracy-final")
-    assert "Lines lead" not in figure.note
-
-
-def test_who_asks_once_is_not_told_how_to_see_rounds(tmp_path: Path) -> None:
-    assert section(one_shot(tmp_path / "run").path).notes == []
-
-
-def test_a_global_model_is_tested_only_where_that_is_asked_for(tmp_path: Path) -> None:
-    folder = begin(tmp_path / "run", algorithm="dp-fedavg")
-    for number in (1, 2):
-        add_weights_round(folder, number)
-    (note,) = section(folder.path).notes
-    assert note.startswith("How good the global model was from round to round is not known")
-
-
 def test_beside_others_a_one_shot_run_stands_by_its_student(tmp_path: Path, wording: SnapshotAssertion) -> None:
     paths = [finished(tmp_path / "many").path, one_shot(tmp_path / "one").path]
     figure = section(*paths).figures[0]
     assert figure.message == wording
     assert figure.traces[-1]["x"] == pytest.approx([0.7, 0.65])
-
-
-@pytest.mark.parametrize("number", [3, 20])
-def test_the_axis_has_room_for_models_of_no_silo(tmp_path: Path, number: int) -> None:
-    silos = [f"silo-{n}" for n in range(number)]
-    folder = begin(tmp_path / "run", silos=silos)
-    add_round(folder, 1, silos)
-    add_scores(folder, silos)
-    folder.finish("completed", global_model={"scores": {"student": {"balanced_accuracy": 0.1}}})
-    figure = next(found for found in section(folder.path).figures if found.id == "accuracy-final")
-    low, high = figure.layout["yaxis" if number > 16 else "xaxis"]["range"]
-    assert low < 0.1 < 0.8 < high

@@ -1,35 +1,26 @@
 """The page in a real browser."""
 
 import json
-import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from fedct_flwr.consensus.counting import Trust
 from fedct_flwr.report import live as module
 from fedct_flwr.report.live import live
 from fedct_flwr.report.page import content, document
 from fedct_flwr.report.summary import read_runs
 from fedct_flwr.runs.run_folder import RunFolder
 from tests.patience import PATIENCE
-from tests.readme import ROOT
 from tests.report.folders import add_round, add_scores, begin, finished
 from tests.report.test_page import NASTY
 
-PAGE = (ROOT / "docs" / "report.md").read_text("utf-8")
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
-WIDE: ViewportSize = {"width": 1200, "height": 900}
 
 expect.set_options(timeout=1000 * PATIENCE)
 
@@ -74,10 +65,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return written(folder / "report.html", run.path)
 
 
-def paper(page: Page) -> str:
-    return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-
-
 def test_all_figures_are_drawn_without_a_complaint(browser: Browser, address: str) -> None:
     with opened(browser, address) as (page, complaints):
         assert page.locator("[data-plot]").count() == page.locator("[data-plot] svg.main-svg >> nth=0").count() * (
@@ -92,60 +79,6 @@ def test_all_figures_are_drawn_without_a_complaint(browser: Browser, address: st
 def test_nothing_overflows_on_a_telephone(browser: Browser, address: str) -> None:
     with opened(browser, address, viewport={"width": 390, "height": 800}) as (page, _):
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_a_table_of_several_runs_fits_where_there_is_room(browser: Browser, tmp_path: Path) -> None:
-    names = ["fashion-superclasses-20261122-060812", "fashion-superclasses-20261122-061530"]
-    runs = [
-        finished(tmp_path / name, algorithm="prediction-consensus", learner="logistic-regression") for name in names
-    ]
-    for run in runs:
-        log = run.path / "rounds.jsonl"
-        log.write_text(log.read_text().replace('"bytes_sent": 10', '"bytes_sent": 43210'))
-    with opened(browser, written(tmp_path / "report.html", *(run.path for run in runs)), viewport=WIDE) as (page, _):
-        box = page.locator("#glance .scroll")
-        assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
-
-
-def test_numbers_stand_on_the_trust_matrix_only_where_they_can_be_read(browser: Browser, tmp_path: Path) -> None:
-    silos = [f"silo-{n}" for n in range(1, 13)]
-    run = finished(tmp_path / "run", silos=silos)
-    run.append_trust(3, Trust(silos, np.eye(12)))
-    address = written(tmp_path / "report.html", run.path)
-    for width, numbers in {1200: 144, 390: 0}.items():
-        with opened(browser, address, viewport={**WIDE, "width": width}) as (page, complaints):
-            assert page.locator("[data-plot='trust-0'] .heatmap-label").count() == numbers
-            names = page.locator("[data-plot='trust-0'] .ytick text").all_text_contents()
-            assert (sorted(names), complaints) == (sorted(silos), [])
-
-
-def test_dark_and_light(browser: Browser, address: str) -> None:
-    with opened(browser, address, color_scheme="light") as (page, complaints):
-        assert paper(page) == "rgb(255, 255, 255)"
-        page.emulate_media(color_scheme="dark")
-        expect(page.get_by_role("button", name="Use light colors")).to_be_visible()
-        dark = paper(page)
-        assert dark == "rgb(18, 23, 30)"
-        ink = page.locator("[data-plot='agreement'] .xtick text").first
-        expect(ink).to_have_css("fill", "rgb(228, 233, 240)")
-        page.get_by_role("button", name="Use light colors").click()
-        assert paper(page) == "rgb(255, 255, 255)"
-        expect(ink).to_have_css("fill", "rgb(27, 36, 48)")
-        assert complaints == []
-
-
-def test_it_goes_by_keyboard(browser: Browser, address: str) -> None:
-    with opened(browser, address) as (page, _):
-        page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name="Skip to the results")).to_be_focused()
-        page.keyboard.press("Enter")
-        expect(page.locator("main")).to_be_focused()
-        page.locator("#data-agreement summary").focus()
-        page.keyboard.press("Enter")
-        expect(page.locator("#data-agreement table")).to_be_visible()
-        expect(
-            page.get_by_role("img", name=re.compile("Silos agree on 80.0% of the labels in round 3"))
-        ).to_be_visible()
 
 
 def test_a_name_with_html_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
@@ -199,29 +132,3 @@ def assert_focus_stays(page: Page, folder: RunFolder) -> None:
         add_round(folder, number, ("oslo", NASTY))
         expect(page.get_by_role("status")).to_have_text(f"round {number} has ended")
         expect(place).to_be_focused()
-
-
-def test_a_simulation_serves_its_page_to_the_end(browser: Browser, tmp_path: Path) -> None:
-    # It does not end before the page is there.
-    (tmp_path / "hold").touch()
-    learner = ["--learner", "tests.silo.held.Held", "--learner-params", json.dumps({"folder": str(tmp_path)})]
-    command = [str(Path(sys.executable).with_name("fedct")), "simulate", "--in-process", *learner]
-    process = subprocess.Popen(
-        [*command, "--rounds", "2", "--run-dir", "run"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert process.stdout is not None
-    try:
-        lines = iter(process.stdout.readline, "")
-        address = next(found[1] for line in lines if (found := re.match("watch it at (.*)", line)))
-        with opened(browser, address) as (page, complaints):
-            (tmp_path / "hold").unlink()
-            expect(page.get_by_role("status")).to_contain_text("completed")
-            expect(page.locator("[data-plot='accuracy-final'] .point")).not_to_have_count(0)
-            assert process.wait(PATIENCE) == 0
-            assert not [line for line in complaints if "Failed to load resource" not in line]
-    finally:
-        process.kill()
-        process.stdout.close()
-        process.wait()
-    assert (tmp_path / "run" / "report.html").exists()

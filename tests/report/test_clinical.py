@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.report.clinical import clinical
@@ -55,32 +54,6 @@ def test_the_curve_has_the_bins_of_each_silo(tmp_path: Path) -> None:
     assert curve.traces[1]["x"] == [part.predicted for part in bins]
     assert curve.traces[1]["customdata"] == [part.n for part in bins]
     assert len(curve.table.rows) == 3 * len(bins)
-
-
-def test_many_silos_have_one_curve_of_all_their_records(tmp_path: Path) -> None:
-    silos = [f"silo-{number}" for number in range(20)]
-    folder = finished(tmp_path / "run")
-    save([row(silo, GOOD, RARE) for silo in silos], folder.path / "scores.json")
-    (run,) = read_runs([folder.path])
-    figures = {figure.id: figure for figure in clinical([run]).figures}
-    (_, curve) = figures["calibration-own"].traces
-    assert sum(curve["customdata"]) == 20 * GOOD.n
-    one = GOOD.models["federated"].calibration
-    assert curve["y"] == pytest.approx([part.observed for part in one])
-
-
-def test_several_runs_are_compared_by_their_means(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    paths = [scored(tmp_path / "one", [(GOOD, GOOD)] * 3), scored(tmp_path / "two", [(RARE, RARE)] * 3)]
-    tables = clinical(read_runs(paths)).tables
-    assert [title for title, _ in tables] == wording
-    table = next(table for title, table in tables if "own" in title)
-    at = list(table.columns).index("AUC")
-    expected = [f"{test.models['federated'].value('auc'):.3f}" for test in (GOOD, RARE)]
-    assert [line[at] for line in table.rows] == expected
-
-
-def test_runs_without_metrics_have_no_such_section(tmp_path: Path) -> None:
-    assert clinical(read_runs([finished(tmp_path / "run").path])).empty
 
 
 def test_the_page_takes_all_of_it_and_hides_nothing_of_a_name(tmp_path: Path) -> None:

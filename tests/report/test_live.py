@@ -3,7 +3,6 @@
 import http.client
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from fedct_flwr.report.live import Feed, LiveServer, live
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import ConfigError
 from tests.patience import PATIENCE
-from tests.report.folders import add_round, add_scores, begin
+from tests.report.folders import add_round, begin
 
 
 @pytest.fixture
@@ -76,14 +75,6 @@ class TestServer:
         assert status == 403
         assert b"plots" not in content
 
-    @pytest.mark.parametrize("host", ["localhost", "localhost:8080", "127.0.0.1"])
-    def test_this_machines_names_are_its_names_whatever_the_port_of_a_tunnel(self, server: LiveServer, host: str):
-        assert ask(server, "/data", Host=host)[0] == 200
-
-    @pytest.mark.parametrize("path", ["/config.json", "/../config.json", "/data/x", "/?run=/etc", "/data?x=1"])
-    def test_there_is_nothing_else(self, server: LiveServer, path: str):
-        assert ask(server, path)[0] == 404
-
     @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
     def test_it_is_read_only(self, server: LiveServer, method: str):
         assert ask(server, "/data", method)[0] == 501
@@ -106,12 +97,6 @@ class TestServer:
         with pytest.raises(ConnectionRefusedError):
             http.client.HTTPConnection("127.0.0.1", port).request("GET", "/")
 
-    def test_it_is_gone_when_what_it_shows_fails(self, folder: RunFolder):
-        with pytest.raises(KeyError), live(folder.path) as server:
-            raise KeyError
-        with pytest.raises(ConnectionRefusedError):
-            http.client.HTTPConnection("127.0.0.1", server.server_port).request("GET", "/")
-
 
 @pytest.mark.usefixtures("eager")
 class TestFeed:
@@ -126,13 +111,6 @@ class TestFeed:
         folder.finish("completed")
         assert told(feed)["status"] == "completed"
 
-    def test_tells_of_scores_that_come_after_the_end(self, folder: RunFolder):
-        feed = Feed(folder.path)
-        folder.finish("completed")
-        assert "accuracy-final" not in told(feed)["plots"]
-        add_scores(folder)
-        assert "accuracy-final" in told(feed)["plots"]
-
     def test_waits_for_a_folder_that_is_still_to_come(self, tmp_path: Path):
         feed = Feed(tmp_path / "run")
         assert told(feed)["words"] == "has not begun"
@@ -145,30 +123,3 @@ class TestFeed:
         with (folder.path / "rounds.jsonl").open("a") as file:
             file.write("damaged\n")
         assert told(feed) == before
-
-    def test_knows_whether_somebody_waits_for_news(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(module, "_RECENT_SECONDS", PATIENCE)
-        feed = Feed(folder.path)
-        assert not feed.somebody_waits
-        feed.data()
-        assert not feed.somebody_waits
-        folder.finish("completed")
-        assert feed.somebody_waits
-        feed.data()
-        assert not feed.somebody_waits
-
-
-def test_what_is_sent_is_made_in_half_a_hundredth_of_the_time(folder: RunFolder, monkeypatch: pytest.MonkeyPatch):
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "thread_time", iter(range(100)).__next__)
-    feed = Feed(folder.path)
-    feed.data()
-    add_round(folder, 2)
-    # It took a second of the processor.
-    now[0] = 199.0
-    assert told(feed)["words"] == "round 1 has ended"
-    now[0] = 201.0
-    assert told(feed)["words"] == "round 2 has ended"
-    folder.finish("completed")
-    assert told(feed)["status"] == "completed", "the end is told at once"

@@ -8,7 +8,7 @@ import pytest
 from fedct_flwr.report.round_log import Course, RoundLog
 from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.types import RunError
-from tests.report.folders import CLASSES, SILOS, add_round, add_weights_round, begin
+from tests.report.folders import CLASSES, SILOS, add_round, begin
 
 
 @pytest.fixture
@@ -36,35 +36,6 @@ def test_columns_have_a_row_for_each_round_and_a_column_for_each_silo(folder: Ru
     assert course.shares_labels
 
 
-def test_scores_are_columns_of_their_own(folder: RunFolder):
-    add_round(folder, 1)
-    np.testing.assert_array_equal(read(folder).of_silos("pooled_balanced_accuracy"), [[0.6, 0.6, 0.6]])
-
-
-def test_what_no_round_has_is_unknown(folder: RunFolder):
-    add_round(folder, 1)
-    assert np.isnan(read(folder).of_silos("own_balanced_accuracy")).all()
-    assert np.isnan(read(folder).of_run("balanced_accuracy")).all()
-
-
-def test_rounds_of_shared_weights_have_no_agreement(folder: RunFolder):
-    add_weights_round(folder, 1)
-    add_weights_round(folder, 2, accuracy=0.75)
-    course = read(folder)
-    assert not course.shares_labels
-    np.testing.assert_array_equal(course.of_run("balanced_accuracy"), [np.nan, 0.75])
-    assert np.isnan(course.of_run("agreement")).all()
-    assert np.nansum(course.classes) == 0
-
-
-def test_without_rounds_all_columns_are_empty(folder: RunFolder):
-    course = read(folder)
-    assert len(course) == 0
-    assert course.silos == SILOS
-    assert course.of_silos("bytes_sent").shape == (0, 3)
-    assert course.classes.shape == (0, 2)
-
-
 def test_a_line_is_read_when_it_is_whole(folder: RunFolder):
     log, path = log_of(folder), folder.path / "rounds.jsonl"
     add_round(folder, 1)
@@ -88,19 +59,6 @@ def test_a_run_that_is_resumed_writes_its_log_anew(folder: RunFolder):
     assert log.course().number.tolist() == [1]
     add_round(folder, 2)
     assert log.course().number.tolist() == [1, 2]
-
-
-def test_the_fixed_point_is_the_first_of_the_last_rounds_at_one(folder: RunFolder):
-    for number, fixed in enumerate([True, False, True, True], start=1):
-        add_round(folder, number, fixed_point=fixed)
-    assert read(folder).fixed_point == 3
-
-
-def test_what_the_consensus_said_last_of_a_silo(folder: RunFolder):
-    add_round(folder, 1)
-    path = folder.path / "rounds.jsonl"
-    path.write_text(path.read_text().replace('"quality": null', '"quality": {"trust": 0.25, "recall": [0.1]}', 1))
-    assert read(folder).quality == {"oslo": {"trust": 0.25}}
 
 
 @pytest.mark.parametrize(

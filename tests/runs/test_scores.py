@@ -1,8 +1,6 @@
 """What ``scores.json`` holds comes back, and what misleads is said."""
 
 import json
-import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr.runs.score_notes import means_words, metric_means, notes
+from fedct_flwr.runs.score_notes import means_words
 from fedct_flwr.runs.scores import METHODS, OnTest, SiloScores, comparable, means, read, save
 from fedct_flwr.scoring.assessment import Labels, Predicted, assess
 from fedct_flwr.types import LABEL_DTYPE, Examples, RunError
 
-NAN = float("nan")
 CLASSES = ("healthy", "ill")
 
 
@@ -55,16 +52,6 @@ def test_what_is_saved_comes_back(tmp_path: Path, tests: tuple[OnTest, OnTest]) 
     assert repr(found) == repr(rows[0])
 
 
-def test_a_file_of_an_older_version_has_no_metrics(tmp_path: Path) -> None:
-    old = [{"silo": "a", "own": {"local": 0.5}, "pooled": {"local": None}, "bytes_sent": 3}]
-    (tmp_path / "scores.json").write_text(json.dumps(old))
-    (found,) = read(tmp_path / "scores.json")
-    assert found.own["local"] == 0.5
-    assert math.isnan(found.pooled["federated"])
-    assert found.tests == {}
-    assert found.metric("own", "local", "auc") is None
-
-
 @given(
     damage=st.recursive(
         st.none() | st.integers() | st.text(max_size=3),
@@ -91,56 +78,4 @@ def test_silos_without_a_score_are_left_out_of_the_mean_of_that_test_set_alone(w
     assert means_words(rows) == wording
 
 
-def test_a_mean_compares_methods_over_the_same_silos() -> None:
-    rows = [row("a", GOOD, GOOD), row("b", RARE, RARE)]
-    rows[1] = replace(rows[1], own={**rows[1].own, "federated": NAN})
-    assert means(rows, "own") == rows[0].own
-    without = replace(RARE, models={"local": RARE.models["local"]})
-    rows[1] = replace(rows[1], tests={"own": without, "pooled": RARE})
-    assert metric_means(rows, "own", "auc")["local"] == rows[0].tests["own"].models["local"].value("auc")
-
-
-def test_where_nobody_has_a_score_there_is_no_mean() -> None:
-    rows = [row("a", ONE_CLASS, EMPTY)]
-    assert comparable(rows, "own") == []
-    assert all(math.isnan(value) for value in means(rows, "own").values())
-    assert metric_means(rows, "pooled", "auc") == {}
-
-
 # --- sentences
-
-
-def test_a_dash_for_one_class_has_its_reason() -> None:
-    (said,) = notes([row("a", GOOD, GOOD), row("b", ONE_CLASS, GOOD)])
-    assert "'b'" in said or " b" in said
-    assert "one class" in said
-
-
-def test_a_pooled_test_set_of_one_class_is_said_once() -> None:
-    said = notes([row("a", EMPTY, ONE_CLASS), row("b", EMPTY, ONE_CLASS)])
-    assert len(said) == 1
-    assert "'ill'" in said[0]
-
-
-def test_chance_level_with_a_good_auc_is_said_with_what_to_do() -> None:
-    rows = [row(name, EMPTY, RARE) for name in "abc"]
-    assert rows[0].pooled["federated"] == 0.5
-    (said,) = notes(rows)
-    assert "0.500" in said
-    assert f"{RARE.models['federated'].value('auc'):.3f}" in said
-    assert "class-weight" in said
-
-
-@pytest.mark.parametrize(
-    "fine",
-    [
-        GOOD,
-        # As good as chance in both.
-        on_test([0] * 50 + [1] * 50, [0.3] * 100),
-        # Few records: an AUC that may be chance.
-        on_test([0, 0, 0, 1, 1], [0.1, 0.2, 0.3, 0.25, 0.31]),
-        on_test([0] * 190 + [1] * 10, [*np.linspace(0.0, 0.3, 190), *np.linspace(0.15, 0.35, 10)], threshold=0.16),
-    ],
-)
-def test_healthy_scores_need_no_word(fine: OnTest) -> None:
-    assert notes([row("a", fine, fine), row("b", fine, fine)]) == []

@@ -20,7 +20,7 @@ from sklearn.metrics import (
 
 from fedct_flwr.scoring.assessment import OF_CLASSES, Assessment, Labels, Predicted, assess, brier, predict
 from fedct_flwr.scoring.calibration import calibration_curve
-from fedct_flwr.scoring.intervals import Estimate, mean_of_losses, mean_of_proportions, proportion
+from fedct_flwr.scoring.intervals import Estimate, proportion
 from fedct_flwr.scoring.roc import auc
 from fedct_flwr.types import LABEL_DTYPE, Examples, Features, HardLabels, TrainingError
 
@@ -97,17 +97,6 @@ def test_a_class_that_the_test_set_lacks_has_no_part_in_the_auc() -> None:
     assert of(y, p, THREE).value("auc") == pytest.approx(expected)
 
 
-@given(order=st.permutations(range(30)))
-@settings(max_examples=20, deadline=None)
-def test_the_order_of_records_changes_nothing(order: list[int]) -> None:
-    y, p = drawn(30, 5)
-    one, other = of(y, p), of(y[order], p[order])
-    assert one.confusion == other.confusion
-    for name, metric in one.metrics.items():
-        assert metric.low == pytest.approx(other.metrics[name].low)
-        assert metric.high == pytest.approx(other.metrics[name].high)
-
-
 def test_the_positive_class_is_the_one_that_was_named() -> None:
     y, p = drawn(50, 1)
     last, first = of(y, p, Labels(2, 1)), of(y, p, Labels(2, 0))
@@ -138,17 +127,6 @@ def test_one_class_has_neither_balanced_accuracy_nor_auc(only: int) -> None:
     found = of(y, shares(np.linspace(0.1, 0.9, 6)))
     unknown = {name for name, metric in found.metrics.items() if math.isnan(metric.value)}
     assert unknown == {"balanced_accuracy", "auc", "specificity" if only else "sensitivity"}
-
-
-@pytest.mark.parametrize("wanted", [TWO, THREE, QUANTITY])
-def test_an_empty_test_set_has_no_number_and_asks_no_model(wanted: Labels) -> None:
-    class Unasked:
-        def predict(self, X: Features) -> HardLabels:
-            raise AssertionError("nobody should ask")
-
-    nothing = Examples(np.zeros((0, 2)), np.zeros(0, dtype=LABEL_DTYPE))
-    found = assess(nothing, predict(Unasked(), nothing.X, wanted), wanted)
-    assert all(math.isnan(metric.value) for metric in found.metrics.values())
 
 
 def test_without_probabilities_there_is_none_of_what_needs_them() -> None:
@@ -183,10 +161,6 @@ def test_proportions_have_wilsons_interval(k: int, n: int) -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
 
 
-def test_the_mean_of_one_proportion_is_that_proportion() -> None:
-    assert mean_of_proportions(np.array([3.0]), np.array([7.0])) == proportion(3, 7)
-
-
 def test_a_perfect_score_on_few_records_is_not_certain() -> None:
     found = of(labels(0, 0, 1, 1), shares(np.array([0.0, 0.0, 1.0, 1.0])))
     for name in ("balanced_accuracy", "auc", "sensitivity", "specificity"):
@@ -208,25 +182,6 @@ def test_delongs_variance_is_that_of_its_definition() -> None:
     logit = math.log(area / (1 - area))
     assert found.low == pytest.approx(1 / (1 + math.exp(half - logit)))
     assert found.high == pytest.approx(1 / (1 + math.exp(-half - logit)))
-
-
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 30), (2, 2), (40, 60)])
-@pytest.mark.parametrize("value", [0.0, 0.5, 1.0])
-def test_sizes_alone_give_an_interval_where_there_is_no_variance(m: int, n: int, value: float) -> None:
-    score = np.concatenate([np.full(m, value), np.full(n, 0.5 if value == 0.5 else 1 - value)])
-    y = labels(*[1] * m, *[0] * n)
-    found = auc(y, shares(score), 1)
-    assert found.value == value
-    holds(found)
-    assert 0 < found.high - found.low <= 1
-    mirrored = auc(y, shares(1 - score), 1)
-    assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low))
-
-
-def test_equal_losses_without_a_bound_have_no_interval() -> None:
-    found = mean_of_losses(np.full(5, 2.0))
-    assert found.value == 2
-    assert math.isnan(found.low)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
@@ -271,19 +226,6 @@ def test_the_curve_is_scikit_learns_with_counts() -> None:
     for part in found:
         assert part.low <= part.predicted <= part.high
         assert part.observed_low <= part.observed <= part.observed_high
-
-
-def test_certainty_is_in_the_last_bin() -> None:
-    (low, high) = calibration_curve(labels(0, 1), shares(np.array([0.0, 1.0])), 1)
-    assert (low.low, low.n, high.high, high.n) == (0, 1, 1, 1)
-
-
-def test_of_more_classes_it_is_the_stated_one_that_counts() -> None:
-    y, p = drawn(100, 2, 3)
-    (sure,) = [part for part in calibration_curve(y, np.eye(3)[y]) if part.n]
-    assert (sure.n, sure.predicted, sure.observed) == (100, 1, 1)
-    right = sum(part.n * part.observed for part in calibration_curve(y, p))
-    assert right == pytest.approx((p.argmax(axis=1) == y).sum())
 
 
 def test_brier_of_what_knows_nothing() -> None:

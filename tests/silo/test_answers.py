@@ -1,6 +1,5 @@
 """What a silo answers, asked directly: once per round, always in the same words, and never with an exception."""
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable
@@ -152,67 +151,13 @@ def test_a_network_that_was_reset_in_memory_goes_on_from_the_disk(real_node: Rea
         restart()
 
 
-@pytest.mark.parametrize("learner", [TREE, NETWORK], ids=["tree", "network"])
-@pytest.mark.parametrize("resume", [True, False])
-def test_a_question_of_another_run_gets_the_answer_that_it_got_there(
-    real_node: RealNode, tmp_path: Path, learner: dict[str, Any], resume: bool
-) -> None:
-    node = real_node(learner=learner)
-    one = Silo(node)
-    questions = [to_record(encode_instruction(one.instruction(number, number - 2), one.terms)) for number in (1, 2, 3)]
-    answers = [one.ask(question) for question in questions[:2]]
-    # The coordinator did not get the second answer, and resumes: Flower knows the run as another.
-    restart()
-    other = Silo(node, run_id=2, resume=resume)
-    assert other.ask(questions[1]) == answers[1]
-    assert other.ask(questions[1]) == answers[1]
-    assert other.outcome(other.instruction(2, 1)) is Refusal.ROUND
-    # Both go on from where the learner stood after it.
-    assert other.ask(questions[2]) == one.ask(questions[2])
-
-
-def test_an_answer_of_another_run_under_other_settings_of_the_model_is_none(real_node: RealNode) -> None:
-    tree = Silo(real_node())
-    question = to_record(encode_instruction(tree.instruction(), tree.terms))
-    of_the_tree = tree.ask(question)
-    node = real_node(learner=NETWORK)
-    network, again = Silo(node, run_id=2), Silo(node, run_id=3)
-    of_the_network = network.ask(question)
-    assert of_the_network != of_the_tree
-    assert again.ask(question) == of_the_network
-    assert tree.ask(question) == of_the_tree
-
-
 def test_a_run_that_asks_the_same_round_with_other_labels_is_a_new_question(real_node: RealNode) -> None:
     node = real_node(learner=NETWORK)
     one, other = Silo(node), Silo(node, run_id=2)
     assert one.outcome(one.instruction(2, 0)).tobytes() != other.outcome(other.instruction(2, 1)).tobytes()
 
 
-def test_many_runs_fill_no_disk_and_no_answer_is_forgotten(real_node: RealNode, tmp_path: Path) -> None:
-    node, state = real_node(learner=NETWORK), tmp_path / "cleveland" / "state"
-    first = Silo(node)
-    answer = first.outcome(first.instruction())
-    for run in range(2, 13):
-        other = Silo(node, run)
-        other.outcome(other.instruction(run))
-        kept = {path.name for path in state.iterdir() if path.name.startswith("learner-")}
-        assert f"learner-{run}" in kept
-        assert len(kept) <= 8
-    assert kept == {f"learner-{run}" for run in range(5, 13)}
-    latest = model_of(state)
-    restart()
-    assert first.outcome(first.instruction(label=1)) is Refusal.ROUND
-    np.testing.assert_array_equal(first.outcome(first.instruction()), answer)
-    # Nor does a question of long ago, of which nobody knows where the network stood, teach it anything now.
-    assert model_of(state) == latest
-
-
 # --- models
-
-
-def model_of(state: Path) -> bytes:
-    return (state / "model-heart-disease.safetensors").read_bytes()
 
 
 def test_a_real_silo_keeps_its_model_in_its_folder_and_nowhere_else(real_node: RealNode, tmp_path: Path) -> None:
@@ -228,25 +173,6 @@ def test_a_real_silo_writes_nothing_to_a_path_that_the_coordinator_chose(real_no
     silo = Silo(real_node(), **{"run-dir": str(tmp_path / "run"), "save-models": True, "resume": True})
     silo.outcome(silo.instruction())
     assert sorted((tmp_path / "run").rglob("*")) == before
-
-
-def test_a_simulated_silo_writes_only_to_a_folder_where_a_run_was_begun(tmp_path: Path) -> None:
-    silo = Silo(SIMULATED, **{"run-dir": str(tmp_path / "run"), "save-models": True})
-    silo.outcome(silo.instruction())
-    assert list(tmp_path.iterdir()) == []
-    RunFolder.create(tmp_path / "run", {}, {}).close()
-    silo.outcome(silo.instruction(number=2))
-    assert (tmp_path / "run" / "models" / "cleveland.skops").exists()
-
-
-def test_a_model_that_cannot_be_written_leaves_none_of_an_earlier_round(real_node: RealNode, tmp_path: Path) -> None:
-    silo = Silo(real_node())
-    silo.outcome(silo.instruction())
-    model = tmp_path / "cleveland" / "state" / "model-heart-disease.skops"
-    assert model.exists()
-    real_node(learner={"name": "tests.federation.learners.Unwritable", "packages": ["tests"]})
-    assert isinstance(silo.outcome(silo.instruction(number=2)), np.ndarray)
-    assert not model.exists()
 
 
 def test_a_network_goes_on_from_its_model_when_the_run_was_resumed(real_node: RealNode, tmp_path: Path) -> None:
@@ -289,25 +215,6 @@ def test_an_instruction_under_other_terms_is_refused(silo: Silo, change: dict[st
 def test_garbage_is_refused_without_an_exception(silo: Silo, content: RecordDict) -> None:
     payload = silo.ask(content)
     assert decode_reply(payload, silo.terms, silo.instruction()).outcome is Refusal.MALFORMED
-
-
-@pytest.mark.parametrize(
-    ("settings", "node", "reason"),
-    [
-        ({"learnr": "svm"}, {}, Refusal.CONFIG),
-        ({"learner": "no-such-learner"}, {}, Refusal.CONFIG),
-        ({"data": "no-such-data"}, {}, Refusal.CONFIG),
-        ({}, {"partition-id": 4}, Refusal.CONFIG),
-        ({}, {"sillo": "cleveland"}, Refusal.CONFIG),
-        ({}, {"silo-file": "/nowhere/silo.toml"}, Refusal.CONFIG),
-        ({"learner": "tests.federation.learners.Raising"}, {}, Refusal.TRAINING_FAILED),
-        ({"data": "files", "data-dir": "/nowhere", "label-column": "y"}, {}, Refusal.NO_DATA),
-    ],
-)
-def test_whatever_is_wrong_at_a_simulated_silo_travels_as_a_number(
-    settings: dict[str, Any], node: dict[str, Any], reason: Refusal
-) -> None:
-    refused_with(reason, Silo({**SIMULATED, **node}, **settings))
 
 
 @pytest.mark.parametrize(
@@ -368,11 +275,6 @@ def test_a_real_silo_hands_out_no_weights_and_trains_on_none(real_node: RealNode
     assert list((tmp_path / "cleveland" / "state").iterdir()) == []
 
 
-def test_a_simulated_silo_without_weights_has_none_to_hand_out() -> None:
-    silo = Silo(SIMULATED)
-    assert decode_reply(silo.ask(WEIGHTS), silo.terms, silo.instruction()).outcome is Refusal.WEIGHTS
-
-
 def test_a_real_silo_answers_nobody_but_its_agent(
     real_node: RealNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -399,14 +301,6 @@ def test_a_real_silo_answers_nobody_but_its_agent(
 
 
 # --- answers
-
-
-def test_silos_answer_differently_only_because_their_data_differs() -> None:
-    votes = []
-    for position in range(len(HOSPITALS)):
-        silo = Silo({"partition-id": position})
-        votes.append(silo.outcome(silo.instruction()).tobytes())
-    assert all(a != b for a, b in itertools.combinations(votes, 2))
 
 
 @pytest.mark.parametrize("learner", [{"name": "logistic-regression"}, {"name": "random-forest"}, NETWORK])
@@ -440,17 +334,6 @@ def test_a_real_silo_tells_its_scores_only_if_its_policy_and_the_run_want_it(
     assert (silo.reply(silo.instruction()).scores is not None) == sent
 
 
-@pytest.mark.parametrize("value", ["true", 1, "yes"])
-def test_what_is_not_quite_true_is_no_wish_for_scores(real_node: RealNode, value: object) -> None:
-    silo = Silo(real_node(policy={"metrics": True}), **{"report-scores": value})
-    assert silo.reply(silo.instruction()).scores is None
-
-
-def test_a_simulated_silo_tells_its_scores_if_the_run_wants_it() -> None:
-    silo = Silo(SIMULATED, **{"report-scores": True})
-    assert silo.reply(silo.instruction()).scores is not None
-
-
 HOSTILE: list[dict[str, Any]] = [
     {"learner": "os.system", "learner-params": '{"command": "touch /tmp/hacked"}'},
     {"learner": "tests.federation.learners.Raising"},
@@ -475,9 +358,3 @@ def test_a_run_config_has_no_say_in_what_a_real_silo_answers(real_node: RealNode
     assert answers(2, **hostile) == expected
     restart()
     assert answers(3, **hostile) == expected
-
-
-def test_without_any_run_config_a_real_silo_answers_all_the_same(real_node: RealNode) -> None:
-    silo = Silo(real_node())
-    silo.context.run_config.clear()
-    assert isinstance(silo.outcome(silo.instruction()), np.ndarray)

@@ -1,7 +1,5 @@
 """What a real silo's personal model keeps of its lessons, and when, asked directly."""
 
-import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedct_flwr.learners.sklearn import load_model
 from fedct_flwr.silo.workplace import gated
 from tests.hospitals import STUDY, restart, write_silo_folder
-from tests.silo.test_answers import NETWORK, TREE, Silo
+from tests.silo.test_answers import NETWORK, Silo
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -108,42 +105,3 @@ def test_a_resumed_run_goes_on_from_where_the_network_stood(tmp_path: Path) -> N
     learner = (state / f"learner-{RUN}").read_bytes()
     learn(silo_in(tmp_path, RUN + 1), 2, 1)
     assert (state / f"learner-{RUN + 1}").read_bytes() == learner
-
-
-@pytest.mark.parametrize("learner", [NETWORK, TREE], ids=["network", "tree"])
-def test_the_model_on_disk_is_that_of_the_run_that_was_answered_last_also_if_it_was_resumed(
-    tmp_path: Path, learner: dict[str, Any]
-) -> None:
-    def on_disk() -> bytes:
-        (path,) = (tmp_path / "state").glob(f"model-{STUDY}*")
-        if learner is NETWORK:
-            return path.read_bytes()
-        tree: bytes = load_model(path)[-1].tree_.value.tobytes()
-        return tree
-
-    learn(silo_in(tmp_path, 1, learner), 1, 0)
-    first = on_disk()
-    learn(silo_in(tmp_path, 2, learner), 1, 1)
-    assert on_disk() != first
-    learn(silo_in(tmp_path, 3, learner), 1, 0)
-    assert on_disk() == first
-
-
-def test_a_clock_that_was_set_back_keeps_no_model_from_learning(tmp_path: Path) -> None:
-    learn(silo_in(tmp_path, 1), 1)
-    tomorrow = time.time() + 86_400
-    os.utime(tmp_path / "state" / "run-1", (tomorrow, tomorrow))
-    model = tmp_path / "state" / f"model-{STUDY}{SUFFIX}"
-    before = model.read_bytes()
-    learn(silo_in(tmp_path, 2), 1, 1)
-    assert model.read_bytes() != before
-
-
-def test_a_question_of_long_ago_that_is_repeated_undoes_nothing(tmp_path: Path) -> None:
-    with asked(silo_in(tmp_path, 1), 1, 0):
-        pass  # nobody took the answer: no lesson was kept
-    learn(silo_in(tmp_path, 2), 1, 1)
-    model = tmp_path / "state" / f"model-{STUDY}{SUFFIX}"
-    before = model.read_bytes()
-    learn(silo_in(tmp_path, 1), 1, 0)
-    assert model.read_bytes() == before

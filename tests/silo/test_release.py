@@ -1,14 +1,10 @@
 """What a labeler costs and gives: charged before it is drawn, once for each question, wherever the silo is killed."""
 
-import hashlib
 import itertools
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +16,12 @@ from flwr.app import Context, Message, RecordDict
 from client_app.main import app
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets.public_set import Query
-from fedct_flwr.labelers.protect import decides_labeler
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.privacy.ledger_file import LedgerFile
 from fedct_flwr.privacy.randomness import simulated
-from fedct_flwr.runs.run_folder import RunFolder
 from fedct_flwr.silo import release
-from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget, decides_students, settings_digest
-from fedct_flwr.silo.site import Site, simulated_site
+from fedct_flwr.silo.release import DATA_SET, STATE, approve_budget
+from fedct_flwr.silo.site import simulated_site
 from fedct_flwr.silo.state import FolderState
 from fedct_flwr.silo.workplace import open_workplace
 from fedct_flwr.types import ConfigError
@@ -36,7 +30,6 @@ from fedct_flwr.wire.content import Instruction
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospitals import STUDY, restart, write_silo_folder
-from tests.patience import PATIENCE
 from tests.silo import labelers
 from tests.silo.labelers import Drawing, drawing
 
@@ -188,65 +181,6 @@ def test_a_budget_raised_after_use_needs_a_new_approval(silo: Silo, caplog: pyte
     assert [silo.ask(number, run=2) for number in (1, 2)] == before
 
 
-def test_another_plan_or_budget_is_the_same_labeler_and_another_protection_is_another(silo: Silo) -> None:
-    first = silo.ask(1)
-    silo.write(rounds=3, epsilon=0.9)
-    assert silo.ask(1, run=2) == first
-    silo.write(protection="teachers")
-    # It begins anew, and what was spent stays spent.
-    assert isinstance(silo.ask(1, run=3), bytes)
-    assert silo.ask(2, run=3) is Refusal.PRIVACY_BUDGET
-    assert silo.charges == 2
-
-
-def test_other_classes_or_columns_make_another_labeler(silo: Silo) -> None:
-    site, state = open_workplace(silo.context()).site, FolderState(silo.state)
-    other = replace(site, schema=replace(site.schema, classes=site.schema.classes[::-1]))
-    assert settings_digest(site, {}, state) != settings_digest(other, {}, state)
-
-
-def test_a_study_that_began_before_they_counted_goes_on_where_it_stood(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def as_it_was(site: Site, labels: Mapping[str, object], state: FolderState, of_labeler: object) -> bytes:
-        decisive = {
-            "labeler": decides_labeler(site.privacy, site.settings),
-            "labels": dict(labels),
-            "public": site.public.fingerprint.hex(),
-        }
-        return hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
-
-    with monkeypatch.context() as before:
-        before.setattr(release, "settings_digest", as_it_was)
-        first = silo.ask(1)
-    restart()
-    assert silo.ask(1, run=2) == first
-    assert silo.ask(2, run=2) == silo.drawn[1]
-    assert silo.charges == 2
-
-
-def test_students_that_were_taught_before_there_were_lessons_go_on_if_there_are_none(silo: Silo) -> None:
-    site, state = open_workplace(silo.context()).site, FolderState(silo.state)
-    taught = decides_students(site.transfer, votes=2)
-    now = settings_digest(site, {}, state, taught)
-    decisive = {
-        "labeler": decides_labeler(site.privacy, site.settings),
-        "labels": {},
-        "public": site.public.fingerprint.hex(),
-        "schema": {
-            "classes": site.schema.classes,
-            "columns": [{"name": column.name, "categories": column.categories} for column in site.schema.columns],
-        },
-        "transfer": site.transfer.model_dump(mode="json", exclude={"lessons"}),
-        "votes": 2,
-    }
-    before = hashlib.sha256(b"fedct labeler " + json.dumps(decisive, sort_keys=True).encode()).digest()
-    state.put(f"labeler-{site.terms.study}-{before.hex()[:16]}", b"")
-    assert settings_digest(site, {}, state, taught) == before != now
-    more = replace(site, transfer=site.transfer.model_copy(update={"lessons": 3}))
-    assert settings_digest(more, {}, state, decides_students(more.transfer, votes=2)) not in (before, now)
-
-
 def test_a_lower_budget_needs_nobody(silo: Silo) -> None:
     silo.ask(1)
     silo.write(epsilon=0.5)
@@ -280,15 +214,6 @@ def test_noise_that_can_be_predicted_is_for_simulations(silo: Silo) -> None:
     assert found.noise(b"").secure
     with pytest.raises(ConfigError, match="can be predicted"):
         replace(found, noise=lambda question: simulated(np.random.default_rng(0)))
-
-
-def test_a_labeler_that_answers_something_else_fails(silo: Silo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Drawing, "answer", lambda *_: np.zeros(3, dtype=np.int16))
-    assert silo.ask(1) is Refusal.TRAINING_FAILED
-    monkeypatch.setattr(Drawing, "answer", lambda self, asked, noise: np.full(len(asked.positions), -1, np.int16))
-    assert silo.ask(1) is Refusal.TRAINING_FAILED
-    # That it fails is told, and may depend on the noise: each of them is paid for.
-    assert silo.charges == 2
 
 
 # --- killed
@@ -402,17 +327,6 @@ def test_killed_before_its_draw_a_question_is_answered_when_its_price_has_change
     assert silo.charges == 2
 
 
-def test_what_was_drawn_under_other_settings_keeps_its_charge(silo: Silo) -> None:
-    killed_at(silo, FolderState, "put", after=True)
-    (drawn,) = silo.drawn
-    silo.write(protection="teachers")
-    other = silo.ask(1, run=2)
-    assert silo.charges == 2
-    silo.write()
-    assert silo.ask(1, run=3) == drawn != other
-    assert silo.charges == 2
-
-
 # --- simulated silos
 
 
@@ -421,54 +335,8 @@ def simulated_context(tmp_path: Path, run: int = 1, **settings: Any) -> Context:
     return Context(run, 7, {"partition-id": 0}, RecordDict(), config)
 
 
-def test_a_simulated_silo_keeps_its_ledger_in_the_runs_folder(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "run", {}, {}).close()
-    first = outcome(simulated_context(tmp_path), 1)
-    simulated_site.cache_clear()
-    # A resumed run is another one of Flower's, with nothing in its context.
-    second = outcome(simulated_context(tmp_path, run=2, resume=True), 2)
-    assert outcome(simulated_context(tmp_path, run=3), 1) == first
-    assert outcome(simulated_context(tmp_path, run=4), 2) == second
-    assert outcome(simulated_context(tmp_path, run=4), 3) is Refusal.PRIVACY_BUDGET
-    with Ledger(RunFolder(tmp_path / "run").silo_privacy("cleveland")) as ledger:
-        spent = ledger.spent(STUDY, DATA_SET)
-    assert spent is not None
-    assert spent.charges == 2
-
-
-def test_the_noise_of_a_simulation_follows_from_its_seed(tmp_path: Path) -> None:
-    answers = []
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        RunFolder.create(tmp_path / name / "run", {}, {}).close()
-        answers.append(outcome(simulated_context(tmp_path / name, seed=seed), 1))
-    assert answers[0] == answers[1] != answers[2]
-
-
 def test_a_simulated_silo_without_a_runs_folder_promises_nothing_and_answers_nothing(tmp_path: Path) -> None:
     assert outcome(simulated_context(tmp_path), 1) is Refusal.CONFIG
 
 
 # --- without the extra
-
-
-def test_a_study_without_a_protection_needs_no_extra() -> None:
-    code = f"""
-import sys
-sys.modules["dp_accounting"] = sys.modules["opendp"] = None
-from flwr.app import Context, RecordDict
-from client_app import main
-from fedct_flwr.hospital import agent
-from fedct_flwr.silo import site
-from fedct_flwr.silo.workplace import open_workplace
-from fedct_flwr.config import SiloConfig
-from fedct_flwr.labelers.protect import check_installed
-place = open_workplace(Context(1, 7, {{"partition-id": 0}}, RecordDict(), {RUN!r}))
-assert place.release is None
-try:
-    open_workplace(Context(1, 7, {{"partition-id": 0}}, RecordDict(), {{**{RUN!r}, "protection": "dp-linear"}}))
-except Exception as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    assert "protection = 'dp-linear' needs dp_accounting, opendp: pip install 'fedct-flwr[privacy]'" in done.stdout

@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from fedct_flwr.config import RunConfig, SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
 from fedct_flwr.kinds.hard import HARD
-from fedct_flwr.learners.sklearn import SklearnLearner
-from fedct_flwr.silo.site import Site, real_site, simulated_silo, simulated_site, terms_of
-from fedct_flwr.types import ConfigError, DataError, FedctError
+from fedct_flwr.silo.site import Site, real_site, simulated_site, terms_of
+from fedct_flwr.types import ConfigError
 from tests.hospitals import HOSPITALS, STUDY, write_silo_folder
 
 RUN = RunConfig.from_flower({"study": STUDY, "data": STUDY})
@@ -43,27 +41,6 @@ def test_the_terms_are_the_studys(tmp_path: Path) -> None:
     assert terms.public_fingerprint == study.public.fingerprint
 
 
-def test_a_node_beyond_the_last_silo_is_told_how_many_there_are(wording: SnapshotAssertion) -> None:
-    with pytest.raises(ConfigError) as caught:
-        simulated_silo(RUN, 4)
-    assert str(caught.value) == wording
-
-
-def test_what_more_silos_than_are_kept_were_prepared_with_is_known_and_their_models_are_not() -> None:
-    config = RUN.model_copy(update={"learner": ("decision-tree",)})
-    first = simulated_site(config, 0)
-    first.learner.fit(*first.private)
-    simulated_site.cache_clear()
-    again = simulated_site(config, 0)
-    assert isinstance(first.learner, SklearnLearner)
-    assert isinstance(again.learner, SklearnLearner)
-    (known, trained), (same, untrained) = first.learner.parts, again.learner.parts
-    assert known is same
-    assert trained is not None
-    assert untrained is None
-    assert simulated_site(config, 1).learner.parts[0] is not known  # type: ignore[attr-defined]
-
-
 # --- test records
 
 
@@ -91,17 +68,6 @@ def test_what_is_held_out_is_the_same_after_a_restart_and_another_with_another_s
     first, again, other = (open_real(tmp_path, data=data, learner={"seed": seed}).own_test.X for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other, equal_nan=True)
-
-
-def test_a_share_that_leaves_nothing_to_train_on_is_named(tmp_path: Path, wording: SnapshotAssertion) -> None:
-    write_silo_folder(tmp_path)
-    lines = (tmp_path / "data.csv").read_text("utf-8").splitlines()
-    path = write_silo_folder(tmp_path, data={"test-file": "", "test-fraction": 0.9999999999})
-    (tmp_path / "data.csv").write_text("\n".join(lines[:2]) + "\n", "utf-8")
-    config = SiloConfig.read_toml(path)
-    with pytest.raises(DataError) as caught:
-        real_site(config, read_study(config.study))
-    assert str(caught.value) == wording
 
 
 def test_a_test_file_is_read_with_the_silos_own_mapping(tmp_path: Path) -> None:
@@ -136,27 +102,3 @@ def test_a_learner_of_a_package_that_the_silo_trusts_is_made_with_its_parameters
     )
     assert site.pseudo_weight == 0.5
     site.learner.fit(*site.private)
-
-
-@pytest.mark.parametrize(
-    "learner",
-    [
-        {"name": "no-such-learner"},
-        {"params": {"no_such_parameter": 1}},
-        {"name": "nearest-neighbors", "pseudo-weight": 2.0},
-        {"name": "fashion-mnist-mlp", "device": "no-such-device"},
-    ],
-)
-def test_a_learner_that_cannot_be_made_is_one_sentence(tmp_path: Path, learner: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        open_real(tmp_path, learner=learner)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("gone", ["study/study.toml", "study/public.csv", "study/test.csv", "data.csv", "test.csv"])
-def test_a_missing_file_is_named(tmp_path: Path, gone: str) -> None:
-    config = SiloConfig.read_toml(write_silo_folder(tmp_path))
-    (tmp_path / gone).unlink()
-    with pytest.raises(FedctError) as caught:
-        real_site(config, read_study(config.study))
-    assert Path(gone).name in str(caught.value)

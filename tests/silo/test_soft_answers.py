@@ -61,10 +61,6 @@ def silo(tmp_path: Path) -> Silo:
     return silo
 
 
-def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedct_flwr.kinds.targeted.Targeted.learn", None)
-
-
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_rows_sum_to_one_and_follow_the_targets(silo: Silo, learner: str) -> None:
     silo.write(learner=LEARNERS[learner])
@@ -73,33 +69,6 @@ def test_rows_sum_to_one_and_follow_the_targets(silo: Silo, learner: str) -> Non
     np.testing.assert_allclose(alone.sum(axis=1), 1, atol=1e-6)
     _, taught = silo.ask(2, share=0.9)
     assert taught[:, 0].mean() > alone[:, 0].mean()
-
-
-@pytest.mark.parametrize("learner", LEARNERS)
-def test_a_question_is_answered_once_and_the_same_bytes_are_given_again(
-    silo: Silo, learner: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    silo.write(learner=LEARNERS[learner])
-    silo.ask(1)
-    first, _ = silo.ask(2, share=0.9)
-    restart()
-    forbid_training(monkeypatch)
-    assert silo.ask(2, share=0.9)[0] == first
-    assert silo.ask(2, share=0.9, run=2)[0] == first
-    assert silo.ask(2, share=0.1)[1] is Refusal.ROUND
-
-
-def test_a_network_that_was_stopped_in_a_round_answers_as_if_it_had_not_been(
-    silo: Silo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    silo.write(learner=NETWORK)
-    silo.ask(1)
-    with monkeypatch.context() as stopped:
-        stopped.setattr("fedct_flwr.silo.answers.Answers.keep", forget)
-        stopped.setattr("fedct_flwr.silo.personal.Personal.keep", forget)
-        lost, _ = silo.ask(2, share=0.9)
-    restart()
-    assert silo.ask(2, share=0.9)[0] == lost
 
 
 def forget(*args: object) -> None:

@@ -106,13 +106,6 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return forbid
 
 
-def test_a_silo_that_forgot_its_answer_gives_the_same_again(silo: Silo) -> None:
-    first, _ = silo.ask(2)
-    for answer in silo.state.glob("**/run-*"):
-        answer.unlink()
-    assert silo.ask(2)[0] == first
-
-
 def test_more_votes_than_the_silo_has_students_are_refused_and_its_log_says_why(
     silo: Silo, caplog: pytest.LogCaptureFixture, wording: SnapshotAssertion
 ) -> None:
@@ -190,13 +183,6 @@ class TestWithAPromise:
         assert silo.ask(2)[1] is Refusal.CONFIG
 
 
-def test_a_simulated_silo_answers_the_same_each_time() -> None:
-    contexts = [Context(1, 7, {"partition-id": 0}, RecordDict(), {**RUN, "algorithm": "fedkt"}) for _ in range(2)]
-    first, second = (ask(context, 2) for context in contexts)
-    assert first[0] == second[0]
-    assert (first[1].sum(axis=1) == 2).all()
-
-
 @pytest.mark.parametrize("level", ["L0", "L2"])
 def test_a_simulated_silo_keeps_its_students_in_the_folder_of_a_run_that_was_begun(tmp_path: Path, level: str) -> None:
     run, other = tmp_path / "run", tmp_path / "other"
@@ -224,11 +210,3 @@ def test_a_real_silo_keeps_no_student(silo: Silo, tmp_path: Path, promise: dict[
     _, counts = silo.ask(1, **{"run-dir": str(tmp_path / "run"), "save-models": True})
     assert (counts.sum(axis=1) == 1).all()
     assert not list(tmp_path.rglob("*.skops"))
-
-
-def test_scores_do_not_go_with_votes_as_no_personal_model_is_trained() -> None:
-    settings = {**RUN, "algorithm": "fedkt", "report-scores": True}
-    payload, counts = ask(Context(1, 7, {"partition-id": 0}, RecordDict(), settings), 2)
-    instruction = Instruction(1, Query(5, TERMS.num_public), np.full(TERMS.num_public, -1, dtype=np.int16), 2)
-    assert isinstance(counts, np.ndarray)
-    assert decode_reply(payload, TERMS, instruction).scores is None

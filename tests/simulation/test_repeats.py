@@ -1,18 +1,15 @@
 """Runs that differ in their seed alone: what is run, what is kept, and the means."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from filelock import FileLock
 
 from fedct_flwr import ConfigError, RunError, repeat, simulate
-from fedct_flwr.runs.scores import SiloScores, save
 from fedct_flwr.simulation import repeats as repeats_module
-from fedct_flwr.simulation.repeats import Mean, Repeats, seed_folder
+from fedct_flwr.simulation.repeats import Repeats
 from fedct_flwr.simulation.run import Run
 
 
@@ -37,32 +34,6 @@ def test_each_seed_is_the_run_that_it_would_be_alone(tmp_path: Path) -> None:
     assert found.seeds == (5, 6)
     assert [row.__dict__ for row in found.rows[1]] == [row.__dict__ for row in alone.rows]
     assert [run.config.seed for run in found.runs] == [5, 6]
-
-
-def test_means_and_errors_are_those_of_the_seeds(tmp_path: Path) -> None:
-    found = repeated(3, run_dir=tmp_path / "r")
-    own = np.array([[row.own["federated"] for row in rows] for rows in found.rows])
-    local = np.array([[row.own["local"] for row in rows] for rows in found.rows])
-    for position, silo in enumerate(found.silos):
-        mean = found.of_silo(silo, "own")["federated"]
-        assert mean.mean == pytest.approx(own[:, position].mean())
-        assert mean.error == pytest.approx(own[:, position].std(ddof=1) / 3**0.5)
-    gain = found.of_all("own")["gain"]
-    differences = (own - local).mean(axis=1)
-    assert gain == (pytest.approx(differences.mean()), pytest.approx(differences.std(ddof=1) / 3**0.5), 3)
-    assert found.scores.loc["mean", "own_gain"] == pytest.approx(differences.mean())
-
-
-def test_scores_that_are_missing_are_left_out(tmp_path: Path) -> None:
-    found = repeated(3, run_dir=tmp_path / "r")
-    rows = found.rows[1]
-    unknown = dict.fromkeys(rows[0].own, math.nan)
-    save([SiloScores("a", unknown, unknown, 0), rows[1]], seed_folder(found.path, 1) / "scores.json")
-    again = Repeats(found.path)
-    assert again.of_silo("a", "own")["federated"].n == 2
-    assert again.of_silo("b", "own")["federated"].n == 3
-    assert again.of_all("own")["federated"].n == 3
-    assert "nan" not in repr(again)
 
 
 def test_what_was_stopped_goes_on_and_what_has_ended_stays(tmp_path: Path) -> None:
@@ -117,12 +88,6 @@ def test_a_seed_that_fails_is_named_and_the_others_stay(tmp_path: Path, monkeypa
     assert repeated(3, resume=tmp_path / "r").seeds == (0, 1, 2)
 
 
-def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
-    repeated(2, run_dir=tmp_path / "r")
-    with FileLock(tmp_path / "r" / ".lock"), pytest.raises(RunError, match="another process"):
-        repeated(3, resume=tmp_path / "r")
-
-
 @pytest.mark.parametrize(
     ("number", "more"), [(1, {}), (2, {"seed": -1}), (2, {"seed": 2**63 - 1}), (0, {}), (2, {"rounds": 0})]
 )
@@ -142,8 +107,3 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r" / "repeats.json").write_text(json.dumps({"settings": {}, "seeds": "x"}))
     with pytest.raises(RunError, match="no folder of repeated runs"):
         Repeats(tmp_path / "r")
-
-
-def test_one_value_has_no_error() -> None:
-    assert math.isnan(Mean.of([1.0]).error)
-    assert math.isnan(Mean.of([math.nan]).mean)

@@ -3,28 +3,21 @@
 The other version is this one with another number, and with fields that this one does not know.
 """
 
-import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fedct_flwr.cli import invitation
 from fedct_flwr.hospital import approval
 from fedct_flwr.hospital.gate import Held
-from fedct_flwr.hospital.log_entry import BadLineError, Event, entry_of
-from fedct_flwr.privacy import ledger_file
-from fedct_flwr.secure_sum import messages as sums
+from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.wire import codec, labels_pb2
-from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_refusal, encode_reply
+from fedct_flwr.wire.codec import decode_instruction, decode_reply, encode_reply
 from fedct_flwr.wire.content import Reply
 from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal, Refused
 from tests.hospital.gates import CODE, RUN, Silo, open_silo
-from tests.readme import ROOT
 
-PAGE = (ROOT / "docs" / "reference" / "compatibility.md").read_text("utf-8")
 NEWER = codec.VERSION + 1
 UNKNOWN = bytes.fromhex("ba3f0a") + b"0123456789"
 """Field 1015, of ten bytes."""
@@ -124,14 +117,6 @@ def test_a_newer_silos_answer_is_refused_as_such(silo: Silo, more: bytes) -> Non
     assert refusal_of(lambda: decode_reply(answer, silo.terms, instruction)) is Refusal.VERSION
 
 
-def test_a_message_that_is_too_long_for_its_own_version_is_no_other_versions(silo: Silo) -> None:
-    terms, asked = silo.terms, silo.instruction()
-    for question in (silo.request() + LONG, bytes(codec._LONGEST_OF_ANOTHER + 1), b"\xff" * len(LONG)):
-        assert refusal_of(partial(decode_instruction, question, terms)) is Refusal.LENGTH
-    for reply in (silo.reply(), encode_refusal("cleveland", Refusal.LIMIT)):
-        assert refusal_of(partial(decode_reply, reply + LONG, terms, asked)) is Refusal.LENGTH
-
-
 # --- what no version may change
 
 
@@ -154,21 +139,4 @@ def test_another_version_of_the_messages_needs_a_new_approval(silo: Silo, monkey
     assert held.value.reason is Refusal.NOT_APPROVED
 
 
-def test_a_log_with_events_of_a_newer_version_is_not_gone_on_with() -> None:
-    with pytest.raises(BadLineError, match="an event that this version does not know"):
-        entry_of({"event": "later"})
-
-
 # --- the page
-
-
-def test_the_page_says_the_versions_of_now() -> None:
-    said = dict(re.findall(r"^\| ([a-z ]+) \| (\S+) \|", PAGE, re.MULTILINE))
-    assert {name: said[name] for name in ("messages", "secure sums", "approval", "privacy ledger", "invitation")} == {
-        "messages": str(codec.VERSION),
-        "secure sums": sums.MAGIC.decode()[-1],
-        "approval": str(approval._FORMAT),
-        "privacy ledger": str(ledger_file._VERSION),
-        "invitation": str(invitation._FORMAT),
-    }
-    assert Refusal.VERSION.sentence in " ".join(PAGE.split())
