@@ -21,7 +21,7 @@ BUILDER := build/builder
 SBOM := build/sbom
 SOURCES := $(shell find fedct_flwr server_app client_app -name __pycache__ -prune -o -type f -print)
 
-.PHONY: help run screenshots test mutate fuzz soak check size format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
+.PHONY: help run screenshots test test-all mutate fuzz soak check size format proto lock clean wheelhouse images bundle up down run-deployed test-deploy docs
 
 help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,8 +29,11 @@ help: ## Show what can be made
 run: $(VENV)/.simulation ## Train four real hospitals together on Flower's simulation engine
 	@$(BIN)/fedct simulate $(ARGS)
 
-test: $(VENV)/.dev check ## Run all CI checks except those with containers
-	@$(BIN)/python -m pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(VENV)/.dev check ## Run the tests of every change (minutes)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-all: $(VENV)/.dev check ## Run all tests but those with containers, before a release
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not deploy and not soak" $(ARGS)
 
 mutate: $(VENV)/.dev ## Plant 40 faults, one at a time, and require that the tests find each
 	@$(BIN)/python tests/mutate.py $(ARGS)

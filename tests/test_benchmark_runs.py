@@ -17,6 +17,8 @@ from fedct_flwr.baselines.references import centralized, local_only
 from fedct_flwr.config import RunConfig
 from fedct_flwr.scoring import balanced_accuracy
 
+pytestmark = pytest.mark.slow
+
 
 def test_bytes_are_those_of_replies_without_scores() -> None:
     runs = measure({"data": "heart-disease", "learner": "naive-bayes", "num-server-rounds": 2}, range(1))

@@ -11,6 +11,8 @@ import pytest
 from tests.test_locks import MORE, versions
 from tests.wheelhouses import load_script, sha256, write_wheel
 
+pytestmark = pytest.mark.slow
+
 bundle = load_script("bundle")
 licences = load_script("licences")
 NAMES = ["fedct/agent:latest", "fedct/supernode:latest"]

@@ -21,7 +21,7 @@ from fedct_flwr.engine.flower import stage_app
 from tests.patience import PATIENCE
 
 # Flower's, when it builds a bundle.
-pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")]
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("fedct_flwr", "server_app", "client_app")

@@ -12,6 +12,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from tests.wheelhouses import load_script, sha256, write_wheel
 
+pytestmark = pytest.mark.slow
+
 sbom = load_script("sbom")
 STATUS = """\
 Package: nginx

@@ -14,6 +14,8 @@ from fedct_flwr.cli.main import app
 from tests.patience import PATIENCE
 from tests.readme import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:

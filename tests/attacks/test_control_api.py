@@ -44,7 +44,7 @@ from tests.processes.deployment import free_port
 
 __all__ = ["coordinator"]
 
-pytestmark = [pytest.mark.processes, needs_nginx_and_bubblewrap]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, needs_nginx_and_bubblewrap]
 
 CONTROL = (
     "start-run", "list-runs", "stop-run", "stream-logs", "pull-artifacts", "register-node", "list-nodes",

@@ -47,7 +47,7 @@ from tests.processes.deployment import free_port, listens
 
 __all__ = ["coordinator"]
 
-pytestmark = [pytest.mark.processes, needs_nginx_and_bubblewrap]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, needs_nginx_and_bubblewrap]
 
 BODIES = 62
 HAS_IPV6 = Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6").read_text())

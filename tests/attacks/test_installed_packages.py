@@ -16,6 +16,8 @@ import pytest
 from tests.readme import ROOT
 from tests.wheelhouses import load_script, sha256, write_wheel, write_wheelhouse
 
+pytestmark = pytest.mark.slow
+
 EVIL = "EVIL = True"
 DOCKERFILE = re.sub(r" \\\n *", " ", (ROOT / "docker" / "Dockerfile").read_text("utf-8"))
 INSTALLS = re.findall(r"--mount=from=(\w+),target=/wheels .*?/pip --python \S+ install (.*)", DOCKERFILE)

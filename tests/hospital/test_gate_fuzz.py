@@ -30,6 +30,8 @@ from fedct_flwr.wire.messages import from_record, to_record
 from fedct_flwr.wire.refusal import Refusal
 from tests.hospital.gates import CODE, RUN, Silo, open_silo, outcome
 
+pytestmark = pytest.mark.slow
+
 MANY = 2**62
 EXAMPLES = int(os.environ.get("FEDCT_FUZZ", "2000"))
 

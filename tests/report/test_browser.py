@@ -24,7 +24,10 @@ CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 expect.set_options(timeout=1000 * PATIENCE)
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install chromium-headless-shell")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install chromium-headless-shell"),
+]
 
 
 @pytest.fixture(scope="module")
