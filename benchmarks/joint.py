@@ -107,13 +107,11 @@ def joint_labels(
         delta=DELTA,
         honest=surely_honest(len(private), may_collude),
         columns=0 if kind == "linear" else len(schema.without_texts),
-        auto=kind == "auto",
         seed=seed,
     )
     labeler = joint_labeler(plan, PublicSet(public), schema)
     noises = [simulated(generator(seed, "joint noise", str(epsilon), place)) for place in range(len(private))]
-    finished, weights = labeler.finished(step_together(labeler, private, noises))
-    return finished.label(weights, public)
+    return labeler.label(labeler.weights(step_together(labeler, private, noises)), public)
 
 
 def hospitals(runs: dict[str, Runs], seed: int) -> None:

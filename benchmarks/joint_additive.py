@@ -1,4 +1,4 @@
-"""The two joint labelers, and the choice that silos pay for, on tables that linear models can learn or cannot.
+"""The two joint labelers on tables that linear models can learn or cannot.
 
 Made sites (``no_harm_rows``): ranges of some columns and a pair of others make somebody ill, and the shares of the ill
 differ between sites. Sums are added in the open, as in ``joint``, and protect nobody.
@@ -19,14 +19,14 @@ from fedct_flwr.types import HardLabels
 
 DATA: Final = ("sites-prevalence", "sites-covariates", "sites-line", "heart-disease", "few-adult-by-workclass")
 LEARNER: Final = "random-forest"
-KINDS: Final = ("linear", "additive", "auto")
+KINDS: Final = ("linear", "additive")
 MAY_COLLUDE: Final = 1
 GUARDED_AT: Final = (3.0,)
 _DEFAULT_SEEDS: Final = 5
 
 
 def run(seeds: int | None, fast: bool) -> None:
-    """Joint labelers, linear, additive and auto, on real and made sites: silos' forests at epsilon .5, 1, 3."""
+    """Joint labelers, linear and additive, on real and made sites: silos' forests at epsilon .5, 1, 3."""
     for data in DATA[:1] if fast else DATA:
         run_row(data, seeds, fast)
 
@@ -73,7 +73,7 @@ def text(runs: Mapping[str, Runs], measured: Mapping[str, str]) -> str:
     seeds = len(next(iter(runs.values())).values["alone"])
     how = "".join(f"{data}: {said.strip().removeprefix('This row: ')} " for data, said in measured.items())
     return (
-        f"# Joint labelers: linear, additive, and auto, which chooses one, {seeds} seeds\n\n"
+        f"# Joint labelers: linear and additive, {seeds} seeds\n\n"
         f"Balanced accuracy of silos' own random forests on the pooled test set, mean ± standard error. Epsilon in "
         f"total for each record, at delta {DELTA:g}; at most {MAY_COLLUDE} silo colludes. **Simulated: sums were added "
         "in the open and the noise was seeded**, so these runs protected nobody.\n\n"

@@ -42,9 +42,8 @@ class JointLabeler(Algorithm):
     epsilon: float = of_run("epsilon")
     """In total, for each record."""
     delta: float = of_run("delta")
-    joint_labeler: Literal["linear", "additive", "auto"] = "linear"
-    """A linear model on features of the public set, or one that adds up a curve for each column. "auto": a part of the
-    budget pays for both and for a sum that says which is better on all silos' records."""
+    joint_labeler: Literal["linear", "additive"] = "linear"
+    """A linear model on features of the public set, or one that adds up a curve for each column."""
     min_summands: Silos = field(default=0, kw_only=True)
     """Fewest silos whose sum is opened; 0: all."""
     may_collude: Silos = field(default=1, kw_only=True)

@@ -191,8 +191,7 @@ class _Path(NamedTuple):
 class _Training:
     """What all silos' joint training tells, which is the same for all silos."""
 
-    paths: list[_Path]
-    """Of the labeler; of both where silos chose one of them."""
+    path: _Path
     population: Scores
 
     @classmethod
@@ -203,22 +202,18 @@ class _Training:
         steps = next(kept.steps for kept in refit.travelled.silos.values() if kept.steps)
         labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
         weights = [labeler.start.weights if step.weights is None else step.weights for step in steps[: steps[0].steps]]
-        paths = [
-            _Path(part, own, np.stack([part.opened(*pair) for pair in pairwise(own)]))
-            for part, own in labeler.paths(weights)
-        ]
+        path = _Path(labeler, weights, np.stack([labeler.opened(*pair) for pair in pairwise(weights)]))
         test = places.test
-        strangers = np.concatenate([path.probabilities(path.labeler.vectors(test.X)) for path in paths])
-        return cls(paths, attacks.true_probability(strangers, test.y))
+        strangers = path.probabilities(labeler.vectors(test.X))
+        return cls(path, attacks.true_probability(strangers, test.y))
 
     def seen(self, records: Examples) -> Seen:
         """The labelers, tried on a silo's candidates, and the sums."""
         if not records.size:
             return Seen(records.y)
-        vectors = [path.labeler.vectors(records.X) for path in self.paths]
-        each = [path.probabilities(own) for path, own in zip(self.paths, vectors, strict=True)]
-        along = [path.along(own, records.y, p) for path, own, p in zip(self.paths, vectors, each, strict=True)]
-        found, gradient = np.concatenate(each), np.sum(along, axis=0)
+        vectors = self.path.labeler.vectors(records.X)
+        found = self.path.probabilities(vectors)
+        gradient = self.path.along(vectors, records.y, found)
         labels = found.argmax(axis=2).astype(np.int16)
         return Seen(records.y, labels, found, population=self.population, gradient=gradient)
 

@@ -238,7 +238,6 @@ def _of_joint(run: RunFolder, config: RunConfig, method: JointLabeler) -> _Page:
             float(joint["noise_multiplier"]),
             method.fewest_summands(len(silos)),
             method.may_collude,
-            method.joint_labeler == "auto",
         )
     except (KeyError, TypeError, ValueError):
         raise RunError(

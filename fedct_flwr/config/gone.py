@@ -9,9 +9,12 @@ from typing import Any, Final
 _CALIBRATION: Final = (
     "leave it out, or name scikit-learn's CalibratedClassifierCV around a classifier as the learner, by import path"
 )
+_JOINT: Final = "set it to 'linear', or to 'additive' where both ends of a column may mean the same"
 GONE: Final[dict[str, str]] = {
     "calibration": _CALIBRATION,
     "learner.calibration": _CALIBRATION,
+    "joint-labeler = auto": _JOINT,
+    "joint.labeler = auto": _JOINT,
 }
 
 

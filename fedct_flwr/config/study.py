@@ -46,9 +46,8 @@ class StudyJoint(Settings):
     """What one training tells about a record, in total over all its steps."""
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """The chance that epsilon does not hold, in total."""
-    labeler: Literal["linear", "additive", "auto"] = "linear"
-    """A linear model on features of the public set, or one that adds up a curve for each column. "auto": a part of the
-    budget pays for both and for a sum that says which is better on all silos' records."""
+    labeler: Literal["linear", "additive"] = "linear"
+    """A linear model on features of the public set, or one that adds up a curve for each column."""
 
 
 class StudyConfig(Settings):

@@ -106,8 +106,7 @@ class Training:
             progress = labeler.lost(progress) if opened is None else labeler.step(progress, opened)
             study.folder.save_checkpoint(Checkpoint(progress.step, nothing, _kept(progress)))
         lost = self._check_lost()
-        finished, weights = labeler.finished(progress)
-        labels = finished.label(weights, study.subject.public.X)
+        labels = labeler.label(labeler.weights(progress), study.subject.public.X)
         if not learned:
             self._learn(Instruction(plan.steps + 1, self._query, labels, joint=self._plan))
             study.folder.save_checkpoint(Checkpoint(plan.steps + 1, labels, _kept(progress)))
@@ -115,7 +114,7 @@ class Training:
         told = {
             "epsilon": plan.epsilon, "delta": plan.delta, "unit": "example", "steps": plan.steps,
             "numbers": labeler.noise.numbers, "honest": plan.honest, "noise_multiplier": labeler.noise.multiplier,
-            "labeler": "additive" if finished.plan.bins else "linear", **labeler.told(progress),
+            "labeler": "additive" if plan.bins else "linear",
             **({"lost": lost} if lost else {}),
         }  # fmt: skip
         algorithm, promise = self._algorithm, promised_together(plan.epsilon, plan.delta)

@@ -49,7 +49,6 @@ def simulated_plan(method: Planned, config: RunConfig, dataset: FederatedDataset
         delta=method.delta,
         honest=surely_honest(method.fewest_summands(num_silos), method.may_collude),
         columns=0 if method.joint_labeler == "linear" else len(dataset.schema.without_texts),
-        auto=method.joint_labeler == "auto",
         seed=config.seed,
     )
 

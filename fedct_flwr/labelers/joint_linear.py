@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,6 @@ from fedct_flwr.privacy.noise_shares import NoiseShares, calibrated, least_multi
 from fedct_flwr.privacy.randomness import Noise
 from fedct_flwr.secure_sum.plain import sum_modulo
 from fedct_flwr.types import LABEL_DTYPE, ConfigError, DataError, Examples, Features, HardLabels
-
-if TYPE_CHECKING:
-    from fedct_flwr.labelers.joint_choice import JointChoice
 
 BITS: Final = 64
 """Sums are modulo 2^64."""
@@ -70,8 +67,6 @@ class Plan:
     honest: int
     epsilon: float
     delta: float
-    share: float = 1.0
-    """Of the budget, for this labeler: its part of 1 / multiplier^2, which adds up over Gaussian mechanisms."""
 
     def shares(self, size: int, sensitivity: float) -> NoiseShares:
         """The noise in sums of ``(size, classes)`` numbers. Raises ConfigError for a budget that no noise keeps."""
@@ -94,7 +89,6 @@ def plan_for(
     honest: int,
     steps: int = _STEPS,
     additive_columns: int = 0,
-    share: float = 1.0,
 ) -> Plan:
     """A plan whose sums together keep ``epsilon`` at ``delta`` for each record, chosen without looking at any.
 
@@ -102,7 +96,7 @@ def plan_for(
     principal components of the public set, from 10 to 300, and a ridge of 1 / q. An additive labeler of a table with
     ``additive_columns`` (0: none is wanted) has q / 8 bins in all instead, from 4 to 16 for each column. A record's
     residual is clipped to the length that it has while nothing is known, sqrt(1 - 1 / classes): for two classes that
-    halves the noise. ``share``: see ``Plan``. Raises ConfigError for impossible numbers, and for more records than 64
+    halves the noise. Raises ConfigError for impossible numbers, and for more records than 64
     bits hold.
     """
     for name, value, least in (("records", num_records, 1), ("classes", num_classes, 2), ("steps", steps, 1)):
@@ -112,7 +106,7 @@ def plan_for(
         raise ConfigError(
             f"silos have {num_records} records together, but sums of 64 bits hold {_MOST_RECORDS}: let silos draw fewer"
         )
-    per_noise = num_records / least_multiplier(epsilon, delta) * math.sqrt(share)
+    per_noise = num_records / least_multiplier(epsilon, delta)
     components = bins = 0
     if additive_columns:
         bins = round(min(max(per_noise / _RECORDS_PER_BIN / additive_columns, _FEWEST_BINS), _MOST_BINS))
@@ -130,7 +124,6 @@ def plan_for(
         honest=honest,
         epsilon=epsilon,
         delta=delta,
-        share=share,
     )
 
 
@@ -145,8 +138,6 @@ class Descent(NamedTuple):
     """``(size, classes)``, on a grid."""
     total: NDArray[np.float64]
     """Sum of the weights after the steps of the second half."""
-    counts: NDArray[np.float64] = np.empty(0)
-    """Where a labeler is chosen, what its choice was made by; see ``JointChoice``."""
 
 
 class JointLinear:
@@ -202,11 +193,6 @@ class JointLinear:
         """What silos add to each of their summands. Raises ConfigError for a budget that no noise keeps."""
         return self.plan.shares(self.features.size, float(NORM * self.plan.clip))
 
-    def sharing(self, noise: NoiseShares) -> "JointLinear":
-        """The same labeler, in sums with this noise that it does not have for itself; see ``JointChoice``."""
-        self.noise = noise
-        return self
-
     @property
     def start(self) -> Descent:
         """Weights of zero."""
@@ -219,12 +205,12 @@ class JointLinear:
         return self.features(X)
 
     def summand(
-        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise, step: int = 0
+        self, vectors: NDArray[np.float64], y: HardLabels, weights: NDArray[np.float64], noise: Noise
     ) -> NDArray[np.uint64]:
         """What a silo puts into the sum of one step: its records' clipped gradients and its share of the noise.
 
-        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step, which
-        all do the same. Raises ValueError for weights of another shape, or that are no numbers: whatever they are, no
+        Integers modulo 2^64. The silo charges ``self.noise.event()`` before, and calls this once for each step.
+        Raises ValueError for weights of another shape, or that are no numbers: whatever they are, no
         record makes it fail.
         """
         check_weights(weights, self.start.weights)
@@ -300,18 +286,6 @@ class JointLinear:
             raise ValueError(f"only {progress.step} of {self.plan.steps} steps are done")
         return progress.total / (self.plan.steps - self.plan.steps // 2)
 
-    def finished(self, progress: Descent) -> "tuple[JointLinear, NDArray[np.float64]]":
-        """The labeler and its weights, once all steps are done. Raises ValueError before."""
-        return self, self.weights(progress)
-
-    def told(self, progress: Descent) -> dict[str, Any]:
-        """Nothing: there was no choice."""
-        return {}
-
-    def paths(self, weights: Sequence[NDArray[np.float64]]) -> "list[tuple[JointLinear, list[NDArray[np.float64]]]]":
-        """The labeler, and its weights before each of its steps; see ``JointChoice``."""
-        return [(self, list(weights))]
-
     def opened(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:
         """The noisy mean of gradients between the weights of two steps, which anybody who has both can work out."""
         inverse = self._preconditioner(_counting(after))
@@ -333,15 +307,6 @@ class JointLinear:
         """The class of each example, ``(n,)``."""
         logits = self._logits(self.seen(self.features(X), weights), weights)
         return np.asarray((logits - self._usual(weights)).argmax(axis=1), dtype=LABEL_DTYPE)
-
-    def label_exactly(self, weights: NDArray[np.float64], vectors: NDArray[np.float64]) -> HardLabels:
-        """The class of each record ``(n,)``, to the last bit the same whatever the other records are.
-
-        As ``label`` has it, but for ties: products are of integers in floating point, and below 2**53.
-        """
-        scores = self.seen(vectors, weights) @ np.rint(bounded(weights) * WEIGHT_GRID)
-        scores = scores - self._usual(weights) * (NORM * WEIGHT_GRID)
-        return np.asarray(scores.argmax(axis=1), dtype=LABEL_DTYPE)
 
     def _usual(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Logarithm of each class's mean probability over the public set, ``(classes,)``."""
@@ -397,7 +362,7 @@ def train_together(
 
 
 def step_together(
-    labeler: "JointLinear | JointChoice", silos: Sequence[Examples], noises: Sequence[Noise], *, add: Sum = sum_modulo
+    labeler: JointLinear, silos: Sequence[Examples], noises: Sequence[Noise], *, add: Sum = sum_modulo
 ) -> Descent:
     """All steps in one process, as a simulation.
 
@@ -413,7 +378,7 @@ def step_together(
     progress = labeler.start
     for _ in range(labeler.plan.steps):
         summands = [
-            labeler.summand(own, private.y, progress.weights, noise, progress.step)
+            labeler.summand(own, private.y, progress.weights, noise)
             for own, private, noise in zip(vectors, silos, noises, strict=True)
         ]
         progress = labeler.step(progress, add(summands, BITS))

@@ -16,10 +16,6 @@ _NOT_COVERED: Final = (
     "**The models that stay at the silos.** They learn from all records without noise, next to the protected labels.",
     "**What is true of many.** That smoking causes cancer can be learned from a silo that protects each smoker.",
 )
-_CHOICE: Final = (
-    "One of these sums chooses between a linear and an additive model: for each class, how many records of all silos "
-    "there are, and how many more of them the additive model labels rightly"
-)
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,6 @@ class Together:
     noise_multiplier: float
     min_summands: int
     may_collude: int
-    auto: bool = False
-    """Whether both labelers are begun, and one of the sums says which is better."""
 
 
 def promise_together(together: Together, joint: StudyJoint, privacy: PrivacySettings) -> list[str]:
@@ -44,7 +38,6 @@ def promise_together(together: Together, joint: StudyJoint, privacy: PrivacySett
     return [
         f"What leaves looks random: parts of {together.steps} sums of {together.numbers:,} numbers. Opened is only a "
         f"sum of at least {together.min_summands} silos, and the silos' noise is in it",
-        *([f"{_CHOICE}. It costs as much as each other sum, and is counted below"] if together.auto else []),
         f"Unit: {UNIT}. One training costs it epsilon {joint.epsilon:g}, delta {joint.delta:g}, all steps together",
         f"All runs of the study together may cost epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, as [privacy] "
         "says. The silo's ledger is charged before a number is sent, and beyond that it sends none",
@@ -69,7 +62,6 @@ def sheet_of_joint(
     ``simulated``: of a run. Otherwise it is a real silo's, of all runs of the study.
     """
     numbers = f"{together.steps} sums of {together.numbers:,} numbers"
-    model = f"gradients of models. {_CHOICE}" if together.auto else "gradients of one linear model"
     whole, other = ("the run", "runs") if simulated else ("the study", "studies")
     parts = [
         f"# Privacy sheet: study {printable(study)}, the joint labeler",
@@ -83,7 +75,7 @@ def sheet_of_joint(
                 f"**How much:** epsilon {epsilon:g}, delta {delta:g}, in total over all steps and resumptions of "
                 f"{whole}. Taking part changes the odds of any conclusion about a record by a factor of "
                 f"{factor(epsilon)} at most, except with a chance of {delta:g}.",
-                f"**What leaves:** parts of {numbers} a training, {model}. Only sums over the "
+                f"**What leaves:** parts of {numbers} a training, gradients of one linear model. Only sums over the "
                 "silos can be read. The public labels follow from these sums and from public data.",
             ]
         ),

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.datasets.schema import Schema
 from fedct_flwr.datasets.study_folder import StudyFolder
-from fedct_flwr.labelers.joint_choice import JointChoice, Plans, plans_for
 from fedct_flwr.labelers.joint_linear import JointLinear, Plan, plan_for
 from fedct_flwr.privacy.budget import Budget
 from fedct_flwr.privacy.ledger import Ledger
@@ -37,10 +36,9 @@ class Purse:
     record."""
 
 
-def plan_of(joint: Joint, num_classes: int) -> Plan | Plans:
+def plan_of(joint: Joint, num_classes: int) -> Plan:
     """The plan that coordinator and silos both make of a step. Raises ConfigError for impossible numbers."""
-    make: Callable[..., Plan | Plans] = plans_for if joint.auto else plan_for
-    return make(
+    return plan_for(
         joint.records,
         num_classes,
         epsilon=joint.epsilon,
@@ -51,7 +49,7 @@ def plan_of(joint: Joint, num_classes: int) -> Plan | Plans:
     )
 
 
-def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear | JointChoice:
+def joint_labeler(joint: Joint, public: PublicSet, schema: Schema) -> JointLinear:
     """The labeler of a step's plan, made once in a process. Raises ConfigError or DataError."""
     return _made(plan_of(joint, len(schema.classes)), _Subject(public, schema), joint.seed)
 
@@ -63,7 +61,7 @@ def together_in(study: StudyFolder) -> Together:
         raise ConfigError("the study has no [joint] in study.toml: ask the coordinator for it")
     labeler = joint_labeler(joint, study.public, study.schema)
     numbers, multiplier = labeler.noise.numbers, labeler.noise.multiplier
-    return Together(joint.steps, numbers, joint.honest, multiplier, sums.min_summands, sums.may_collude, joint.auto)
+    return Together(joint.steps, numbers, joint.honest, multiplier, sums.min_summands, sums.may_collude)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +78,14 @@ class _Subject:
 
 # Silos of one process share it, and all steps do.
 @lru_cache(maxsize=2)
-def _made(plan: Plan | Plans, subject: _Subject, seed: int) -> JointLinear | JointChoice:
-    if isinstance(plan, Plans):
-        return JointChoice(plan, subject.public.X, subject.schema, seed=seed)
+def _made(plan: Plan, subject: _Subject, seed: int) -> JointLinear:
     return JointLinear(plan, subject.public.X, subject.schema, seed=seed)
 
 
-def noisy_gradient(site: Site, joint: Joint, step: int, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
+def noisy_gradient(site: Site, joint: Joint, purse: Purse, payload: bytes) -> NDArray[np.uint64]:
     """What the silo adds to the sum of a step, ``(features * classes,)``: charged once and drawn once for a question.
 
-    ``step`` counts from 0; ``payload`` is the question as it came. Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED)
+    ``payload`` is the question as it came. Raises Refused (PRIVACY_BUDGET, LEDGER, MALFORMED)
     after its sentence is in the log, ConfigError or DataError.
     """
     labeler = joint_labeler(joint, site.public, site.schema)
@@ -104,7 +100,7 @@ def noisy_gradient(site: Site, joint: Joint, step: int, purse: Purse, payload: b
 
     def draw() -> bytes:
         vectors = labeler.vectors(site.private.X)
-        return labeler.summand(vectors, site.private.y, weights, noise, step).astype("<u8").tobytes()
+        return labeler.summand(vectors, site.private.y, weights, noise).astype("<u8").tobytes()
 
     with ledger_refusals(), purse.ledger as ledger:
         event = labeler.noise.event()

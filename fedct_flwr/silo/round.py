@@ -91,7 +91,7 @@ def _step(workplace: Workplace, payload: bytes, instruction: Instruction) -> byt
 
     if instruction.joint is None or workplace.purse_of is None:
         raise Refused(Refusal.POLICY)
-    gradient = noisy_gradient(workplace.site, instruction.joint, instruction.round - 1, workplace.purse_of(), payload)
+    gradient = noisy_gradient(workplace.site, instruction.joint, workplace.purse_of(), payload)
     shape = GRADIENTS.shape(instruction, hashlib.sha256(payload).digest())
     Ready(workplace.state).keep(gradient, shape, workplace.runs_kept)
     return encode_reply(Reply(instruction.round, workplace.site.silo, NOTHING), workplace.site.terms)

@@ -238,7 +238,6 @@ def joint_of(study: StudyFolder) -> Joint | None:
         # Two or more, as the terms of sums have it.
         honest=sums.min_summands - sums.may_collude,
         columns=0 if agreed.labeler == "linear" else len(study.schema.without_texts),
-        auto=agreed.labeler == "auto",
         seed=0,
     )
 

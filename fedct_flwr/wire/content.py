@@ -71,7 +71,7 @@ class Joint(NamedTuple):
 
     All but ``weights`` ``(size, classes)`` decides the labeler's plan (``labelers/joint_linear.py``) and is the same in
     all steps: records of all silos, steps, the total epsilon and delta, silos whose noise counts, a table's columns for
-    an additive labeler and 0 for a linear one, whether silos choose one of both, and a seed.
+    an additive labeler and 0 for a linear one, and a seed.
     """
 
     records: int
@@ -80,7 +80,6 @@ class Joint(NamedTuple):
     delta: float
     honest: int
     columns: int
-    auto: bool
     seed: int
     weights: NDArray[np.float64] | None = None
 

@@ -133,7 +133,7 @@ class Soft(_message.Message):
     def __init__(self, rounds: _Optional[int] = ..., weight: _Optional[float] = ..., targeted: _Optional[_Union[Query, _Mapping]] = ..., targets: _Optional[_Union[Probabilities, _Mapping]] = ..., values: _Optional[_Union[Values, _Mapping]] = ...) -> None: ...
 
 class Joint(_message.Message):
-    __slots__ = ("records", "steps", "epsilon", "delta", "honest", "columns", "seed", "weights", "auto")
+    __slots__ = ("records", "steps", "epsilon", "delta", "honest", "columns", "seed", "weights")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     EPSILON_FIELD_NUMBER: _ClassVar[int]
@@ -142,7 +142,6 @@ class Joint(_message.Message):
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
-    AUTO_FIELD_NUMBER: _ClassVar[int]
     records: int
     steps: int
     epsilon: float
@@ -151,8 +150,7 @@ class Joint(_message.Message):
     columns: int
     seed: int
     weights: bytes
-    auto: bool
-    def __init__(self, records: _Optional[int] = ..., steps: _Optional[int] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ..., honest: _Optional[int] = ..., columns: _Optional[int] = ..., seed: _Optional[int] = ..., weights: _Optional[bytes] = ..., auto: bool = ...) -> None: ...
+    def __init__(self, records: _Optional[int] = ..., steps: _Optional[int] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ..., honest: _Optional[int] = ..., columns: _Optional[int] = ..., seed: _Optional[int] = ..., weights: _Optional[bytes] = ...) -> None: ...
 
 class Instruction(_message.Message):
     __slots__ = ("terms", "round", "query", "targets", "votes", "soft", "joint", "answer", "summed", "noise")

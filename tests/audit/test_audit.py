@@ -205,7 +205,7 @@ def test_a_sum_tells_the_coordinator_less_than_each_silos_labels(by_heart: Audit
     assert "calibrated" not in found.of(COORDINATOR).attacks
 
 
-@pytest.mark.parametrize("kind", ["linear", "auto"])
+@pytest.mark.parametrize("kind", ["linear"])
 def test_the_sums_of_the_joint_labeler_are_attacked_too(kind: str) -> None:
     settings: dict[str, Any] = {"algorithm": "fedct-joint", "num_server_rounds": 16, "epsilon": 1.0}
     found = audited(How(refits=3, candidates=60), **settings, joint_labeler=kind)

@@ -207,16 +207,6 @@ def test_the_joint_labelers_page_has_what_was_spent_and_what_is_assumed(fedct: F
         assert part in told["markdown"], part
 
 
-def test_the_page_says_what_the_sum_of_a_choice_tells(fedct: Fedct, tmp_path: Path) -> None:
-    choice = "One of these sums chooses between a linear and an additive model"
-    for kind in ("linear", "auto"):
-        settings = {"algorithm": "fedct-joint", "data": STUDY, "protection": "none", "joint-labeler": kind}
-        run = run_folder(tmp_path / kind, **settings)
-        (run.path / "result.json").write_text(json.dumps({"joint": JOINT}))
-        said = fedct("privacy-sheet", tmp_path / kind).out
-        assert (choice in " ".join(said.split())) == (kind == "auto")
-
-
 def test_a_damaged_result_of_the_joint_labeler_is_one_sentence(fedct: Fedct, tmp_path: Path) -> None:
     run = run_folder(tmp_path / "run", algorithm="fedct-joint", data=STUDY, protection="none")
     (run.path / "result.json").write_text(json.dumps({"joint": JOINT | {"honest": "many"}}))

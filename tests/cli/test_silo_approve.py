@@ -109,15 +109,6 @@ def test_what_the_joint_labeler_costs_and_assumes_is_said(fedct: Fedct, kit: Kit
     assert sentences_with(checked, "privacy:", "the joint labeler, epsilon 2, delta 1e-05", "0 spent") == wording
 
 
-def test_what_a_choice_of_the_labeler_tells_is_said(fedct: Fedct, kit: Kit) -> None:
-    agree_on_sums(kit, joint={"records": 500, "labeler": "auto"})
-    kit.edit('kinds = ["hard"]', 'kinds = ["joint"]')
-    said = words(fedct("silo", "approve", kit.folder, "--yes", "--reason", "test").out)
-    assert "One of these sums chooses between a linear and an additive model" in said
-    assert "It costs as much as each other sum, and is counted below" in said
-    assert approved(kit)
-
-
 def test_a_joint_labeler_that_costs_more_than_the_silo_allows_is_not_approved(fedct: Fedct, kit: Kit) -> None:
     agree_on_sums(kit, joint={"records": 500, "epsilon": 3.0})
     kit.edit('kinds = ["hard"]', 'kinds = ["joint"]')

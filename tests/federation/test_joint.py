@@ -126,9 +126,8 @@ def test_steps_that_are_lost_in_a_row_end_the_run(federation: Federation, wordin
     assert str(caught.value).rpartition("; ")[2] == wording
 
 
-@pytest.mark.parametrize("labeler", ["linear", "auto"])
 def test_a_sum_that_no_records_add_up_to_is_no_step(
-    federation: Federation, monkeypatch: pytest.MonkeyPatch, labeler: str, caplog: pytest.LogCaptureFixture
+    federation: Federation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     share, garbage = NoiseShares.share, []
 
@@ -140,7 +139,7 @@ def test_a_sum_that_no_records_add_up_to_is_no_step(
         return garbage[0]
 
     monkeypatch.setattr(NoiseShares, "share", spoiled)
-    told = result(federation.run(**RUN, joint_labeler=labeler))["joint"]
+    told = result(federation.run(**RUN))["joint"]
     assert told["lost"] == 1
     assert "step 1 has a secure sum that no records of 4 silos add up to" in caplog.text
 

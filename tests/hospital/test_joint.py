@@ -21,7 +21,6 @@ from fedct_flwr.hospital.approval import approve, terms_digest
 from fedct_flwr.hospital.gate import Gate, Held
 from fedct_flwr.hospital.log_entry import Event
 from fedct_flwr.kinds.joint import GRADIENTS, STEPS
-from fedct_flwr.labelers.joint_choice import BOTH
 from fedct_flwr.privacy.common_budget import common_budget
 from fedct_flwr.privacy.ledger import Ledger
 from fedct_flwr.secure_sum.exchange import begin_session, sum_securely
@@ -159,21 +158,6 @@ def test_a_step_of_an_additive_labeler_is_added_where_the_study_says_so(tmp_path
         assert question.joint.columns == len(hospitals["zurich"].silo.study.schema.columns)
         assert all(isinstance(ask(hospital, question), bytes) for hospital in hospitals.values())
         assert len(total(hospitals, question).summands) == 4
-
-
-def test_silos_add_to_the_choice_of_a_labeler_only_where_the_study_says_so(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        hospitals = opened(tmp_path, stack, agreed=AGREED + 'labeler = "auto"\n', kinds=["joint"])
-        zurich = hospitals["zurich"]
-        for number in (1, BOTH + 1, BOTH + 2):
-            question = step(zurich, number)
-            assert question.joint is not None
-            assert question.joint.auto
-            assert all(isinstance(ask(hospital, question), bytes) for hospital in hospitals.values())
-            assert len(total(hospitals, question).summands) == 4
-        # A plan of the same columns and another meaning.
-        other = step(zurich, BOTH + 3, auto=False)
-        assert ask(zurich, other) == Refusal.POLICY
 
 
 def test_noise_follows_from_no_seed(hospitals: dict[str, Hospital], tmp_path: Path) -> None:

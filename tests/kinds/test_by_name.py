@@ -78,7 +78,7 @@ def test_a_name_of_no_such_kind_or_with_another_question_is_refused(also: dict[s
 
 @pytest.mark.usefixtures("planted")
 def test_a_step_of_the_joint_labeler_has_no_name() -> None:
-    joint = Joint(100, 15, 1.0, 1e-5, 3, 2, auto=False, seed=1)
+    joint = Joint(100, 15, 1.0, 1e-5, 3, 2, seed=1)
     plain = encode_instruction(replace(ASKED, answer="", joint=joint), TERMS)
     assert decode_instruction(plain, TERMS).joint is not None
     assert refusal(encode_instruction(replace(ASKED, joint=joint), TERMS)) is Refusal.MALFORMED

@@ -32,8 +32,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         policy={"kinds": ["joint"]},
     )
     lines = {name: public_key_path(silo.config.egress_key).read_text() for name, silo in made.silos.items()}
-    # Of both labelers: it trains each of them, and chooses.
-    agreed = f'\n[joint]\nrecords = {RECORDS}\nlabeler = "auto"\n\n[sums.keys]\n'
+    agreed = f"\n[joint]\nrecords = {RECORDS}\n\n[sums.keys]\n"
     agreed += "".join(f'{name} = "{line.splitlines()[1]}"\n' for name, line in lines.items())
     for study in (made.coordinator.study, *(silo.config.study for silo in made.silos.values())):
         path = study / "study.toml"
