@@ -1,14 +1,13 @@
-"""A coordinator as ``fedct coordinator start`` runs it, with nginx and bubblewrap, and what attackers have of it."""
+"""A SuperLink behind nginx with the settings of ``fedct coordinator init``, and what attackers have of it."""
 
 import contextlib
-import os
+import re
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +19,16 @@ import pytest
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
 from fedct_flwr.cli.coordinator.invite import make_kit
-from fedct_flwr.engine.flower import SuperLink
+from fedct_flwr.engine import superlink
+from fedct_flwr.engine.flower import SuperLink, environment
 from fedct_flwr.hospital.keys import create_node_key
 from tests.hospitals import write_study_folder
-from tests.processes.deployment import ROOT, free_port
+from tests.processes.deployment import free_port, listens
 
 SILO: Final = "cleveland"
-FEDCT: Final = Path(sys.executable).with_name("fedct")
 PATIENCE: Final = 240.0
-SECRET: Final = "what nobody shall read"
 
-missing = [name for name in ("nginx", "bwrap", "setpriv") if not shutil.which(name)]
-needs_nginx_and_bubblewrap = pytest.mark.skipif(
-    bool(missing), reason=f"needs nginx and bubblewrap (apt install nginx-light bubblewrap): no {', '.join(missing)}"
-)
+needs_nginx = pytest.mark.skipif(not shutil.which("nginx"), reason="needs nginx (apt install nginx-light)")
 
 
 @dataclass
@@ -42,7 +37,7 @@ class Started:
 
     folder: CoordinatorFolder
     port: int
-    process: subprocess.Popen[str]
+    processes: list[subprocess.Popen[str]]
     log: Path
 
     @property
@@ -75,16 +70,10 @@ class Started:
             return answer(connection)
 
     def part(self, name: str) -> psutil.Process:
-        """The process of nginx, engine.superlink or engine.superexec."""
-        return next(
-            process
-            for process in psutil.Process(self.process.pid).children(recursive=True)
-            # Not by all arguments: the SuperLink's have the name of the SuperExec's secret.
-            if process.name() != "bwrap" and name in " ".join(process.cmdline()[:4])
-        )
-
-    def processes(self) -> list[psutil.Process]:
-        return [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]
+        """The process of engine.superlink or of nginx."""
+        started = [psutil.Process(process.pid) for process in self.processes]
+        every = [one for process in started for one in (process, *process.children(recursive=True))]
+        return next(one for one in every if name in " ".join(one.cmdline()[:4]))
 
 
 def answer(connection: ssl.SSLSocket) -> bytes:
@@ -111,49 +100,44 @@ def made(path: Path) -> CoordinatorFolder:
     return folder
 
 
-def start_command(folder: CoordinatorFolder, port: int) -> list[str]:
-    return [str(FEDCT), "coordinator", "start", str(folder.path), "--host", "127.0.0.1", "--port", str(port)]
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "FEDCT_TEST_SECRET": SECRET, "COLUMNS": "80", **more}
-
-
 @contextmanager
-def started(
-    folder: CoordinatorFolder, *, before: Sequence[str] = (), variables: Mapping[str, str] | None = None
-) -> Iterator[Started]:
-    """A coordinator that is ready; afterwards it is asked to end, and nothing of it may be left."""
+def started(folder: CoordinatorFolder) -> Iterator[Started]:
+    """Both at work; afterwards they are gone."""
     port, log = free_port(), folder.path.parent / "coordinator.log"
+    _, superlink_port = folder.address().split(":")
+    conf = re.sub("(_temp_path|pid) /tmp/", rf"\1 {log.parent}/", folder.gateway.read_text("utf-8"))
+    conf = conf.replace("8443 ssl", f"{port} ssl")
+    folder.gateway.write_text(f"user root;\n{conf}", "utf-8")
+    commands = [
+        [
+            *superlink.COMMAND, "--host", "127.0.0.1", "--port", superlink_port, "--isolation", "process",
+            "--enable-supernode-auth", "--ssl-ca-certfile", str(folder.ca),
+            "--ssl-certfile", str(folder.server_certificate), "--ssl-keyfile", str(folder.server_key),
+            "--database", str(folder.state / "state.db"), "--superexec-auth-secret-file", str(folder.secret),
+        ],
+        ["nginx", "-e", "stderr", "-c", str(folder.gateway)],
+    ]  # fmt: skip
     with log.open("w") as output:
-        process = subprocess.Popen(
-            [*before, *start_command(folder, port)], env=environment(**variables or {}), text=True,
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    running = Started(folder, port, process, log)
+        processes = [
+            subprocess.Popen(
+                command, env=environment(folder.path.parent), text=True, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            for command in commands
+        ]  # fmt: skip
+    running = Started(folder, port, processes, log)
     try:
-        wait_ready(running)
+        end = time.monotonic() + PATIENCE
+        while not (listens(port) and listens(running.superlink_port)):
+            assert all(process.poll() is None for process in processes), running.said()
+            assert time.monotonic() < end, running.said()
+            time.sleep(0.1)
         yield running
     finally:
-        tree = running.processes() if process.poll() is None else []
-        for one in tree:
-            # The command itself, if another one has started it.
-            with contextlib.suppress(psutil.Error):
-                if one.cmdline()[1:4] == start_command(folder, port)[:3]:
-                    one.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE)
-        _, left = psutil.wait_procs([one for one in tree if one.pid != process.pid], timeout=10)
-        assert [one for one in left if one.is_running() and one.status() != psutil.STATUS_ZOMBIE] == []
-
-
-def wait_ready(running: Started) -> None:
-    for _ in range(int(PATIENCE / 0.1)):
-        if "the coordinator is ready" in running.said():
-            return
-        assert running.process.poll() is None, running.said()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            running.process.wait(0.1)
-    raise AssertionError(running.said())
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +145,6 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     """One that knows the node of one silo."""
     folder = made(tmp_path_factory.mktemp("coordinator") / "coordinator")
     with started(folder) as running:
-        with SuperLink(folder.address(), folder.ca) as superlink:
-            superlink.register(folder.silos / f"{SILO}.pub", SILO)
+        with SuperLink(folder.address(), folder.ca) as link:
+            link.register(folder.silos / f"{SILO}.pub", SILO)
         yield running

@@ -1,11 +1,12 @@
 """Attack: exhaust the coordinator through its gateway, without a certificate and with one.
 
-The gateway is nginx with the settings that ``fedct coordinator start`` gives it; where a limit takes seconds, another
+The gateway is nginx with the settings of ``fedct coordinator init``; where a limit takes seconds, another
 nginx has the same settings with a shorter time, before a server that counts what reaches it.
 """
 
 import contextlib
 import http.server
+import os
 import shutil
 import socket
 import ssl
@@ -37,17 +38,16 @@ from tests.attacks.coordinator import (
     Started,
     answer,
     coordinator,
-    environment,
     made,
-    needs_nginx_and_bubblewrap,
+    needs_nginx,
     status,
 )
 from tests.hospitals import write_silo_folder
-from tests.processes.deployment import free_port, listens
+from tests.processes.deployment import ROOT, free_port, listens
 
 __all__ = ["coordinator"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.processes, needs_nginx_and_bubblewrap]
+pytestmark = [pytest.mark.slow, pytest.mark.processes, needs_nginx]
 
 BODIES = 62
 HAS_IPV6 = Path("/proc/net/if_inet6").exists() and bool(Path("/proc/net/if_inet6").read_text())
@@ -206,7 +206,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Started, S
                 assert process.poll() is None, log.read_text("utf-8")
                 assert time.monotonic() < end
                 time.sleep(0.05)
-            yield Started(folder, port, process, log), stub
+            yield Started(folder, port, [process], log), stub
         finally:
             process.terminate()
             process.wait(20)
@@ -320,7 +320,7 @@ def test_a_silo_without_a_certificate_is_told_what_to_ask_for(
     # The SuperNode is told so by the gateway, in the form of Flower's errors.
     done = subprocess.run(
         [*supernode_command(connection)[:-1], str(free_port())], capture_output=True, text=True, timeout=PATIENCE,
-        check=False, stdin=subprocess.DEVNULL, env=environment(),
+        check=False, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode != 0
     assert NO_CERTIFICATE in " ".join((done.stdout + done.stderr).split())

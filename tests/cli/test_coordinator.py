@@ -108,6 +108,7 @@ def test_init_makes_all_that_a_superlink_and_its_superexec_need(folder: Path) ->
         f"silos/{silo}.pub" for silo in HOSPITALS
     }
     assert made == {
+        "gateway.conf",
         "certificates/ca.crt", "certificates/ca.key", "certificates/server.pem", "certificates/server.key", "secret",
         "certificates/clients.crt", "certificates/clients.key", "coordinator.toml",
         "study/study.toml", "study/public.csv", "study/test.csv", "flwr/config.toml",

@@ -63,7 +63,7 @@ def test_a_run_that_nobody_takes_is_given_up_and_stopped(
     monkeypatch.setattr(run, "_ASK_SECONDS", 0.5)
     assert (
         failure(deployment.coordinate("run"))
-        == "no SuperExec took the run within 1 s: see that 'fedct coordinator start' runs"
+        == "no SuperExec took the run within 1 s: see that the coordinator's SuperExec runs"
     )
     assert deployment.superlink.unfinished() == []
 

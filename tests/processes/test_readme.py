@@ -1,83 +1,27 @@
-"""The commands of the tutorials for plain processes and for hospitals, done as they stand there."""
+"""The commands of the tutorials for platform engineers and hospitals, done as they stand there."""
 
 import contextlib
 import re
-import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from typer.testing import CliRunner
 
 from fedct_flwr.cli.main import app
-from fedct_flwr.engine.flower import environment
 from fedct_flwr.runs.run_folder import RunFolder
-from tests.attacks.coordinator import needs_nginx_and_bubblewrap
-from tests.hospitals import HOSPITALS, write_silo_folder
-from tests.marks import MARK, end_all, marked
+from tests.hospitals import write_silo_folder
 from tests.patience import PATIENCE
-from tests.processes.deployment import Deployment, free_port, is_free
-from tests.readme import ROOT, numbers_masked, shown
+from tests.processes.deployment import Deployment, free_port
+from tests.readme import ROOT, shown
 
 pytestmark = pytest.mark.processes
 
 PLATFORM, HOSPITAL = (
     (ROOT / "docs" / "tutorials" / f"{name}.md").read_text("utf-8") for name in ("platform", "hospital")
 )
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    """What all processes of a test carry."""
-    mark = secrets.token_hex(8)
-    yield mark
-    end_all(mark)
-
-
-def on_free_ports(script: str) -> str:
-    """The script with other ports: SuperLink's, gateway's, and those of the SuperNodes with a digit before them."""
-    demo, start, rest = script.split("\n", 2)
-    assert demo == "fedct demo demo"
-    assert start.startswith("fedct coordinator start demo/coordinator >>")
-    superlink, gateway = free_port(), free_port()
-    digit = next(digit for digit in "1234" if all(is_free(int(f"{digit}{9094 + n}")) for n in range(len(HOSPITALS))))
-    options = f"--superlink 127.0.0.1:{gateway} --address 127.0.0.1:{superlink}"
-    start = start.replace(" >>", f" --host 127.0.0.1 --port {gateway} >>")
-    return f"{demo} {options} --supernode '127.0.0.1:{digit}{{port}}'\n{start}\n{rest}"
-
-
-@needs_nginx_and_bubblewrap
-def test_the_plain_processes_print_the_rounds_and_the_table_of_make_run(tmp_path: Path, mark: str) -> None:
-    ending = re.search(r"`(kill [^`]+)` ends what was started", PLATFORM)
-    assert ending
-    script = f"{on_free_ports(shown('<!-- plain processes -->', 'sh', PLATFORM))}{ending[1]}\nwait\n"
-    done = subprocess.run(
-        ["bash", "-e", "-c", script], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
-        env={**environment(tmp_path / "flwr"), MARK: mark, "PYTHONPATH": str(ROOT), "COLUMNS": "80"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + (tmp_path / "demo" / "log").read_text("utf-8", "replace")
-    # What the SuperExec had started goes right after it.
-    _, left = psutil.wait_procs(marked(mark), timeout=PATIENCE)
-    assert [process.cmdline() for process in left] == []
-
-    expected, printed = numbers_masked(shown("<!-- output of make run -->", "text")), numbers_masked(done.stdout)
-    # Before it, silos have another order and an unknown number of records; after it, scores have left as well.
-    wanted, found = rounds_table_and_closing(expected), rounds_table_and_closing(printed)
-    assert found[:-1] == wanted[:-1]
-    assert wanted[-1].startswith("fixed point in round N")
-    assert found[-1].startswith(wanted[-1])
-
-
-def rounds_table_and_closing(lines: list[str]) -> list[str]:
-    """From the first round to the line of the silos' mean, and how the run ended."""
-    first = next(number for number, line in enumerate(lines) if line.startswith("round N"))
-    mean = next(number for number, line in enumerate(lines) if line.startswith("mean"))
-    return [*lines[first : mean + 1], next(line for line in lines if line.startswith("fixed point"))]
 
 
 def commands(marker: str, page: str) -> list[str]:

@@ -5,7 +5,6 @@ from fedct_flwr.cli.lazy import lazy_group
 HELPS = {
     "init": "Make a coordinator's folder: certificates, a secret, and a place for study, silos' keys and runs.",
     "invite": "Write one signed file with all that a silo needs to join: study, address, certificates.",
-    "start": "Run all of the coordinator: SuperLink, gateway and SuperExec, each without rights to the others' files.",
     "register": "Admit the silos' nodes to the running SuperLink, by their public keys.",
     "list": "Show which silos are registered and online, and when each was last seen.",
     "status": "Show the coordinator at a glance: SuperLink, silos, certificates, database, disk.",

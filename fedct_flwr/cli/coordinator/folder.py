@@ -50,6 +50,8 @@ class CoordinatorFolder:
         self.signing_key = self.path / "certificates" / "invitations.key"
         """What signs invitations."""
         self.settings = self.path / "coordinator.toml"
+        self.gateway = self.path / "gateway.conf"
+        """nginx's settings, without containers."""
         self.flower_config = self.path / "flwr" / "config.toml"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""nginx's settings: one template for the gateway in containers and for that of ``fedct coordinator start``.
+"""nginx's settings: one template for the gateway in containers and for that of the systemd unit.
 
 ``python -m fedct_flwr.cli.coordinator.gateway [BYTES [RESOLVER [SUPERLINK]]]`` prints those of the container image,
 with the longest message, and for a cluster with its name server and the SuperLink's name there.

@@ -9,6 +9,7 @@ import typer
 
 from fedct_flwr.cli.certificates import check_hosts, create_authority, create_server_certificate, hosts_of, is_good_for
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder, coordinators_study
+from fedct_flwr.cli.coordinator.gateway import Gateway
 from fedct_flwr.cli.coordinator.invite import create_clients_authority, renew_kits
 from fedct_flwr.cli.output import Output
 from fedct_flwr.cli.silo.folder import host_and_port
@@ -117,6 +118,8 @@ def prepare(
     create_clients_authority(folder)
     if gateway or not folder.settings.exists():
         _write_settings(folder, gateway or f"{in_brackets(hosts[0])}:{GATEWAY_PORT}")
+    if near:
+        _write_gateway(folder)
     if study and not folder.study.exists():
         copy_study(study, folder.study)
     return folder, renewed
@@ -127,6 +130,22 @@ def _write_settings(folder: CoordinatorFolder, gateway: str) -> None:
     kept = folder.config()
     text = _SETTINGS.format(gateway=json.dumps(gateway), max_message=kept.max_message, keep_days=kept.keep_days)
     write_atomically(folder.settings, text.encode())
+
+
+def _write_gateway(folder: CoordinatorFolder) -> None:
+    """Nginx's settings, where no container has them: the SuperLink is on this machine."""
+    has_ipv6 = Path("/proc/net/if_inet6").exists()
+    settings = Gateway(
+        listen=str(GATEWAY_PORT),
+        listen_too=f"[::]:{GATEWAY_PORT}" if has_ipv6 else "",
+        certificates=str(folder.ca.parent),
+        temporary="/tmp",  # noqa: S108 - the unit has one of its own
+        superlink=("127.0.0.1", host_and_port(folder.address(), "address", "")[1]),
+        # nginx knows no IP addresses in certificates.
+        superlink_name=LOOPBACK[0],
+        max_message=folder.config().max_message,
+    )
+    write_atomically(folder.gateway, settings.render().encode())
 
 
 def in_brackets(host: str) -> str:

@@ -206,7 +206,7 @@ def _follow(console: Console, superlink: SuperLink, run_id: int, watch: PrintedR
             )
         if state == "pending" and now - started > _PENDING_SECONDS:
             raise RunError(
-                f"no SuperExec took the run within {_PENDING_SECONDS:g} s: see that 'fedct coordinator start' runs"
+                f"no SuperExec took the run within {_PENDING_SECONDS:g} s: see that the coordinator's SuperExec runs"
             )
 
 
