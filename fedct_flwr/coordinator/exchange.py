@@ -1,12 +1,11 @@
 """Send a round's messages and wait for the replies, without Flower's three seconds between two looks."""
 
 import contextlib
-import importlib
 import time
 from abc import ABC
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from flwr.app import Message, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
@@ -14,7 +13,6 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.run import Run
 
-from fedct_flwr.coordinator.restarts import outlast_restarts
 from fedct_flwr.coordinator.whole_replies import await_whole_replies
 from fedct_flwr.text.log import logger
 from fedct_flwr.text.plural import count
@@ -29,11 +27,6 @@ _NODES_SECONDS: Final = 5.0
 
 class PromptGrid(Grid, ABC):
     """A Grid whose ``send_and_receive`` returns as soon as the last reply is there, or the time is up."""
-
-    @property
-    def interruptions(self) -> int:
-        """How many calls to the SuperLink failed so far, and were made again."""
-        return 0
 
 
 def prompt(grid: Grid) -> PromptGrid:
@@ -65,15 +58,6 @@ class PollingGrid(PromptGrid):
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         await_whole_replies(grid)
-        self._interruptions = outlast_restarts(grid)
-        # A reply is announced before its parts are there; Flower waits a second before it looks for them again.
-        parts: Any = importlib.import_module("flwr.supercore.inflatable.inflatable_utils")
-        parts.pull_objects.__kwdefaults__["initial_backoff"] = SHORTEST_SECONDS
-
-    @property
-    def interruptions(self) -> int:
-        """How many calls to the SuperLink failed so far, and were made again."""
-        return self._interruptions.count
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send, and return the replies that come within ``timeout`` seconds; those of the last moment count.

@@ -97,21 +97,11 @@ class Questions:
     def receive(self, grid: PromptGrid, server_round: int, deadline: float) -> list[Message]:
         """Send the round's question, and return the replies of ``deadline`` seconds.
 
-        A SuperLink that dies while nodes fetch their questions has lost these: Flower notes first that they were
-        fetched. So where it was away and fewer than ``min_silos`` replied, the others are asked once more. Where they
-        went offline, or their agents ended, they are asked again when they are back within the deadline.
+        Where fewer than ``min_silos`` replied, silos that went offline or whose agents ended are asked again when they
+        are back within the deadline.
         """
         end = time.monotonic() + deadline
-        interruptions = grid.interruptions
         replies = list(grid.send_and_receive(self._messages, timeout=deadline))
-        if grid.interruptions != interruptions and self._too_few(replies):
-            answered = self._answered(replies)
-            logger.warning(
-                "Round %s: the SuperLink was away, and %s of %s silos replied: asking the others once more",
-                server_round, len(answered), len(self._messages),
-            )  # fmt: skip
-            others = {message.metadata.dst_node_id for message in self._messages} - answered
-            replies = self._asked_again(grid, replies, others, deadline)
         return self._awaited(grid, server_round, replies, end)
 
     def _awaited(self, grid: PromptGrid, server_round: int, replies: list[Message], end: float) -> list[Message]:

@@ -13,7 +13,6 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from fedct_flwr.engine.flower import Garbled, Unreachable
-from fedct_flwr.hospital.short_form import attached, read_version
 from fedct_flwr.types import RunError
 
 _PATIENCE: Final = 2
@@ -22,16 +21,12 @@ _PATIENCE: Final = 2
 
 @dataclass(frozen=True)
 class Node:
-    """``key`` in OpenSSH's form. ``seen``: its last heartbeat, or up to a minute after it; None before the first.
-
-    ``version``: of its software, as it said when it was let in; empty if it did not say.
-    """
+    """``key`` in OpenSSH's form. ``seen``: its last heartbeat, or up to a minute after it; None before the first."""
 
     key: bytes
     node_id: int
     online: bool
     seen: datetime | None
-    version: str = ""
 
 
 def _declined(address: str, answer: httpx.Response) -> str:
@@ -72,5 +67,5 @@ def list_nodes(address: str, authority: Path) -> list[Node]:
         except (ValueError, UnsupportedAlgorithm):
             continue
         seen = datetime.fromtimestamp(last, UTC) if until else None
-        found.append(Node(key, node.node_id, online, seen, read_version(attached(node))))
+        found.append(Node(key, node.node_id, online, seen))
     return found

@@ -9,12 +9,11 @@ All of Flower's insides that are touched are in ``install`` and ``_is_of_own_que
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from fedct_flwr.coordinator.whole_replies import MOST_PARTS
-from fedct_flwr.hospital.short_form import part_ids
 
 
 def install() -> None:
@@ -76,3 +75,14 @@ def _is_of_own_question(node: int, run: int, name: str, state: Any) -> bool:
             # It has arrived, and was deleted.
             continue
     return False
+
+
+def part_ids(tree: Any) -> list[str]:
+    """The names of a message's parts (``ObjectTree``), each once."""
+
+    def names(tree: Any) -> Iterator[str]:
+        yield tree.object_id
+        for child in tree.children:
+            yield from names(child)
+
+    return list(dict.fromkeys(names(tree)))

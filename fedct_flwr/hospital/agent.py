@@ -30,7 +30,6 @@ from fedct_flwr.hospital.agent_status import STATUS_FILE, Status, StatusFile, mi
 from fedct_flwr.hospital.approval import approving_digests, current
 from fedct_flwr.hospital.egress_log import EgressLog
 from fedct_flwr.hospital.gate import Gate, Held
-from fedct_flwr.hospital.held_tasks import HELD_SECONDS
 from fedct_flwr.hospital.latest_state import open_log, remember
 from fedct_flwr.hospital.link import SILENT_SECONDS, sentence_of, span
 from fedct_flwr.hospital.log_entry import Event, LogEntry
@@ -199,7 +198,6 @@ class Agent:
             if is_waiting(self._state):
                 self.anew = True
                 return
-            asked = time.monotonic()
             try:
                 task = self._supernode.acquire()
             except Exception as error:
@@ -210,9 +208,6 @@ class Agent:
             away = 0.0
             self._contact()
             if task is None:
-                if time.monotonic() - asked >= HELD_SECONDS:
-                    continue
-                # Flower's own SuperNode answers at once.
                 pause = _POLL_SHARE * (time.monotonic() - last)
                 self._stop.wait(min(max(pause, _POLL_SECONDS), _IDLE_POLL_SECONDS))
                 continue

@@ -20,12 +20,9 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
-from fedct_flwr.hospital.held_tasks import hold_tasks
 from fedct_flwr.hospital.late_answers import send_late_answers
 from fedct_flwr.hospital.link import Link
-from fedct_flwr.hospital.noted_calls import QUESTION, note_calls, tell_agents
-from fedct_flwr.hospital.pace import Pace, keep_pace
-from fedct_flwr.hospital.short_calls import shorten_calls
+from fedct_flwr.hospital.noted_calls import note_calls, tell_agents
 from fedct_flwr.hospital.supervised_supernode import FINGERPRINT, FORMER, NODE, SUPERVISED, option
 
 RETURNED: Final = 70
@@ -85,21 +82,15 @@ def main() -> None:
             )
     before = os.environ.pop(SUPERVISED, "")
     link, notes = (Link(float(before)), _Notes()) if before else (Link(), None)
-    pace = Pace()
 
     def note(call: str, said: str) -> None:
-        if call == QUESTION:
-            pace.asked()
         if call != NODE:
             link.note(call, said)
         if notes:
             notes.write(call, said)
 
     note_calls(note, os.environ.pop(FORMER, ""))
-    shorten_calls(note, pace.held)
     tell_agents(link)
-    keep_pace(pace)
-    hold_tasks()
     send_late_answers()
     if notes:
         notes.write(FINGERPRINT, fingerprint(option(rest, "--auth-supernode-private-key")))

@@ -57,7 +57,6 @@ from flwr.supercore.runtime_version_compatibility import RuntimeVersionMetadata
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedct_flwr.hospital.bounded_transport import BoundedTransport, TooLongError
-from fedct_flwr.hospital.held_tasks import WAIT_HEADER
 from fedct_flwr.hospital.link import Heard
 from fedct_flwr.types import ConfigError, FedctError
 from fedct_flwr.wire.parts import is_short
@@ -185,13 +184,12 @@ class SuperNode:
         return self._transport.link
 
     def acquire(self) -> Task | None:
-        """The next message for this silo, or None if there is none now. A SuperNode of ours waits a moment for it.
+        """The next message for this silo, or None if there is none now.
 
         Raises SuperNodeError. A task whose message could not be fetched is given up: without heartbeats the SuperNode
         reports it as failed after a minute.
         """
-        with self._credentials.waiting():
-            found = self._ask(lambda: self._client.AcquireTask(_ANY_CLIENT_APP))
+        found = self._ask(lambda: self._client.AcquireTask(_ANY_CLIENT_APP))
         if not found.HasField("task") or not found.token:
             return None
         self._credentials.token = found.token
@@ -384,21 +382,9 @@ class _Credentials:
     def __init__(self, secret: bytes) -> None:
         self._signature = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=[ACQUIRE_TASK])
         self.token = ""
-        self._waits = False
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """While the context lasts, a request for a task may be held until there is one."""
-        self._waits = True
-        try:
-            yield
-        finally:
-            self._waits = False
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
         if context.rpc_method == ACQUIRE_TASK:
-            if self._waits:
-                context.request.headers[WAIT_HEADER] = "1"
             return self._signature.intercept(context, call_next)
         context.request.headers[TASK_TOKEN_HEADER] = self.token
         return call_next(context)

@@ -19,12 +19,10 @@ import httpx
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from fedct_flwr import __version__
 from fedct_flwr.cli.certificates import days_left, lasts, load_certificate
 from fedct_flwr.cli.coordinator import nodes_of, register, rotate, unregister
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder
 from fedct_flwr.cli.coordinator.init import prepare
-from fedct_flwr.cli.coordinator.metrics import samples
 from fedct_flwr.cli.coordinator.register import node_key
 from fedct_flwr.cli.coordinator.status import facts
 from fedct_flwr.engine.nodes import Node, list_nodes
@@ -63,10 +61,10 @@ class Link:
         (key,) = [key for key, node in self.nodes.items() if node.node_id == node_id]
         del self.nodes[key]
 
-    def seen(self, path: Path, seconds: float = 3, version: str = "") -> None:
+    def seen(self, path: Path, seconds: float = 3) -> None:
         key = node_key(path)
         when = datetime.now(UTC) - timedelta(seconds=seconds)
-        self.nodes[key] = replace(self.nodes[key], online=True, seen=when, version=version)
+        self.nodes[key] = replace(self.nodes[key], online=True, seen=when)
 
 
 @pytest.fixture
@@ -111,21 +109,6 @@ def test_status_tells_of_all_silos_by_name(fedct: Fedct, folder: CoordinatorFold
     assert said["certificate_days"]["server"] == 824
     assert [silo["certificate_days"] for silo in said["silos"]] == [824] * 3
     assert fedct("coordinator", "status", folder.path).code == 0
-
-
-def test_silos_are_listed_with_their_versions_and_one_of_another_is_told_apart(
-    fedct: Fedct, folder: CoordinatorFolder, link: Link
-) -> None:
-    link.seen(folder.silos / "basel.pub", version=__version__)
-    link.seen(folder.silos / "zurich.pub", version="9.0.0")
-    assert [silo["version"] for silo in facts(folder)["silos"]] == [__version__, "9.0.0"]
-    done = fedct("coordinator", "list", folder.path)
-    assert done.out.count("9.0.0") == 1
-    assert done.out.count(__version__) == 2
-    link.seen(folder.silos / "zurich.pub")
-    assert "version not told" in fedct("coordinator", "list", folder.path).out
-    said = [sample for sample in samples(folder) if sample[0] == "silo_info"]
-    assert [labels for _, _, labels, _ in said] == [{"silo": "basel", "version": __version__}]
 
 
 def test_status_tells_how_full_the_disk_of_the_database_is(

@@ -28,7 +28,7 @@ class FakeGrid:
         self.late: list[Message] = []
         self.restarted_at: dict[int, str] = {}
         self.ids = iter(range(1000))
-        self.grid = MagicMock(spec=PromptGrid, interruptions=0)
+        self.grid = MagicMock(spec=PromptGrid)
         self.grid.send_and_receive.side_effect = self._exchange
         self.lost: list[set[int]] = []
         """For each sending in which the SuperLink dies, the nodes whose questions it loses."""
@@ -52,7 +52,6 @@ class FakeGrid:
 
     def _exchange(self, messages: list[Message], timeout: float) -> list[Message]:
         self.sent.append(asked(messages))
-        self.grid.interruptions += bool(self.lost)
         lost = self.lost.pop(0) if self.lost else set()
         nodes = {message.metadata.dst_node_id: message for message in self.send(messages)}
         told = [Message(Error(ErrorCode.MESSAGE_UNAVAILABLE, ""), reply_to=nodes[1])] if 1 in lost else []
@@ -149,44 +148,11 @@ def round_of(questions: Questions, fake: FakeGrid, number: int = 1) -> tuple[dic
     return questions.sort(number, questions.receive(fake.grid, number, 1.0), read)
 
 
-@pytest.mark.parametrize("lost", [{2, 3}, {1, 2}, {1, 2, 3}])
-def test_a_superlink_that_dies_with_too_many_questions_is_given_these_again(
-    fake: FakeGrid, lost: set[int], caplog: pytest.LogCaptureFixture
-) -> None:
-    """The first silo's loss is told by Flower, the others' by nobody."""
-    questions = Questions(Roster(SILOS, 2, 1.0), 2)
-    fake.lost = [lost]
-    valid, absent = round_of(questions, fake)
-    assert (set(valid), absent) == (set(SILOS), {})
-    assert fake.sent == [[1, 2, 3], sorted(lost)]
-    assert f"{3 - len(lost)} of 3 silos replied" in caplog.text
-    # Nobody is taken for busy with the question that was lost.
-    round_of(questions, fake, 2)
-    assert fake.sent[2:] == [[1, 2, 3]]
-
-
 def test_where_enough_replied_nobody_is_asked_twice(fake: FakeGrid, wording: SnapshotAssertion) -> None:
     questions = Questions(Roster(SILOS, 2, 1.0), 2)
     fake.lost = [{3}]
     assert round_of(questions, fake)[1] == wording
     assert fake.sent == [[1, 2, 3]]
-
-
-def test_where_the_superlink_was_never_away_nobody_is_asked_twice(fake: FakeGrid, wording: SnapshotAssertion) -> None:
-    questions = Questions(Roster(SILOS, 2, 1.0), 4)
-    with pytest.raises(RunError) as caught:
-        round_of(questions, fake)
-    assert str(caught.value) == wording
-    assert fake.sent == [[1, 2, 3]]
-
-
-def test_a_superlink_that_dies_again_ends_the_run_in_one_sentence(fake: FakeGrid, wording: SnapshotAssertion) -> None:
-    questions = Questions(Roster(SILOS, 2, 1.0), 2)
-    fake.lost = [{2, 3}, {2, 3}]
-    with pytest.raises(RunError) as caught:
-        round_of(questions, fake)
-    assert str(caught.value) == wording
-    assert fake.sent == [[1, 2, 3], [2, 3]]
 
 
 @pytest.fixture

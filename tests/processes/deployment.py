@@ -31,7 +31,7 @@ from fedct_flwr.cli.main import app
 from fedct_flwr.config import STUDY as STUDY_DATA
 from fedct_flwr.config import SiloConfig
 from fedct_flwr.datasets.study_folder import read_study
-from fedct_flwr.engine import superexec, superlink
+from fedct_flwr.engine import superlink
 from fedct_flwr.engine.flower import BIN, SuperLink, environment
 from fedct_flwr.hospital.agent_status import STATUS_FILE
 from fedct_flwr.hospital.approval import approve
@@ -226,7 +226,7 @@ class Deployment:
 
     def start_superexec(self) -> None:
         self.start("superexec", [
-            *superexec.COMMAND, "--runtime-api-address", self.address,
+            str(BIN / "flower-superexec"), "--runtime-api-address", self.address,
             "--root-certificates", str(self.coordinator.ca),
             "--superexec-auth-secret-file", str(self.coordinator.secret),
         ])  # fmt: skip

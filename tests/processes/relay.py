@@ -25,8 +25,6 @@ class Relay:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.fault = ""
-        self.up = self.down = 0
-        """Bytes that have been carried to the target, and back."""
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -80,7 +78,6 @@ class Relay:
                     caller.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 else:
                     self._hold("cut-up")
-                    self._count("cut-up", len(first))
                     coordinator.sendall(first)
                 down = threading.Thread(target=self._pump, args=(coordinator, caller, "cut-down"), daemon=True)
                 down.start()
@@ -103,18 +100,10 @@ class Relay:
         with contextlib.suppress(OSError):
             while chunk := source.recv(_CHUNK):
                 self._hold(cut)
-                self._count(cut, len(chunk))
                 target.sendall(chunk)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-
-    def _count(self, cut: str, size: int) -> None:
-        with self._lock:
-            if cut == "cut-up":
-                self.up += size
-            else:
-                self.down += size
 
     def _hold(self, cut: str) -> None:
         while self.fault in ("stall", cut) and not self._closed:

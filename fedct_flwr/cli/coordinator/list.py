@@ -1,4 +1,4 @@
-"""``fedct coordinator list``: which silos the SuperLink knows, when it last heard from each, and their versions."""
+"""``fedct coordinator list``: which silos the SuperLink knows, and when it last heard from each."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -6,7 +6,6 @@ from typing import Final
 from rich.markup import escape
 from rich.table import Table
 
-from fedct_flwr import __version__
 from fedct_flwr.cli.coordinator.folder import CoordinatorFolder, Folder
 from fedct_flwr.cli.coordinator.nodes_of import nodes_of
 from fedct_flwr.cli.documents import ListedSilo, Silos
@@ -26,7 +25,7 @@ _LINES: Final = {
 
 
 def list(folder: Folder, json_: Json = False) -> None:  # noqa: A001 - the command's name
-    """Show by name which silos the SuperLink knows, which are online, when it last heard from each, and its version.
+    """Show by name which silos the SuperLink knows, which are online, and when it last heard from each.
 
     A silo that falls silent counts as online for a minute more.
     """
@@ -50,7 +49,7 @@ def list(folder: Folder, json_: Json = False) -> None:  # noqa: A001 - the comma
 def line_of(silo: ListedSilo) -> str:
     """The state of a silo in words."""
     seen = f", last seen {span(silo['seconds'])} ago" if silo["seconds"] is not None else ""
-    return f"{_LINES[silo['state']]}{seen}{_version(silo)}"
+    return f"{_LINES[silo['state']]}{seen}"
 
 
 def facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: bool = False) -> ListedSilo:
@@ -58,7 +57,7 @@ def facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: 
     if not known or node is None or node.seen is None:
         missing = "unregistered" if node is None else "waiting"
         state = "invited" if invited_only else missing if known else "unknown"
-        return {"silo": name, "state": state, "seen": None, "seconds": None, "version": None}
+        return {"silo": name, "state": state, "seen": None, "seconds": None}
     seconds = max(0.0, (datetime.now(UTC) - node.seen).total_seconds())
     state = "online" if node.online else "offline"
     return {
@@ -66,14 +65,4 @@ def facts_of(name: str, node: Node | None, *, known: bool = True, invited_only: 
         "state": state,
         "seen": node.seen.isoformat(timespec="seconds"),
         "seconds": seconds,
-        "version": node.version or None,
     }
-
-
-def _version(silo: ListedSilo) -> str:
-    if silo["seen"] is None:
-        return ""
-    if not (version := silo["version"]):
-        return ", version not told"
-    other = "" if version == __version__ else f" [yellow](here: {__version__})[/]"
-    return f", version {escape(version)}{other}"

@@ -32,9 +32,6 @@ def samples(coordinator: CoordinatorFolder) -> Iterator[Sample]:
         of = {"silo": silo["silo"]}
         yield "silo_online", "1 if the SuperLink counts the silo as there", of, silo["state"] == "online"
         yield "silo_silence_seconds", "Since the SuperLink last heard from the silo", of, silo["seconds"]
-        if silo["version"]:
-            told = {**of, "version": silo["version"]}
-            yield "silo_info", "1, with the version of the silo's software", told, 1
         yield "silo_certificate_days", "Days that the silo's certificate lasts", of, silo["certificate_days"]
     for name, days in said["certificate_days"].items():
         yield "certificate_days", "Days until a certificate expires", {"certificate": name}, days

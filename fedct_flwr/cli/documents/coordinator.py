@@ -23,14 +23,12 @@ class ListedSilo(TypedDict):
     """A silo. ``state``: online, offline, waiting (never seen), unregistered, invited (no key yet) or unknown.
 
     ``seen``: when the SuperLink last heard from it, to within a minute (ISO 8601); ``seconds``: how long ago.
-    ``version``: of its fedct-flwr, as its SuperNode said when it last connected; None if it did not say.
     """
 
     silo: str
     state: str
     seen: str | None
     seconds: float | None
-    version: str | None
 
 
 class Silos(TypedDict):
