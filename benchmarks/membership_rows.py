@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from benchmarks import report
 from benchmarks.federation import Runs
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit
-from fedct_flwr.audit.seats import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.success import FALSE_POSITIVES
 from fedct_flwr.scoring.intervals import Z
 

@@ -4,18 +4,18 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.audit.adversaries import COORDINATOR, SEATS, Places, of_all, seen_by
 from fedct_flwr.audit.bounds import bound_of_run
 from fedct_flwr.audit.members import Candidates, choose, draw, with_members
-from fedct_flwr.audit.rerun import Refit, rerun
-from fedct_flwr.audit.seats import COORDINATOR, SEATS, Places, of_all, seen_by
-from fedct_flwr.audit.seen import Seen, all_scores
+from fedct_flwr.audit.observations import Observation, all_scores
+from fedct_flwr.audit.rerun import rerun
 from fedct_flwr.audit.success import Guesses, Success, guesses, strongest, success
-from fedct_flwr.audit.travelled import Forge
+from fedct_flwr.audit.transcript import Forge
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.kinds import kind_of
@@ -25,16 +25,10 @@ from fedct_flwr.seeding import generator, random_state
 from fedct_flwr.types import ConfigError, DataError, SiloName
 from fedct_flwr.wire.content import Instruction, Terms
 
-if TYPE_CHECKING:
-    # Needs the extra privacy.
-    from fedct_flwr.audit.sum_game import SumGame
-
 REFITS: Final = 8
 CANDIDATES: Final = 200
 MINUTES: Final = 10.0
 _MOST_EXPOSED: Final = 10
-_SHARE_OF_GAME: Final = 0.1
-"""Of the minutes that an audit may take, for the game on sums with noise."""
 _READS_OTHER_REFITS: Final = frozenset({"lira", "rmia"})
 """The bound on epsilon needs guesses that read one output alone."""
 
@@ -119,8 +113,8 @@ class Audit:
     silos: Mapping[SiloName, Estimate]
     exposed: tuple[Exposed, ...]
     seconds: float
-    sums: "SumGame | None" = None
-    """What sums with noise tell of a whole silo, where silos add noise in shares."""
+    noisy_sums: bool = False
+    """Whether silos add noise to secure sums, of which the coordinator sees the opened ones."""
 
     def of(self, seat: str) -> OfSeat:
         """What one seat can do. Raises KeyError for one that sees nothing."""
@@ -159,7 +153,7 @@ def audit(
     settings = config.learner_settings(0, len(dataset.silos))
     places = Places(dataset, candidates, transformer_for(settings, dataset.schema, dataset.public.X))
     forge = _forged(places, Terms.of(config.study, dataset.public, dataset.schema)) if how.forged else None
-    seen: dict[str, list[Mapping[SiloName, Seen]]] = {seat: [] for seat in SEATS}
+    seen: dict[str, list[Mapping[SiloName, Observation]]] = {seat: [] for seat in SEATS}
     drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
     for number in how.begun(progress):
         members = draw(candidates, dataset.silos, generator(how.seed, "members", number))
@@ -168,20 +162,9 @@ def audit(
         for seat in SEATS:
             seen[seat].append(seen_by(seat, refit, places))
         drawn.append(members)
-    game = _game(config, refit, how) if config.method.noise_in_shares else None
-    about = About(config.algorithm, config.protection, _promised(config, game), config.delta)
+    about = About(config.algorithm, config.protection, _promised(config), config.delta)
     found = conclude(about, how, dataset.silos, candidates, seen, drawn, time.monotonic() - started)
-    return replace(found, sums=game)
-
-
-def _game(config: RunConfig, refit: Refit, how: How) -> "SumGame":
-    """The game on the sum of a refit: which one makes no difference, as votes do not count."""
-    from fedct_flwr.audit.sum_game import play_sums  # needs the extra privacy
-
-    silos = refit.travelled.silos
-    question = next(iter(silos.values())).in_sums[0]
-    seconds = 60 * how.minutes * _SHARE_OF_GAME
-    return play_sums(config, refit.travelled.terms, len(silos), question, how.seed, seconds)
+    return replace(found, noisy_sums=config.method.noise_in_shares)
 
 
 class About(NamedTuple):
@@ -198,7 +181,7 @@ def conclude(
     how: How,
     silos: Sequence[SiloData],
     candidates: Candidates,
-    seen: Mapping[str, Sequence[Mapping[SiloName, Seen]]],
+    seen: Mapping[str, Sequence[Mapping[SiloName, Observation]]],
     drawn: Sequence[Mapping[SiloName, NDArray[np.bool_]]],
     seconds: float,
 ) -> Audit:
@@ -230,7 +213,7 @@ def conclude(
     )
 
 
-def _promised(config: RunConfig, game: "SumGame | None") -> float | None:
+def _promised(config: RunConfig) -> float | None:
     """Epsilon for each record; None where records are promised nothing.
 
     Noise in shares promises it of all votes of a silo, and so of each record that they were learned from.
@@ -238,7 +221,9 @@ def _promised(config: RunConfig, game: "SumGame | None") -> float | None:
     method = config.method
     if config.protection != "none" or method.protects_records or method.trains_together:
         return config.epsilon
-    return game.epsilon if game else None
+    # A gamma says how much noise there is, and epsilon follows: it is in the result of the run.
+    in_shares = method.noise if method.noise_in_shares else None
+    return in_shares.epsilon if in_shares and not in_shares.gamma else None
 
 
 def _by_silo(scores: NDArray[np.float64], bits: Mapping[SiloName, NDArray[np.bool_]]) -> dict[SiloName, Estimate]:

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, seen_in_model
 from fedct_flwr.audit.audit import About, Audit, How, conclude
 from fedct_flwr.audit.members import choose, draw, with_some
-from fedct_flwr.audit.seats import COORDINATOR, MODEL, seen_in_model
-from fedct_flwr.audit.seen import Seen
+from fedct_flwr.audit.observations import Observation
 from fedct_flwr.datasets.federated import SiloData
 from fedct_flwr.datasets.public_set import PublicSet
 from fedct_flwr.labelers.protect import labeler_for
@@ -46,7 +46,7 @@ def rehearse(
     records = candidates.records(own)
     public = PublicSet(np.concatenate([site.public.X, records.X]))
     rows = np.arange(len(site.public), len(public))
-    seen: dict[str, list[Mapping[SiloName, Seen]]] = {COORDINATOR: [], MODEL: []}
+    seen: dict[str, list[Mapping[SiloName, Observation]]] = {COORDINATOR: [], MODEL: []}
     drawn: list[dict[SiloName, NDArray[np.bool_]]] = []
     for number in how.begun(progress):
         members = draw(candidates, [own], generator(how.seed, "members", number))
@@ -54,7 +54,7 @@ def rehearse(
         model = _trained(site, part)
         labels = _labels(site, part.private, public, rows, model)
         strangers = site.own_test if site.own_test.size else site.pooled_test
-        seen[COORDINATOR].append({site.silo: Seen(records.y, labels)})
+        seen[COORDINATOR].append({site.silo: Observation(records.y, labels)})
         given = seen_in_model(model, records, strangers, site.public.X, len(site.schema.classes) - 1)
         seen[MODEL].append({site.silo: given})
         drawn.append(members)

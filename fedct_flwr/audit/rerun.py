@@ -13,7 +13,7 @@ from flwr.common.logger import LOGGER_NAME
 from client_app.main import app as client_app
 from fedct_flwr import datasets
 from fedct_flwr.algorithms.table import find_algorithm
-from fedct_flwr.audit.travelled import Forge, Travelled
+from fedct_flwr.audit.transcript import Forge, Transcript
 from fedct_flwr.baselines.weight_sharing import WeightSharing
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset
@@ -42,7 +42,7 @@ class Refit:
     """What travelled, and the model that each silo ended with, in a run whose members are known."""
 
     dataset: FederatedDataset
-    travelled: Travelled
+    transcript: Transcript
     models: Mapping[SiloName, Learner]
     in_sums: bool = False
     """Whether the coordinator sees no silo's answers but their sum."""
@@ -50,7 +50,7 @@ class Refit:
 
 def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge | None = None) -> Refit:
     """Run these settings on this data set, with another seed. Raises RunError where the run fails."""
-    travelled = Travelled(client_app, Terms.of(config.study, dataset.public, dataset.schema), forge)
+    transcript = Transcript(client_app, Terms.of(config.study, dataset.public, dataset.schema), forge)
     with tempfile.TemporaryDirectory(prefix="fedct-audit-") as folder, _named(dataset), _silent():
         path = Path(folder) / "run"
         averages = isinstance(find_algorithm(config), WeightSharing)
@@ -69,16 +69,16 @@ def rerun(config: RunConfig, dataset: FederatedDataset, seed: int, forge: Forge 
         )
         networks = isinstance(simulated_site(again, 0).learner, Resumable)
         run_loopback(
-            server_app, travelled.app, again.to_flower(), simulated_nodes(len(dataset.silos)), 1 if networks else None
+            server_app, transcript.app, again.to_flower(), simulated_nodes(len(dataset.silos)), 1 if networks else None
         )
         result = RunFolder(path).read_json("result.json")
-        if result.get("status") != "completed" or len(travelled.silos) < len(dataset.silos):
+        if result.get("status") != "completed" or len(transcript.silos) < len(dataset.silos):
             raise RunError(f"a refit of the run failed: {result.get('reason', 'a silo sent no answer')}")
         models = {silo.name: simulated_site(again, number).learner for number, silo in enumerate(dataset.silos)}
         if averages:
             models = dict.fromkeys(models, _global_model(again, dataset, path))
         simulated_site.cache_clear()
-    return Refit(dataset, travelled, models, in_sums)
+    return Refit(dataset, transcript, models, in_sums)
 
 
 def _global_model(config: RunConfig, dataset: FederatedDataset, path: Path) -> Learner:

@@ -1,18 +1,13 @@
 """What an audit says, for a data protection officer: one page, and the same as a document for programs."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, OfSeat
-from fedct_flwr.audit.bounds import CONFIDENCE, GAME_CONFIDENCE
-from fedct_flwr.audit.seats import COORDINATOR, MODEL, OTHER_SILO
+from fedct_flwr.audit.bounds import CONFIDENCE
 from fedct_flwr.audit.success import Success
 from fedct_flwr.scoring.intervals import Estimate
-from fedct_flwr.text.plural import count
 from fedct_flwr.text.printable import printable
-
-if TYPE_CHECKING:
-    # Needs the extra privacy.
-    from fedct_flwr.audit.sum_game import SumGame
 
 FILE: Final = "audit.json"
 PAGE: Final = "audit.md"
@@ -60,8 +55,6 @@ def page(study: str, found: Audit) -> str:
     parts += ["## Attacks by seat", _seats(found), "## All attacks", _attacks(found)]
     if found.epsilon is not None and found.lower_epsilon is not None:
         parts += ["## The promise of epsilon", _promise(found)]
-    if found.sums is not None:
-        parts += ["## The promise to each silo", _of_silo(found.sums)]
     parts += ["## Exposure by silo", _silos(found), "## Most exposed records", _records(found)]
     parts += ["## Limits of this audit", _limits(found)]
     return "\n\n".join(parts) + "\n"
@@ -72,8 +65,6 @@ def summary(found: Audit) -> str:
     parts = [f"**{headline(found.of(COORDINATOR))}.**", _seats(found)]
     if found.epsilon is not None:
         parts.append(_promise(found))
-    if found.sums is not None:
-        parts.append(_of_silo(found.sums))
     return "\n\n".join(parts)
 
 
@@ -92,33 +83,8 @@ def document(study: str, found: Audit) -> dict[str, Any]:
         "forged": found.forged,
         "seats": [_seat(seat) for seat in found.seats],
         "silos": {silo: _interval(area) for silo, area in found.silos.items()},
-        "sums": None if found.sums is None else _sums(found.sums),
         "exposed": [{"silo": one.silo, "record": one.record, "right": one.right} for one in found.exposed],
         "seconds": found.seconds,
-    }
-
-
-def sums_headline(found: "SumGame") -> str:
-    """What sums with noise tell of a whole silo, in a sentence."""
-    right, low, high = map(_of_100, (found.right.value, found.right.low, found.right.high))
-    return (
-        "Of 100 guesses in which of two opposite ways a silo voted, a coordinator that knows all other votes is right "
-        f"in {right} ({low} to {high}, 95% interval); by guessing 50"
-    )
-
-
-def _sums(found: "SumGame") -> dict[str, Any]:
-    return {
-        "epsilon": found.epsilon,
-        "delta": found.delta,
-        "lower_epsilon": found.lower,
-        "noise": {"ratio": found.noise.ratio, "at_most": found.noise.high},
-        "broken": found.broken,
-        "sums": found.sums,
-        "honest": found.honest,
-        "may_collude": found.may_collude,
-        "right": _interval(found.right),
-        "sentence": sums_headline(found),
     }
 
 
@@ -174,7 +140,7 @@ def _seats(found: Audit) -> str:
     ]
     for seat in found.seats:
         name, best = seat.strongest
-        sees = _OF_SUMS if found.sums is not None and seat.seat == COORDINATOR else SEES[seat.seat]
+        sees = _OF_SUMS if found.noisy_sums and seat.seat == COORDINATOR else SEES[seat.seat]
         rows.append(f"| {seat.seat} | {sees} | {_of_100(seat.guesses.right.value)} | {name} | {_told(best.auc)} |")
     return "\n".join(rows)
 
@@ -202,41 +168,6 @@ def _promise(found: Audit) -> str:
     return f"{said} Nothing speaks against the promise."
 
 
-def _of_silo(found: "SumGame") -> str:
-    """The game on the sum, and whether it refutes what is promised to each silo as a whole."""
-    parts = [
-        f"The silos add noise to their secure sums. {sums_headline(found)}.",
-        f"The audit drew the noise of {found.sums:,} sums of {found.queries:,} examples, as the silos draw it. In half "
-        "of them one silo votes for one class everywhere, and in half for another. No two ways to vote differ more. "
-        f"Each sum has the noise of {count(found.honest, 'honest silo')}; the coordinator subtracts what "
-        f"{count(found.may_collude, 'other')} may tell it.",
-        f"The settings promise each silo as a whole an epsilon of at most {found.epsilon:g} at delta {found.delta:g}. "
-        f"The guesses prove an epsilon of at least {found.lower:.3g}, with {100 * GAME_CONFIDENCE:.1f}% confidence.",
-    ]
-    profile, noise = found.profile, found.noise
-    parts.append(
-        f"The noise itself has {100 * noise.ratio:.1f}% of the promised scale, and {100 * noise.high:.1f}% at most, "
-        "with the same confidence."
-    )
-    if not found.broken:
-        parts.append("Nothing speaks against the promise.")
-    elif found.headline.broken:
-        parts.append(f"**The promise is broken: {_STOP}**")
-    elif noise.broken:
-        parts.append(f"**The noise is too small, so the promise is broken: {_STOP}**")
-    elif profile.broken:
-        parts.append(
-            f"At delta {profile.delta:g}, this noise would keep an epsilon of {profile.promised:.3g}, and the guesses "
-            f"prove {profile.lower:.3g}. **The noise is too small, so the promise is broken: {_STOP}**"
-        )
-    else:
-        parts.append(
-            f"The noise that silos were asked for keeps an epsilon of {found.priced:.3g} only. **The promise is "
-            f"broken: {_STOP}**"
-        )
-    return " ".join(parts)
-
-
 def _silos(found: Audit) -> str:
     rows = ["| silo | records | VUL |", "| --- | --- | --- |"]
     ranked = sorted(found.silos.items(), key=lambda item: -item[1].value)
@@ -262,7 +193,7 @@ def _limits(found: Audit) -> str:
         "A stronger attack may exist. Only a proven epsilon bounds all attacks.",
         "An audit protects nobody. Its page names records, so keep it as you keep the records.",
     ]
-    if found.sums is not None:
+    if found.noisy_sums:
         lines.append("Secure sums count as unbroken: nobody reads what a single silo adds.")
     if found.planted:
         lines.append("Records stood in the public set. Where they do not, the coordinator learns less.")

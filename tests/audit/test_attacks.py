@@ -5,7 +5,7 @@ import pytest
 
 from fedct_flwr.audit import attacks
 from fedct_flwr.audit.across_refits import lira, rmia
-from fedct_flwr.audit.seen import Seen, all_scores
+from fedct_flwr.audit.observations import Observation, all_scores
 from fedct_flwr.types import ABSTAIN
 
 Y = np.array([0, 1, 1], dtype=np.int16)
@@ -107,8 +107,8 @@ def test_too_few_shadow_runs_are_refused(attack: object, least: int) -> None:
 
 def test_an_attack_that_one_silo_does_not_allow_is_left_out_for_all() -> None:
     bits = np.array([[True, False, True]] * 2)
-    whole = Seen(Y, labels([0, 1, 1]), neighbours=labels([0, 1, 1])[:, :, None])
-    part = Seen(Y, labels([0, 1, 1]))
+    whole = Observation(Y, labels([0, 1, 1]), neighbours=labels([0, 1, 1])[:, :, None])
+    part = Observation(Y, labels([0, 1, 1]))
     found = all_scores([{"a": whole, "b": part}] * 2, {"a": bits, "b": bits})
     assert set(found) == {"gap"}
     assert found["gap"].shape == (2, 6)

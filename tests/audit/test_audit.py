@@ -10,9 +10,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from fedct_flwr.audit.adversaries import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.audit.audit import Audit, How, audit
 from fedct_flwr.audit.members import FEWEST, canaries_of, choose, draw, with_members
-from fedct_flwr.audit.seats import COORDINATOR, MODEL, OTHER_SILO
 from fedct_flwr.config import RunConfig
 from fedct_flwr.datasets.federated import FederatedDataset, SiloData
 from fedct_flwr.datasets.public_set import PublicSet

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from fedct_flwr.audit.bounds import Guessed, against_promise, bound_of_run, many_refits, one_run
+from fedct_flwr.audit.bounds import Guessed, bound_of_run, one_run
+from tests.audit.games import against_promise, many_refits
 
 
 def right_guesses(epsilon: float, canaries: int, rng: np.random.Generator) -> Guessed:

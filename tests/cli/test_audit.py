@@ -9,7 +9,6 @@ import pytest
 
 from fedct_flwr.cli import documents
 from fedct_flwr.simulation.simulate import simulate
-from fedct_flwr.types import ConfigError
 from tests.cli.silos import Fedct, Kit
 
 
@@ -35,34 +34,12 @@ def test_the_audit_of_a_run_is_a_document_a_page_and_a_part_of_the_privacy_sheet
     assert [seat["seat"] for seat in told["seats"]] == ["coordinator", "final model"]
     assert told["refits"] == 2
     assert told["epsilon"] is None is told["lower_epsilon"]
-    assert told["sums"] is None
     assert set(told["silos"]) <= {"cleveland", "budapest", "zurich", "long-beach"}
     assert json.loads((run / "audit.json").read_text("utf-8")) == told
     sentence = told["seats"][0]["sentence"]
     assert sentence in (run / "audit.md").read_text("utf-8")
     assert sentence in fedct("privacy-sheet", run).out
     assert before == ((run / "config.json").read_bytes(), (run / "labels.csv").read_bytes())
-
-
-def test_the_audit_of_sums_with_noise_tells_what_they_hide_of_each_silo(fedct: Fedct, here: Path) -> None:
-    simulate(
-        "heart-disease", algorithm="dp-pate", secure=True, epsilon=3.0, learner="naive-bayes", run_dir=here / "run",
-        progress=False, baselines="none",
-    )  # fmt: skip
-    done = fedct("audit", here / "run", "--forge", *FEW)
-    assert done.code == ConfigError.exit_code
-    assert "audit sums with noise without --forge" in done.sentence
-    done = fedct("audit", here / "run", *FEW)
-    assert done.code == 0, done.err
-    sums = json.loads(done.out)["sums"]
-    assert set(sums) == set(documents.SumAttack.__annotations__)
-    assert (sums["epsilon"], sums["honest"], sums["may_collude"], sums["broken"]) == (3.0, 3, 1, False)
-    assert sums["lower_epsilon"] < 3.0
-    # What the ledgers promise, and how well it held, stand on one page.
-    page = fedct("privacy-sheet", here / "run").out
-    assert [line for line in page.splitlines() if line.startswith("- On ") and line.endswith(f": {sums['sentence']}.")]
-    assert "epsilon 3, delta 1e-05, for this run" in page
-    assert sums["sentence"] in (here / "run" / "audit.md").read_text("utf-8")
 
 
 def test_a_run_on_files_is_audited(fedct: Fedct, here: Path) -> None:

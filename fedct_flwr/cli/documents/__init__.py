@@ -22,7 +22,6 @@ from fedct_flwr.cli.documents.privacy import (
     ExposedRecord,
     PrivacySheet,
     Seat,
-    SumAttack,
 )
 from fedct_flwr.cli.documents.runs import Comparison, Predictions, Repeats, Run, Verdict
 from fedct_flwr.cli.documents.scores import Bin, MeanScores, Metric, Model, OnTest, OwnTest, Scores, SiloScores
@@ -42,5 +41,5 @@ __all__ = [
     "CoordinatorsSilo", "DataFinding", "Departed", "ExposedRecord", "Finding", "Findings", "Inspection",
     "Invited", "ListedSilo", "MeanScores", "Metric", "Model", "OnTest", "Overview", "OwnTest", "Predictions",
     "PrivacySheet", "Registration", "Repeats", "Run", "Scores", "Seat", "Sent", "SharedLimits", "SiloScores", "Silos",
-    "Stopped", "StudyOverview", "SumAttack", "TableFacts", "Verdict", "Verification",
+    "Stopped", "StudyOverview", "TableFacts", "Verdict", "Verification",
 ]  # fmt: skip

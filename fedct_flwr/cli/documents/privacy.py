@@ -70,40 +70,12 @@ class ExposedRecord(TypedDict):
     right: int
 
 
-class NoiseScale(TypedDict):
-    """Scale of noise as a part of the promised one, and its upper limit at 99.9% confidence; below 1: too small."""
-
-    ratio: float
-    at_most: float
-
-
-class SumAttack(TypedDict):
-    """What sums with noise tell of a silo as a whole: the game of ``fedct audit`` on the noise that silos add.
-
-    ``epsilon`` at ``delta`` is promised to each silo, ``lower_epsilon`` proven with 99.9% confidence. ``noise`` is the
-    scale of the noise as a part of the promised one. ``broken``: more is proven than promised, at this delta or at a
-    larger one, or the noise is too small, or less was asked for. ``sums`` were drawn with the noise of ``honest``
-    silos, where ``may_collude`` others may; ``right`` is the share of right guesses of how the silo voted.
-    """
-
-    epsilon: float
-    delta: float
-    lower_epsilon: float
-    noise: NoiseScale
-    broken: bool
-    sums: int
-    honest: int
-    may_collude: int
-    right: Metric
-    sentence: str
-
-
 class Audit(TypedDict):
     """``fedct audit`` and ``fedct silo audit``, also the file ``audit.json`` of a run.
 
     ``epsilon`` is what the run promises each record (null: nothing), ``lower_epsilon`` what the guesses prove with 95%
     confidence. ``planted``: attacked records stood in the public set; ``forged``: with false labels. ``silos``: the
-    strongest attack's area from the coordinator's seat. ``sums``: null unless silos add noise to secure sums.
+    strongest attack's area from the coordinator's seat.
     """
 
     study: str
@@ -112,7 +84,6 @@ class Audit(TypedDict):
     epsilon: float | None
     delta: float
     lower_epsilon: float | None
-    sums: SumAttack | None
     refits: int
     candidates: int
     planted: bool

@@ -17,7 +17,7 @@ SHADOWS: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class Observation:
     """Of ``n`` candidates of one silo, whose true classes are ``y`` ``(n,)``; None for what the seat does not see."""
 
     y: HardLabels
@@ -37,7 +37,7 @@ class Seen:
     """``(n,)``: see ``attacks.gradient``."""
 
 
-def signals(seen: Seen) -> Iterator[tuple[str, Scores]]:
+def signals(seen: Observation) -> Iterator[tuple[str, Scores]]:
     """Each attack that needs one run alone, by name, with its scores ``(n,)``."""
     if seen.neighbours is not None:
         yield "near", attacks.near(seen.neighbours, seen.y)
@@ -58,7 +58,7 @@ def signals(seen: Seen) -> Iterator[tuple[str, Scores]]:
 
 
 def all_scores(
-    refits: Sequence[Mapping[str, Seen]], members: Mapping[str, NDArray[np.bool_]]
+    refits: Sequence[Mapping[str, Observation]], members: Mapping[str, NDArray[np.bool_]]
 ) -> dict[str, NDArray[np.float64]]:
     """Every attack of one seat over all refits: scores ``(refits, candidates)``, silos one after the other.
 
@@ -81,5 +81,5 @@ def all_scores(
     return {name: np.hstack(parts) for name, parts in found.items() if len(parts) == len(members)}
 
 
-def _true(seen: Seen) -> Scores | None:
+def _true(seen: Observation) -> Scores | None:
     return None if seen.probabilities is None else attacks.true_probability(seen.probabilities, seen.y)

@@ -58,7 +58,7 @@ class OfSilo:
     in_sums: list[InSum] = field(default_factory=list)
 
 
-class Travelled:
+class Transcript:
     """Listens at ``app``; ``self.app`` is to be run in its place. ``forge`` changes what each silo is asked."""
 
     def __init__(self, app: ClientApp, terms: Terms, forge: Forge | None = None) -> None:

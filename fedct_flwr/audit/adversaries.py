@@ -19,8 +19,8 @@ from sklearn.neighbors import NearestNeighbors
 from fedct_flwr.audit import attacks
 from fedct_flwr.audit.attacks import Scores
 from fedct_flwr.audit.members import Candidates
+from fedct_flwr.audit.observations import Observation
 from fedct_flwr.audit.rerun import Refit
-from fedct_flwr.audit.seen import Seen
 from fedct_flwr.datasets.federated import FederatedDataset, take
 from fedct_flwr.datasets.images import as_numbers
 from fedct_flwr.kinds import kind_of
@@ -77,18 +77,18 @@ def _flat(transformer: Any, X: Features) -> Any:
     return np.nan_to_num(as_numbers(found).reshape(len(found), -1).astype(np.float64))
 
 
-def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Seen]:
+def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Observation]:
     """What a seat sees of each silo's candidates."""
     if seat == MODEL:
         return {
             silo: seen_in_model(refit.models[silo], records, places.test, places.public, places.last_class)
             for silo, records in places.candidates.items()
         }
-    travelled = refit.travelled.silos
-    if any(kept.steps for kept in travelled.values()):
+    transcript = refit.transcript.silos
+    if any(kept.steps for kept in transcript.values()):
         training = _Training.of(refit, places)
         return {silo: training.seen(records) for silo, records in places.candidates.items()}
-    if any(kept.weights for kept in travelled.values()):
+    if any(kept.weights for kept in transcript.values()):
         return {silo: _in_weights(seat, refit, places, silo) for silo in places.candidates}
     if seat == COORDINATOR and refit.in_sums:
         opened = _sums(refit)
@@ -99,17 +99,17 @@ def seen_by(seat: str, refit: Refit, places: Places) -> dict[SiloName, Seen]:
     return {silo: _in_consensus(refit, places, silo) for silo in places.candidates}
 
 
-def _in_answers(refit: Refit, places: Places, silo: SiloName) -> Seen:
+def _in_answers(refit: Refit, places: Places, silo: SiloName) -> Observation:
     """Labels or probabilities of the silo, and labels that others gave to the same records."""
-    own, rows = refit.travelled.silos[silo], places.rows[silo]
+    own, rows = refit.transcript.silos[silo], places.rows[silo]
     planted = len(own.labels[0]) > places.num_public
     labels, y = np.stack(own.labels), places.candidates[silo].y
     neighbours = places.neighbours[silo]
     near = None if neighbours is None else labels[:, neighbours]
     if not planted:
-        return Seen(y, neighbours=near)
-    rounds = min(len(kept.labels) for kept in refit.travelled.silos.values())
-    others = [np.stack(kept.labels[:rounds])[:, rows] for name, kept in refit.travelled.silos.items() if name != silo]
+        return Observation(y, neighbours=near)
+    rounds = min(len(kept.labels) for kept in refit.transcript.silos.values())
+    others = [np.stack(kept.labels[:rounds])[:, rows] for name, kept in refit.transcript.silos.items() if name != silo]
     probabilities = population = None
     if own.probabilities:
         said = np.stack(own.probabilities)
@@ -118,13 +118,13 @@ def _in_answers(refit: Refit, places: Places, silo: SiloName) -> Seen:
         population = np.concatenate(
             [attacks.true_probability(said[:, places.rows[name]], places.candidates[name].y) for name in strangers]
         )
-    return Seen(y, labels[:, rows], probabilities, np.stack(others), near, population)
+    return Observation(y, labels[:, rows], probabilities, np.stack(others), near, population)
 
 
 def _sums(refit: Refit) -> NDArray[np.float64]:
     """Shares of all silos' votes ``(rounds, num_public, classes)``, or means of their probabilities; NaN for none."""
     classes = len(refit.dataset.schema.classes)
-    silos = refit.travelled.silos.values()
+    silos = refit.transcript.silos.values()
     if all(kept.in_sums for kept in silos):
         return _noisy_sums(refit)
     rounds = min(len(kept.labels) for kept in silos)
@@ -141,8 +141,8 @@ def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
     """The same of sums with the silos' noise: the classes' chances, by the votes and how large the noise is."""
     from fedct_flwr.privacy.tally_shares import VoteShares  # needs the extra privacy
 
-    terms, found = refit.travelled.terms, []
-    for added in zip(*(kept.in_sums for kept in refit.travelled.silos.values()), strict=True):
+    terms, found = refit.transcript.terms, []
+    for added in zip(*(kept.in_sums for kept in refit.transcript.silos.values()), strict=True):
         asked, kind = added[0].asked, kind_of(added[0].asked, terms)
         if not isinstance(kind, Summed):
             raise TypeError("noise is in sums of votes alone")
@@ -155,7 +155,9 @@ def _noisy_sums(refit: Refit) -> NDArray[np.float64]:
     return np.stack(found)
 
 
-def _told(labels: NDArray[np.int16], probabilities: NDArray[np.float64] | None, places: Places, silo: SiloName) -> Seen:
+def _told(
+    labels: NDArray[np.int16], probabilities: NDArray[np.float64] | None, places: Places, silo: SiloName
+) -> Observation:
     """What public labels ``(rounds, n)`` and probabilities say of a silo's candidates, if these are among the public.
 
     Their neighbours are.
@@ -163,8 +165,8 @@ def _told(labels: NDArray[np.int16], probabilities: NDArray[np.float64] | None, 
     y, rows, neighbours = places.candidates[silo].y, places.rows[silo], places.neighbours[silo]
     near = None if neighbours is None else labels[:, neighbours]
     if labels.shape[1] == places.num_public:
-        return Seen(y, neighbours=near)
-    return Seen(y, labels[:, rows], None if probabilities is None else probabilities[:, rows], neighbours=near)
+        return Observation(y, neighbours=near)
+    return Observation(y, labels[:, rows], None if probabilities is None else probabilities[:, rows], neighbours=near)
 
 
 class _Path(NamedTuple):
@@ -199,7 +201,7 @@ class _Training:
         """What travelled in a refit."""
         from fedct_flwr.silo.joint import joint_labeler  # needs the extra privacy
 
-        steps = next(kept.steps for kept in refit.travelled.silos.values() if kept.steps)
+        steps = next(kept.steps for kept in refit.transcript.silos.values() if kept.steps)
         labeler = joint_labeler(steps[0], refit.dataset.public, refit.dataset.schema)
         weights = [labeler.start.weights if step.weights is None else step.weights for step in steps[: steps[0].steps]]
         path = _Path(labeler, weights, np.stack([labeler.opened(*pair) for pair in pairwise(weights)]))
@@ -207,24 +209,24 @@ class _Training:
         strangers = path.probabilities(labeler.vectors(test.X))
         return cls(path, attacks.true_probability(strangers, test.y))
 
-    def seen(self, records: Examples) -> Seen:
+    def seen(self, records: Examples) -> Observation:
         """The labelers, tried on a silo's candidates, and the sums."""
         if not records.size:
-            return Seen(records.y)
+            return Observation(records.y)
         vectors = self.path.labeler.vectors(records.X)
         found = self.path.probabilities(vectors)
         gradient = self.path.along(vectors, records.y, found)
         labels = found.argmax(axis=2).astype(np.int16)
-        return Seen(records.y, labels, found, population=self.population, gradient=gradient)
+        return Observation(records.y, labels, found, population=self.population, gradient=gradient)
 
 
-def _in_consensus(refit: Refit, places: Places, silo: SiloName) -> Seen:
+def _in_consensus(refit: Refit, places: Places, silo: SiloName) -> Observation:
     """What another silo is told of the same records: the consensus, in which this silo has one voice of several."""
-    watching = next(kept for name, kept in refit.travelled.silos.items() if name != silo)
+    watching = next(kept for name, kept in refit.transcript.silos.items() if name != silo)
     told = [labels for labels in watching.told if (labels != ABSTAIN).any()]
     told += [_argmax(probabilities) for probabilities in watching.told_probabilities]
     if not told:
-        return Seen(places.candidates[silo].y)
+        return Observation(places.candidates[silo].y)
     soft = np.stack(watching.told_probabilities) if watching.told_probabilities else None
     return _told(np.stack(told), soft, places, silo)
 
@@ -235,12 +237,12 @@ def _argmax(probabilities: NDArray[np.float64]) -> HardLabels:
     return np.where(said, best, ABSTAIN).astype(np.int16)
 
 
-def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Seen:
+def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Observation:
     """Each round's weights, tried on the candidates: the silo's own, or the global ones that others are sent."""
-    kept = refit.travelled.silos[silo]
+    kept = refit.transcript.silos[silo]
     learner = refit.models[silo]
     if not isinstance(learner, Averageable):
-        return Seen(places.candidates[silo].y)
+        return Observation(places.candidates[silo].y)
     reached = learner.weights()
     # The first global weights were drawn before anybody learned anything.
     weights = kept.weights if seat == COORDINATOR else kept.told_weights[1:]
@@ -251,24 +253,26 @@ def _in_weights(seat: str, refit: Refit, places: Places, silo: SiloName) -> Seen
         strangers.append(_probabilities(learner, places.test.X, refit.dataset))
     learner.set_weights(reached)
     if not parts or any(part is None for part in parts):
-        return Seen(records.y)
+        return Observation(records.y)
     found = np.stack([part for part in parts if part is not None])
     population = attacks.true_probability(np.stack([one for one in strangers if one is not None]), places.test.y)
-    return Seen(records.y, found.argmax(axis=2).astype(np.int16), found, population=population)
+    return Observation(records.y, found.argmax(axis=2).astype(np.int16), found, population=population)
 
 
-def seen_in_model(model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int) -> Seen:
+def seen_in_model(
+    model: Learner, records: Examples, strangers: Examples, public: Features, last_class: int
+) -> Observation:
     """What a model says of the records when it is asked: labels, probabilities where it has some, and changed copies.
 
     ``strangers`` are records that nobody was trained on; classes are ``0..last_class``.
     """
     if not records.size:
-        return Seen(records.y)
+        return Observation(records.y)
     classes = max(last_class, int(records.y.max())) + 1
     try:
         labels = model.predict(records.X)[None].astype(np.int16)
     except TrainingError:  # under a protection, a silo that tells no scores need not train its own model
-        return Seen(records.y)
+        return Observation(records.y)
     probabilities = model.probabilities(records.X, classes) if isinstance(model, Probabilistic) else None
     population = None
     if probabilities is not None and strangers.size and isinstance(model, Probabilistic):
@@ -279,14 +283,14 @@ def seen_in_model(model: Learner, records: Examples, strangers: Examples, public
     rng = generator(0, "boundary")
     edge = attacks.boundary(model.predict, records.X, records.y, public, rng) if fields > 1 else None
     own = None if probabilities is None else np.asarray(probabilities, dtype=np.float64)[None]
-    return Seen(records.y, labels, own, population=population, boundary=edge)
+    return Observation(records.y, labels, own, population=population, boundary=edge)
 
 
 def _probabilities(model: Learner, X: Features, dataset: FederatedDataset) -> NDArray[np.float64] | None:
     return model.probabilities(X, len(dataset.schema.classes)) if isinstance(model, Probabilistic) else None
 
 
-def of_all(refits: Sequence[Mapping[SiloName, Seen]]) -> bool:
+def of_all(refits: Sequence[Mapping[SiloName, Observation]]) -> bool:
     """Whether a seat sees anything of all silos' candidates."""
     return all(
         any(part is not None for part in (seen.labels, seen.neighbours)) for refit in refits for seen in refit.values()
